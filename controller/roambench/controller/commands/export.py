@@ -77,3 +77,26 @@ def wandb(
 
     for made in export_wandb(runs, out, project=project):
         typer.echo(f"{made.name}: {made.folder}")
+
+
+@export_app.command("ro-crate")
+def ro_crate(
+    runs: Runs,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR|FILE.zip", help="A new folder, or a zip file.")
+    ],
+    license_: Annotated[
+        str, typer.Option("--license", metavar="SPDX|URL", help="Of the data: CC-BY-4.0, for example.")
+    ],
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The crate's name.")] = "",
+    author: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An author; as often as wanted.")
+    ] = None,
+) -> None:
+    """Pack runs with their report, tables, settings and CITATION.cff for artifact evaluation or an archive.
+
+    An RO-Crate of version 1.1. No trace, no address, no key goes into it. It needs the extra `ro-crate`.
+    """
+    from roambench.controller.exports.ro_crate import About, export_ro_crate
+
+    typer.echo(export_ro_crate(runs, out, About(license_, title, tuple(author or ()))))

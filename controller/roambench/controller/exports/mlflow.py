@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.tracked import TrackedRun, missing, tracked_runs
+from roambench.controller.exports.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
 from roambench.report.pages.report import page
 from roambench.runs.info import RunState
 
@@ -29,17 +29,6 @@ _STATUS: Final = {
     RunState.INTERRUPTED: "KILLED",
     RunState.RUNNING: "RUNNING",
 }
-#: Files of a run folder that a reader of the figures may want: no addresses, ports, keys or logs.
-_FILES: Final = (
-    "ledger.parquet",
-    "ledger_modelled.parquet",
-    "phases.parquet",
-    "steps.parquet",
-    "readings.parquet",
-    "devices.parquet",
-    "summary.json",
-    "link_model.json",
-)
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ def _artifacts(client: Any, key: str, run: TrackedRun, limit_mib: float) -> tupl
     with tempfile.TemporaryDirectory() as scratch:
         shown = Path(scratch) / "report.html"
         shown.write_text(page([run.evidence], [run.summary]), encoding="utf-8")
-        files = [shown, *(run.evidence.path / name for name in _FILES)]
+        files = [shown, *(run.evidence.path / name for name in PUBLIC_FILES)]
         for file in files:
             if not file.is_file():
                 continue

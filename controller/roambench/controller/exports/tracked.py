@@ -24,6 +24,17 @@ from roambench.runs.info import RunInfo, RunState
 
 #: Addresses of a bench's own servers, and where its token lies: nobody's business but the bench's.
 PRIVATE_KEYS: Final = ("influxdb", "simulated.ray_address")
+#: Files of a run folder that a reader of the figures may want: no addresses, ports, keys or logs.
+PUBLIC_FILES: Final = (
+    "ledger.parquet",
+    "ledger_modelled.parquet",
+    "phases.parquet",
+    "steps.parquet",
+    "readings.parquet",
+    "devices.parquet",
+    "summary.json",
+    "link_model.json",
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,194 @@
+"""Runs as an RO-Crate (https://w3id.org/ro/crate/1.1), a folder that describes itself: for archives.
+
+In it are the report, tables and settings: no addresses, keys or logs of a bench, and no trace. The report
+shows who was present in which step.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.json_values import without_nan
+from roambench.controller.exports.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
+from roambench.report.report import Report, report
+from roambench.report.summaries.finding import finding_of
+from roambench.runs.reference import FILES
+
+_PARQUET: Final = "application/vnd.apache.parquet"
+_PROFILE: Final = "https://w3id.org/ro/wfrun/process/0.5"
+_TYPES: Final = {".parquet": _PARQUET, ".json": "application/json", ".html": "text/html"}
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What only its makers know of a crate. `license` is an SPDX identifier or an address."""
+
+    license: str
+    title: str = ""
+    authors: tuple[str, ...] = ()
+
+
+def export_ro_crate(runs: Sequence[Path], out: Path, about: About) -> Path:
+    """Write the runs with their report as a crate: a folder, or a zip where `out` ends so; returns `out`.
+
+    ConfigError for an `out` that is there already or runs of one name; RunError for what is no run, where
+    the library is not installed or the disk refuses.
+    """
+    if out.exists():
+        raise ConfigError([f"-o: {out}: exists already; name a new folder or .zip file"])
+    crate_of = _library()
+    found, whole_report = tracked_runs(runs), report(runs)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
+            crate = crate_of(version="1.1")
+            _describe(crate, found, finding_of(whole_report.summaries), about)
+            _fill(crate, found, whole_report, Path(scratch))
+            whole = Path(scratch, "whole").with_suffix(out.suffix)
+            (crate.write_zip if out.suffix == ".zip" else crate.write)(whole)
+            whole.rename(out)
+    except OSError as error:
+        raise RunError(f"{out}: {error.strerror or error}") from None
+    return out
+
+
+def citation() -> str:
+    """The package as a CITATION.cff of its version."""
+    software = metadata("roambench")
+    lines = [
+        "cff-version: 1.2.0",
+        "message: These runs were made with roambench; please cite it as below.",
+        f"title: {json.dumps('roambench: ' + software['Summary'][0].lower() + software['Summary'][1:])}",
+        "type: software",
+        f"authors:\n  - name: {software['Author']}",
+        f"version: {software['Version']}",
+        f"license: {software['License-Expression']}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _describe(crate: Any, runs: Sequence[TrackedRun], finding: str, about: About) -> None:
+    software = metadata("roambench")
+    systems = ", ".join(dict.fromkeys(run.info.system for run in runs))
+    root = crate.root_dataset
+    crate.name = about.title or f"Runs of {systems} on roambench"
+    crate.description = finding
+    crate.license = _license(crate, about.license)
+    root["keywords"] = "federated learning, energy measurement, mobility"
+    profile = {"@id": _PROFILE, "@type": "CreativeWork", "name": "Process Run Crate", "version": "0.5"}
+    root["conformsTo"] = crate.add_jsonld(profile)
+    if about.authors:
+        root["author"] = _one_or_all(
+            [
+                crate.add_jsonld({"@id": f"#author-{at}", "@type": "Person", "name": name})
+                for at, name in enumerate(about.authors, 1)
+            ]
+        )
+    crate.add_jsonld(
+        {
+            "@id": "#roambench",
+            "@type": "SoftwareApplication",
+            "name": "roambench",
+            "softwareVersion": software["Version"],
+            "description": software["Summary"],
+            "license": _license(crate, software["License-Expression"]),
+        }
+    )
+    actions = []
+    for at, run in enumerate(runs, 1):
+        action: dict[str, Any] = {
+            "@id": f"#run-{at}",
+            "@type": "CreateAction",
+            "name": f"Run {run.name}",
+            "description": run.finding,
+            "instrument": {"@id": "#roambench"},
+            "startTime": run.info.created_utc,
+            "object": {"@id": f"runs/{run.name}/settings.json"},
+            "result": {"@id": f"runs/{run.name}/"},
+        }
+        if run.ended_s is not None:
+            action["endTime"] = datetime.fromtimestamp(run.ended_s, UTC).isoformat(timespec="seconds")
+        actions.append(crate.add_jsonld(action))
+    root["mentions"] = _one_or_all(actions)
+
+
+def _license(crate: Any, name: str) -> Any:
+    """The entity of a licence, made once; ConfigError for what is no identifier of SPDX and no address."""
+    if ":" in name:
+        address = name
+    else:
+        try:
+            name = canonicalize_license_expression(name)
+        except InvalidLicenseExpression:
+            name = ""
+        if not name or " " in name:
+            raise ConfigError(["--license: expected one SPDX identifier (CC-BY-4.0, CC0-1.0) or an address"])
+        address = f"https://spdx.org/licenses/{name}"
+    described = {"@id": address, "@type": "CreativeWork", "name": name, "url": address}
+    return crate.get(address) or crate.add_jsonld(described)
+
+
+def _one_or_all(found: list[Any]) -> Any:
+    """A single value stands in no list, as RO-Crate recommends."""
+    return found[0] if len(found) == 1 else found
+
+
+def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch: Path) -> None:
+    texts = {
+        "report.html": (whole_report.html(), "The report: figures and tables", ""),
+        "report.json": (whole_report.json(), "The report's numbers, with their uncertainties", ""),
+        "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
+    }
+    for name, (text, meaning, media_type) in texts.items():
+        (scratch / name).write_text(text, encoding="utf-8")
+        _file(crate, scratch / name, name, meaning, media_type)
+    for run in runs:
+        folder = scratch / run.name
+        folder.mkdir()
+        below = f"runs/{run.name}"
+        parts: list[Any] = []
+        settings = {"settings": run.settings, "tags": run.tags}
+        (folder / "settings.json").write_text(
+            json.dumps(without_nan(settings), indent=2, ensure_ascii=False, default=str), encoding="utf-8"
+        )
+        meaning = "Every setting, defaults filled in; who made the run, and what to doubt"
+        parts.append(_file(crate, folder / "settings.json", f"{below}/settings.json", meaning))
+        for name in PUBLIC_FILES:
+            if (run.evidence.path / name).is_file():
+                shutil.copyfile(run.evidence.path / name, folder / name)
+                parts.append(_file(crate, folder / name, f"{below}/{name}", FILES[name].partition(": [")[0]))
+        described = {
+            "name": run.name,
+            "description": run.finding,
+            "hasPart": _one_or_all([{"@id": it.id} for it in parts]),
+        }
+        crate.add_dataset(dest_path=f"{below}/", properties=described)
+
+
+def _file(crate: Any, source: Path, place: str, meaning: str, media_type: str = "") -> Any:
+    about = {
+        "name": Path(place).name,
+        "description": meaning,
+        "encodingFormat": media_type or _TYPES[source.suffix],
+        "contentSize": str(source.stat().st_size),
+    }
+    return crate.add_file(source, dest_path=place, properties=about)
+
+
+def _library() -> Any:
+    try:
+        from rocrate.rocrate import ROCrate
+    except ModuleNotFoundError as error:
+        raise missing(error, "rocrate", "ro-crate") from None
+    return ROCrate
