@@ -106,10 +106,12 @@ build/protobuf: boards.txt
 	@awk '/^[a-z]/ { on = /^protobuf==/ } on' boards.txt >build/protobuf.txt
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes --target $@ -r build/protobuf.txt
 
-# Links, anchors and the order of pages are checked (mkdocs.yml); nothing is fetched once docs.txt is installed.
+# Links, anchors and the order of pages are checked (mkdocs.yml), then the site in a Chromium where there is one; nothing is
+# fetched once docs.txt is installed.
 docs: setup $(VENV)/.docs
 	@$(BIN)/python packaging/site.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@$(BIN)/pytest -q --no-header -p no_skips packaging/test_built_site.py
 	@echo "build/site/index.html"
 
 # docs/images: runs the demo where build/pictures/runs is missing (minutes), and takes its pictures (20 s; wants a Chromium).
