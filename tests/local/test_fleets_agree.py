@@ -35,12 +35,12 @@ pytestmark = pytest.mark.timeout(240)
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",
-    "macfl_same_step", "fedavg", "heurfedamp",
+    "macfl_same_step", "fedavg", "heurfedamp", "fedavgm", "fedadam", "fedyogi",
 )  # fmt: skip
 #: Their cloud aggregates in every step.
-EVERY_STEP = ("fedavg", "fedprox")
+EVERY_STEP = ("fedavg", "fedprox", "fedavgm", "fedadam", "fedyogi")
 #: Whose devices are sent the global model at a cloud aggregation.
-SYNCED = frozenset(SYSTEMS) - {"hierfavg", "macfl", "mohawk", "fedavg", "heurfedamp"}
+SYNCED = frozenset(SYSTEMS) - {"hierfavg", "macfl", "mohawk", "heurfedamp", *EVERY_STEP}
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b")
 

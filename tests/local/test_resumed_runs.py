@@ -27,6 +27,9 @@ fleet = { agents = 5, aps = 3 }
 learning = { dataset = "digits", model = "mlp", images_per_device = 100, test_images = 50, local_epochs = 5 }
 simulated = { workers = 2 }
 """
+#: Its server keeps two vectors and every device one, and another travels with every model.
+KEPT = ROUNDS.replace('"middle"', '"fedadam"').replace(" }\nsimulated", ", momentum = 0.0 }\nsimulated")
+KEPT += 'algorithm.local = "scaffold"\n'
 #: Velocities stay on the devices from one exchange to the next.
 PEERS = """
 name = "cut"
@@ -53,7 +56,7 @@ def tables(run: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
+@pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (KEPT, "fedadam"), (PEERS, "d_psgd")])
 def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
     tmp_path: Path, text: str, system: str
 ) -> None:

@@ -18,7 +18,7 @@ from roambench.rounds.ports import Score
 from roambench.rounds.state import MEMORY_DTYPES, RunState, StaleModel
 from roambench.systems.system import ApWork, PastTraining, Training
 
-_FORMAT: Final = 4
+_FORMAT: Final = 5
 
 
 def state_to_json(state: RunState) -> str:
@@ -60,7 +60,10 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
             models={},
             outstanding={item["device"]: Training(**item) for item in values["outstanding"]},
             participating=frozenset(values["participating"]),
-            edge_work={ap: ApWork(**work) for ap, work in values["edge_work"]},
+            edge_work={
+                ap: ApWork(tuple(Training(**item) for item in work["trainings"]), work["last_step"])
+                for ap, work in values["edge_work"]
+            },
             last_sync_step=values["last_sync_step"],
             stale={device: StaleModel(**item) for device, item in values["stale"]},
             past={device: PastTraining(**item) for device, item in values["past"]},

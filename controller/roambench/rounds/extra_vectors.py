@@ -16,7 +16,7 @@ from roambench.vectors import Weights, weighted_mean
 @dataclass(frozen=True, slots=True)
 class ExtraVectors:
     """The layout of what travels: a flat model of `model_size` entries, then each of `merges`' vectors with
-    `length` entries, the model's trained parameters. Without `merges` it is the model alone, of any size."""
+    `length` entries, the model's trained parameters. Without `merges` it is the model alone."""
 
     model_size: int = 0
     length: int = 0

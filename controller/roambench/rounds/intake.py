@@ -165,6 +165,7 @@ class _Edge:
                         trainings,
                         self.memory,
                         self.extra.named(came),
+                        self.extra.length,
                     )
                 )
                 self.models = []

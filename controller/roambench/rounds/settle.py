@@ -142,6 +142,7 @@ def aggregate_cloud(
             last_sync_step=state.last_sync_step,
             work=done,
             memory=state.memories.get(CLOUD_KEY, {}),
+            trained=extra.length,
         )
     )
     where = f"system {system.name!r}: cloud_weights at step {state.next_step}"
@@ -274,6 +275,7 @@ def _training(order: TrainOrder, reply: TrainReply) -> Training:
         samples=reply.samples,
         mean_loss=reply.mean_loss,
         mean_squared_loss=reply.mean_squared_loss,
+        sgd_steps=reply.sgd_steps,
     )
 
 

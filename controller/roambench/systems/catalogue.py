@@ -13,11 +13,13 @@ from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.table import Table, origin
 from roambench.systems.fedavg import fedavg, heurfedamp
+from roambench.systems.fednova import fednova
 from roambench.systems.hierfavg import hierfavg
 from roambench.systems.macfl import macfl
 from roambench.systems.middle import ensemble, fedmes, greedy, macfl_same_step, middle, middle_plus, oort
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
+from roambench.systems.server_optimisers import fedadam, fedavgm, feddyn, fedyogi
 from roambench.systems.system import Participants, Selection, StartModel, SyncRule, System, UploadRule
 
 #: Options -> the system. One with parameters of its own takes them as a second argument, whose annotation is
@@ -30,8 +32,13 @@ SYSTEMS: Final[Table[SystemFactory]] = Table(
     group="roambench.systems",
     own={
         "ensemble": ensemble,
+        "fedadam": fedadam,
         "fedavg": fedavg,
+        "fedavgm": fedavgm,
+        "feddyn": feddyn,
         "fedmes": fedmes,
+        "fednova": fednova,
+        "fedyogi": fedyogi,
         "greedy": greedy,
         "heurfedamp": heurfedamp,
         "hierfavg": hierfavg,

@@ -53,6 +53,8 @@ class SystemOptions:
     stayed_model: str = "ap"  # MIDDLE, a device that stayed: the "ap"'s, or its "own" (Alg. 1 line 7)
     sync_download: str = "charged"  # the device part of a sync: "charged" as communication, or "free"
     cloud_counts: str = "since_sync"  # Eq. 7: samples of T_c steps, or as "printed" of T_c + 1
+    optimiser: str = "sgd"  # of local training
+    momentum: float = 0.0  # of SGD
     shapes: tuple[tuple[int, ...], ...] = ()
 
     def __post_init__(self) -> None:

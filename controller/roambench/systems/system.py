@@ -64,6 +64,7 @@ class Training:
     samples: int
     mean_loss: float = 0.0
     mean_squared_loss: float = 0.0
+    sgd_steps: int = 0  # 0 in a rehearsal, which trains nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ class EdgeInput:
 
     `models`, `samples` and `trainings` are parallel. A model's staleness is `step - trainings[i].step`.
     `memory` is what the rule last returned for this AP; empty the first time. `vectors` came behind the
-    models, by name, parallel to them; the AP merges them by itself, as the local algorithm says.
+    models, by name, parallel to them; the AP merges them by itself, as the local algorithm says. `trained` is
+    how many entries of a model training moves: the first ones, before buffers; 0 in a rehearsal.
     """
 
     reference: Vector
@@ -104,31 +106,36 @@ class EdgeInput:
     trainings: Sequence[Training] = ()  # device, step, AP, samples and losses of the training
     memory: Memory = field(default_factory=dict)
     vectors: Mapping[str, Sequence[Vector]] = field(default_factory=dict)
+    trained: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ApWork:
-    """What an AP aggregated since the last cloud aggregation."""
+    """Trainings whose models an AP aggregated since the last cloud aggregation, as they came."""
 
-    samples: int = 0  # behind its models
-    models: int = 0
-    loss_sum: float = 0.0  # of the trainings' mean losses, each times its samples
+    trainings: tuple[Training, ...] = ()
     last_step: int = -1  # of its newest aggregation
+
+    @property
+    def samples(self) -> int:
+        """Training samples behind its models."""
+        return sum(training.samples for training in self.trainings)
+
+    @property
+    def models(self) -> int:
+        """Number of models that it aggregated."""
+        return len(self.trainings)
 
     @property
     def mean_loss(self) -> float:
         """Mean training loss, weighted by samples; NaN where nothing was aggregated."""
-        return self.loss_sum / self.samples if self.samples else math.nan
+        whole = sum(training.samples * training.mean_loss for training in self.trainings)
+        return whole / self.samples if self.samples else math.nan
 
     def plus(self, step: int, trainings: Iterable[Training]) -> ApWork:
         """The same after an aggregation of these at `step`."""
         these = tuple(trainings)
-        return ApWork(
-            self.samples + sum(training.samples for training in these),
-            self.models + len(these),
-            self.loss_sum + sum(training.samples * training.mean_loss for training in these),
-            step if these else self.last_step,
-        )
+        return ApWork((*self.trainings, *these), step if these else self.last_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ class CloudInput:
     """AP models that the cloud aggregates, ascending by AP. `reference` is the previous global model.
 
     `aps`, `models`, `aggregated_samples` and `work` are parallel. `memory` is what the rule last returned;
-    empty the first time.
+    empty the first time. `trained` as an AP's rule sees it.
     """
 
     reference: Vector
@@ -147,8 +154,9 @@ class CloudInput:
     ap_count: int
     step: int = 0
     last_sync_step: int = -1  # -1 before the first cloud aggregation
-    work: Sequence[ApWork] = ()  # per AP: counts, losses and the newest step of what it aggregated
+    work: Sequence[ApWork] = ()  # per AP: the trainings behind it, their counts and losses, the newest step
     memory: Memory = field(default_factory=dict)
+    trained: int = 0
 
 
 #: Applies a placement rule to a trace; the seed only matters to rules that draw.
