@@ -71,7 +71,7 @@ def run(folder: Path, fleet: str, *changes: str) -> dict[str, Run]:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     told: dict[str, Run] = {}
-    for path in runs.glob("*/run.json"):
+    for path in runs.glob("vectors/latest/*/run.json"):
         opened = RunFolder.open(path.parent)
         told[opened.info.system] = Run(list(opened.read_log()), load_model(path.parent / GLOBAL_MODEL))
         opened.close()
