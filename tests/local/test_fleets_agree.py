@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from failing_task import FAILING
 from roambench.controller.benches.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
@@ -88,6 +89,10 @@ LEARNING: dict[str, dict[str, object]] = {
 }
 #: They differ in how they mix, and one trains with two proximal terms.
 RUNS_OF_LEARNING = ("mohawk", "middle_plus")
+#: Selection by presence, by similarity and by losses; start models with and without the device's own.
+FAILING_RUNS = ("mohawk", "hierfavg", "fedavg", "middle", "oort", "greedy")
+#: Those that choose the device before the models are too much for it.
+FAILING_LATER = {"mohawk", "hierfavg", "oort", "greedy"}
 Stories = dict[str, Sequence[RoundRecord]]
 
 
@@ -171,6 +176,33 @@ def test_other_models_and_optimisers_learn_the_same_on_both_fleets(
         assert decided(told["simulated"][run]) == decided(told["local"][run])
         digests |= {record.digest for record in of(told["local"][run], EdgeAggregated)}
     assert len(digests) >= 6
+
+
+def test_a_device_that_fails_in_mid_run_fails_alike_on_both_fleets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a state of the model on, which every fleet comes to in the same step: no clock decides."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"))
+    task = {"task": "failing_task:FailingTask", "dataset": "", "model": ""}
+    told = asyncio.run(both_fleets(tmp_path.resolve(), changed(EXPERIMENT, {"learning": task}), FAILING_RUNS))
+    for run in FAILING_RUNS:
+        records = told["local"][run]
+        assert decided(told["simulated"][run]) == decided(records)
+        trained = {
+            record.order_id: record.step for record in of(records, OrderGiven) if record.kind == "train"
+        }
+        ended = {"done": [], "refused": []}
+        for answer in of(records, OrderAnswered):
+            if answer.status != "done":
+                assert (answer.device, answer.reason) == (FAILING, "this board is out of memory")
+            if answer.device == FAILING and answer.order_id in trained:
+                ended[answer.status].append(answer.step)
+        assert ended["refused"]
+        # It had trained before, and the others went on.
+        assert (max(ended["done"], default=9) < min(ended["refused"])) is (run in FAILING_LATER)
+        rest = [record for record in of(records, OutcomeDecided) if record.outcome == "aggregated"]
+        assert FAILING not in {record.device for record in rest if record.step > min(ended["refused"])}
+        assert max(record.step for record in rest) >= min(ended["refused"])
 
 
 def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
