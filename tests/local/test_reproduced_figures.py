@@ -10,6 +10,7 @@ import shutil
 import statistics
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
@@ -75,6 +76,12 @@ STUDIES = {
         Lead("k1 = 5 is more accurate", "5", "1"),
         CITY,
     ),
+    "mohawk-factors": Tiny(
+        "learning.local_epochs",
+        'systems = ["mohawk"]\nlearning.local_epochs = [1, 5]\n',
+        Lead("", "", ""),  # it has no claims
+        ("trace.steps=30",),
+    ),
     "mohawk-scale": Tiny(
         "fleet.aps",
         'systems = ["hierfavg"]\nfleet.aps = [20, 200]\n' + K2,
@@ -99,6 +106,7 @@ STUDIES = {
         Lead("At T_c = 20 MIDDLE is more accurate", "middle", "oort"),
         ("trace.steps=21",),
     ),
+    "middle-factors": Tiny("systems", 'systems = ["oort", "fedmes"]\n', Lead("", "", ""), HOPS),
     "de-heredia": Tiny(
         "mobility.fast_share",
         'learning.partition = ["label_shards"]\nmobility.fast_share = [0.05, 0.2]\n',
@@ -122,6 +130,11 @@ STUDIES = {
 #: One of each kind of page; the others are for `make test-all`.
 ALWAYS = ("mohawk", "middle", "de-heredia", "workshop")
 Made = tuple[str, list[RawRun]]
+
+
+def test_every_study_is_here() -> None:
+    catalogue = tomllib.loads((ROOT / "experiments" / "reproduction.toml").read_text(encoding="utf-8"))
+    assert STUDIES.keys() == {study["name"] for study in catalogue["study"]}
 
 
 def made(study: str, folder: Path) -> Made:

@@ -103,6 +103,8 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
 
 def _items(catalogue: Catalogue, study: Study) -> str:
     items = [item for item in catalogue.items if item.study == study.name]
+    if not items:
+        return ""
     lines = [f"- {item.paper}, {item.label}: {item.shows}" for item in items]
     lines = [
         f"{line}. Missing: {item.missing}" if item.missing else line
