@@ -178,7 +178,7 @@ SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
 
 
 def judged(soaked: Soaked, folder: Path, **changes: object) -> list[str]:
-    text = (soaked.folder.parents[1] / "run.log").read_text()
+    text = (soaked.folder.parents[3] / "run.log").read_text()
     ended = dataclasses.replace(Ended(0, None, text, ()), **changes)  # type: ignore[arg-type]
     return broken(folder, WORLD, soaked.reference, soaked.result.struck, ended)
 
