@@ -14,7 +14,7 @@ from roambench.rounds.records import EdgeAggregated, OrderAnswered, StepClosed
 MIB = 2**20
 FLEET36 = Path(__file__).resolve().parents[2] / "experiments" / "fleet36.toml"
 SAID = re.compile(
-    r"(\d+) agents said hello within ([\d.]+) s; memory: largest process (\d+) MiB resident, "
+    r"(\d+) agents connected within ([\d.]+) s; memory: largest process (\d+) MiB resident, "
     r"all agents together (\d+) MiB"
 )
 AGENTS = 36

@@ -1,4 +1,4 @@
-"""Partition of the training images: MOHAWK's class mix per device, drawn from a Dirichlet distribution."""
+"""Partition of the training images: MOHAWK's label distribution per device, a Dirichlet draw."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def partition(
 ) -> list[Indices]:
     """For each device the indices of its images, int64 (images_per_device,).
 
-    A device's class mix is Dirichlet(alpha, ..., alpha) (100: nearly IID, 0.1: a few classes), and its class
+    A device's labels are Dirichlet(alpha, ..., alpha) (100: nearly IID, 0.1: a few classes), and its class
     counts are that mix of `images_per_device` as MOHAWK's authors' code rounds it: down; scaled up to
     `images_per_device` and down again; what is missing still goes to one class, drawn evenly. Within a device
     no image comes twice; devices draw independently and overlap (with `replacement`, as in the authors'

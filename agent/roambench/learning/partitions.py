@@ -35,7 +35,7 @@ PartitionRule = Callable[[PartitionRequest], list[Indices]]
 
 
 def dirichlet(request: PartitionRequest) -> list[Indices]:
-    """MOHAWK: each device draws `images_per_device` by a class mix of its own; devices overlap."""
+    """MOHAWK: each device draws `images_per_device` by a label distribution of its own; devices overlap."""
     return partition(request.labels, request.devices, request.images_per_device, request.alpha, request.seed)
 
 

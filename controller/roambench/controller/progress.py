@@ -173,8 +173,8 @@ class RunProgress:
             (1, Text(f" ({now.failed} failed)" if now.failed else "", style="red")),
             (1, Text(f"  acc {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")),
             (4, Text("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")),
-            (2, Text("" if eta_s is None else f"  left {duration(eta_s)}")),
-            (3, Text("" if aggregated is None else f"  merged {aggregated}")),
+            (2, Text("" if eta_s is None else f"  ETA {duration(eta_s)}")),
+            (3, Text("" if aggregated is None else f"  aggregated {aggregated}")),
         ]
         while self._console.is_terminal and sum(len(part) for _, part in parts) > self._console.width:
             first = max(rank for rank, _ in parts)

@@ -172,7 +172,7 @@ def whole_run(
     """Energy over [start_ns, end_ns] from arrival stamps (int64) and watts, shape (samples,).
 
     Trapezoid on real timestamps; time further than 2.5 nominal periods from sample to sample is `gap_s`
-    and holds no joules. `u_joules` is the sampling uncertainty: the meter's own is `uncertainty.with_meter`.
+    and counts no energy. `u_joules` is the sampling uncertainty: the meter's own is `uncertainty.with_meter`.
     """
     return power_curve(PowerSamples.of(ns, watts), start_ns, end_ns, nominal_s, delay_s).energy()
 

@@ -32,7 +32,7 @@ class LearningSection(Section):
     alpha: float = Field(
         100.0,
         gt=0.0,
-        description="Dirichlet concentration of each device's class mix: 100 is near IID, 0.1 far from it.",
+        description="Dirichlet concentration of each device's label distribution: 100 is near IID, 0.1 far.",
     )
     partition: str = Field(
         "dirichlet",

@@ -6,7 +6,8 @@ hole. If devices come independently, nobody comes in a run in which S are expect
 run counts as a hole where fewer than `CHANCE` runs as unlikely are to be expected in the whole trace, and
 S is at least `LEAST`. So 40 empty nights are no holes where nights are quiet, and one empty noon may be.
 
-Holes must not hide holes: at first what is to be expected follows from the steps with anybody alone (the mean
+Holes are left out of the mean that they are found by. At first what is to be expected follows
+from the steps with anybody alone (the mean
 of a Poisson distribution whose zeros are not seen); then from all steps that are in no hole, until no more
 run turns out to be none.
 """

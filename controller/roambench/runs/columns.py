@@ -46,7 +46,7 @@ LEDGER: Final[Columns] = {
     "outcome": ("", "of the training served: aggregated, wasted or pending; null in the background"),
     "train_order_id": _TRAINING,
     "duration_s": ("s", "length of the phase"),
-    "covered_s": ("s", "how much of it the meter saw; a gap holds no joules"),
+    "covered_s": ("s", "how much of it the meter saw; gaps count no energy"),
     "gross_j": ("J", "energy, the board's idle power in it"),
     "net_j": ("J", "energy above what the board would have drawn idling"),
     "u_gross_j": ("J", "standard uncertainty (k = 1) of gross_j; not to be added by hand: rows share errors"),

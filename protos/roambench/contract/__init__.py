@@ -1,4 +1,4 @@
-"""The words both sides share: readings, orders, models as bytes, phases, errors. No torch, no serial."""
+"""What controller and agent share: readings, orders, models as bytes, phases, errors. No torch, no serial."""
 
 __version__: str
 

@@ -67,12 +67,12 @@ def test_every_closed_step_is_one_plain_line_where_there_is_no_terminal() -> Non
             progress.on_record(record)
     first, second = text.getvalue().splitlines()
     assert first == (
-        "mohawk    1/10 Tue 17 Apr 00:00  present  3  orders  2/2  (1 failed)  acc   --    -- J  left 0:54"
-        "  merged 2"
+        "mohawk    1/10 Tue 17 Apr 00:00  present  3  orders  2/2  (1 failed)  acc   --    -- J  ETA 0:54"
+        "  aggregated 2"
     )
     assert second == (
-        "mohawk    2/10 Tue 17 Apr 01:00  present  3  orders  2/2  (1 failed)  acc  81.2%  1,235 J  left 0:48"
-        "  merged 2"
+        "mohawk    2/10 Tue 17 Apr 01:00  present  3  orders  2/2  (1 failed)  acc  81.2%  1,235 J  ETA 0:48"
+        "  aggregated 2"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_terminal_sees_the_step_in_progress_before_it_closes() -> None:
         for record in one_step(0, None)[:-1]:
             progress.on_record(record)
         progress.say("pi-03 redialled")
-        assert "merged" not in text.getvalue()
+        assert "aggregated" not in text.getvalue()
     assert "pi-03 redialled" in text.getvalue()
     assert "present  3" in text.getvalue()
 

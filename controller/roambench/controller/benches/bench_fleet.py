@@ -251,7 +251,7 @@ def arrivals(console: Console, watch: Watch, hosts: tuple[Host, ...]) -> Iterato
 
 
 def _table(watch: Watch, hosts: tuple[Host, ...]) -> Table:
-    table = Table("slot", "host", "address", "state", "hello after")
+    table = Table("slot", "host", "address", "state", "connected after")
     for host in hosts:
         hello_s = watch.hello_s.get(host.name)
         came = "" if hello_s is None else f"{hello_s:.1f} s"

@@ -40,7 +40,7 @@ def overhead(
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Let FILE's fleet idle with more and less of the agent running, and tell what each part costs.
+    """Measure the power that the agent itself draws on FILE's idle devices, part by part.
 
     Three levels in mirrored order: the meter is read and spooled; a session is held and host metrics are
     taken, too; everything, with records streaming to the controller. Emulated boards of this machine draw

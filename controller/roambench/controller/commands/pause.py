@@ -13,7 +13,7 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a ru
 
 
 def pause(run: RunArgument) -> None:
-    """Hold RUN when its present step is done; `roambench resume-replay RUN` lets it go on."""
+    """Pause RUN after its current step; `roambench resume-replay RUN` continues it."""
     file = _pause_file(run)
     try:
         file.touch()

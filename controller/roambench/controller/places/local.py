@@ -61,7 +61,7 @@ async def _introduced(
         memory = bench.agents.memory()
         mib = 2**20
         console.print(
-            f"{len(hello_s)} agents said hello within {max(hello_s.values()):.1f} s; memory: largest process "
+            f"{len(hello_s)} agents connected within {max(hello_s.values()):.1f} s; memory: largest process "
             f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
             f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
             highlight=False,

@@ -210,7 +210,7 @@ def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "accuracy-per-joule",
         "What the joules bought",
         "Accuracy at every cloud aggregation against the energy that download, training and upload of all "
-        "trainings ordered before it took (gross, all boards). Higher and further left is better.",
+        "local updates ordered before it took (gross, all boards). Higher and further left is better.",
         traces,
         xaxis={"title": "consumed so far, J", "rangemode": "tozero"},
         yaxis={"title": "accuracy, %", "rangemode": "tozero"},

@@ -97,7 +97,7 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
     left_out = len([s for s in host.values() if len(s) > 1]) - len(boards)
     return drawn(
         key,
-        f"{label}: how the boards were",
+        f"{label}: health of the boards",
         "One panel per board, over minutes of device time. Dots: samples with a throttle bit set "
         "(under-voltage, frequency capped, throttled, soft temperature limit)."
         + (f" {left_out} more boards are in the JSON document." if left_out else ""),

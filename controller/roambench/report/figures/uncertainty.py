@@ -47,7 +47,7 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "budget",
         "What makes the uncertainty",
         "Shares of the squared uncertainty: parts add in quadrature, so half of the variance is 71 % of the "
-        "uncertainty. The largest part is what a better meter or a longer run must mend first.",
+        "uncertainty. The largest part dominates: reduce it first.",
         traces,
         120 + 26 * len(names),
         barmode="stack",

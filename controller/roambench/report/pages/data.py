@@ -126,9 +126,9 @@ def distance_figure(shares: DataShares) -> Figure:
     found = spread(shares.distances)
     return drawn(
         "data-distance",
-        "Distance of a device's class mix from the training set's",
-        f"Half the sum of the absolute differences of the class shares: 0 is the same mix, 1 has no class in "
-        f"common. Mean {found.mean:.3f}.",
+        "Distance of a device's label distribution from the training set's",
+        f"Half the sum of the absolute differences of the class shares: 0 is the same distribution, 1 no "
+        f"class in common. Mean {found.mean:.3f}.",
         [bins],
         320,
         xaxis={"title": "total variation distance", "range": [0, 1]},
@@ -154,7 +154,7 @@ def device_table(shares: DataShares) -> Table:
     return Table(
         "data-devices",
         "Devices",
-        "The distance is the total variation distance of the class mix from the training set's.",
+        "The distance is the total variation distance of the label distribution from the training set's.",
         ("device", "images", "classes", "distance", "largest class", "its share"),
         rows,
     )

@@ -149,7 +149,7 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     }
     if short:
         text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
-        flags.append(f"spans too short for this meter ({text}): trust sums, not single values")
+        flags.append(f"spans too short for this meter ({text}): single values are unreliable, sums are valid")
     return flags
 
 

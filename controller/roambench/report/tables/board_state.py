@@ -72,7 +72,7 @@ def host_table(run: RunSummary) -> Table | None:
         )
     return Table(
         f"host-{run.label}",
-        f"{run.label}: how the boards were",
+        f"{run.label}: health of the boards",
         "CPU: mean share of all cores. Agent: CPU time of the agent's own processes (training included), in "
         "percent of one core. Temperature: mean and highest. Clock: lowest and highest. Throttled: phases "
         "that a throttle bit touches. An emulated board has no temperature of its own.",

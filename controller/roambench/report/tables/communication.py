@@ -104,7 +104,7 @@ def transfer_table(run: RunSummary) -> Table | None:
             "Mbit/s",
             "measured (net)",
             *(basis_name(basis, run) for basis in bases),
-            "residual",
+            "z-score",
             "doubt",
         ),
         tuple(rows),
@@ -131,7 +131,7 @@ def basis_name(basis: Basis, run: RunSummary) -> str:
 
 
 _DIRECTION: Final[dict[Direction, str]] = {"down": "download", "up": "upload"}
-_AGAINST_HEAD = ("measured (net)", "modelled", "measured ÷ modelled", "residual")
+_AGAINST_HEAD = ("measured (net)", "modelled", "measured ÷ modelled", "z-score")
 
 
 def classes_and_total(comparison: Comparison) -> Iterator[tuple[str, ComparisonTotal]]:
@@ -173,9 +173,9 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
     return Table(
         "transfers",
         "Transfers as the meters saw them",
-        "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. The naive "
-        "trapezoid per phase stands beside only to show what it gets wrong. Mbit/s: all bits by all seconds. "
-        "What a radio draws after its last byte (its tail) is booked to what follows and is not in here."
+        "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. Uncorrected: "
+        "the trapezoid cut at the borders of phases, biased; for comparison only. Mbit/s: all bits by all "
+        "seconds. What a radio draws after its last byte (its tail) is booked to what follows, not here."
         + (f" {TRUTH_MEANING}" if known else "")
         + without(runs),
         (
@@ -188,7 +188,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
             "gross",
             "idle",
             "net",
-            "naive (gross)",
+            "uncorrected (gross)",
             *(("true net", "against truth") if known else ()),
         ),
         tuple(rows),

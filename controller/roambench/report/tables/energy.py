@@ -49,7 +49,7 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
 
     head = [""]
     for label, _ in runs:
-        head += [label, f"÷ {reference}"] if label in factors else [label]
+        head += [label, f"ratio to {reference}"] if label in factors else [label]
     board = "board" if basis == "measured" else "device"
     rows = [
         row("cumulative, wasted", lambda t: _cumulative(t, t.cumulative_wasted), "cumulative_wasted_j"),
@@ -112,8 +112,8 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
         "whole-run",
         "Whole-run energy",
         "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
-        "meters and sampling. Time without readings holds no joules. Board-seconds of device time. The truth "
-        "of emulated boards never passes through a sensor and is taken over the same measured time."
+        "meters and sampling. Time without readings counts no energy. Board-seconds of device time. The "
+        "truth of emulated boards never passes through a sensor and is taken over the same measured time."
         + "".join(f" Of each board's power {cost}." for cost in costs)
         + without(runs),
         ("", *(run.label for run in runs)),

@@ -51,12 +51,12 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
         "Phases partition every board's time. Gross is idle plus net, ± k = 2, by least squares over all "
         "readings. Resolved (rule R7): a span lasts five periods of its meter (5 s at 1 Hz), or all of its "
         "type on its board together ten (10 s); the joules of undersampled spans are in the sums, with the "
-        "large uncertainty that they have. Naive: the trapezoid cut at the borders, which leaks training "
-        "power into the transfers; shown only to be warned of. What a radio draws after a transfer (its "
-        "tail) counts to the phase that follows. Net without a model: every reading that "
-        "touched the phase counts once, whatever shape its power has; wide, with the number of spans that "
-        "would bring ± 2 u to 5 %. Where the readings contradict the split of a board (see the flags), it "
-        "is the net." + (f" {TRUTH_MEANING}" if known else "") + without(runs),
+        "large uncertainty that they have. Uncorrected: the trapezoid cut at the borders, which leaks "
+        "training power into the transfers; shown for comparison, biased, not to be used. What a radio "
+        "draws after a transfer (its tail) counts to the phase that follows. Net without a model: every "
+        "reading that touched the phase counts once, whatever shape its power has; wide, with the number of "
+        "spans that would bring ± 2 u to 5 %. Where the readings contradict the split of a board (see the "
+        "flags), it is the net." + (f" {TRUTH_MEANING}" if known else "") + without(runs),
         (
             "run",
             "phase",
@@ -68,7 +68,7 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
             "net",
             "above idle",
             "net without a model",
-            "naive (gross)",
+            "uncorrected (gross)",
             "verdict",
             *(
                 ("gross against truth", "net against truth", "boards within ± 2 u (gross, net)")

@@ -81,7 +81,7 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
             "device time",
             lambda run: NONE if run.energy is None else numbers.seconds(run.energy.duration_s),
         ),
-        Line("made by", lambda run: run.info.versions.get("roambench", NONE)),
+        Line("roambench version", lambda run: run.info.versions.get("roambench", NONE)),
     ]
     return _compare(
         "runs",
@@ -139,7 +139,7 @@ def _training_table(runs: Sequence[RunSummary]) -> Table:
         return f"{value} ({100.0 * value / run.trainings.ordered:.0f} %)"
 
     lines = [
-        Line("trainings ordered", lambda run: str(run.trainings.ordered)),
+        Line("local updates ordered", lambda run: str(run.trainings.ordered)),
         Line("aggregated", lambda run: share(run.trainings.aggregated, run)),
         Line("wasted", lambda run: share(run.trainings.wasted, run)),
     ]
@@ -150,7 +150,7 @@ def _training_table(runs: Sequence[RunSummary]) -> Table:
     if any(run.trainings.pending for run in runs):
         lines.append(Line("outstanding", lambda run: share(run.trainings.pending, run)))
     lines += [
-        Line("wasted although it came back", lambda run: str(run.trainings.wasted_reappeared)),
+        Line("wasted, though the device came back", lambda run: str(run.trainings.wasted_reappeared)),
         Line("reached the cloud", lambda run: str(run.trainings.reached_cloud)),
     ]
     answers = dict.fromkeys(sorted(key for run in runs for key in run.orders.answers))
@@ -162,8 +162,8 @@ def _training_table(runs: Sequence[RunSummary]) -> Table:
         lines.append(Line("orders without an answer", lambda run: str(run.orders.unanswered)))
     return _compare(
         "trainings",
-        "Trainings and their outcomes",
-        "A training is wasted when no edge aggregation used its model.",
+        "Local updates and their outcomes",
+        "A local update is wasted when no edge aggregation used its model.",
         runs,
         lines,
     )

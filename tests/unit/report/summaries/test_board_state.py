@@ -132,7 +132,7 @@ def test_an_emulated_board_tells_its_agents_cpu_only(hand_made):
 def test_a_run_whose_boards_say_nothing_has_no_such_tables(hand_made):
     made, run = shown(hand_made())
     assert all(state.host is None and state.meter is None for state in run.boards)
-    assert "how the boards were" not in made.html()
+    assert "health of the boards" not in made.html()
 
 
 def test_what_the_instrument_costs_is_told_where_it_was_measured_beside_the_run(hand_made):

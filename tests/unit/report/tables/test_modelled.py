@@ -116,7 +116,7 @@ def test_ratios_are_to_mohawk(hand_made: Maker) -> None:
     assert [row[ratio] for row in threshold.rows] == ["1.00 ×", "1.00 ×"]  # means over participants
     net = modelled_tables(made.summaries)[2]
     consumed = next(row for row in net.rows if row[0] == "cumulative, consumed")
-    assert net.head == ("", "hier", "÷ mo", "mo")
+    assert net.head == ("", "hier", "ratio to mo", "mo")
     assert consumed[2] == "1.24 ×"  # 59.34264 / 47.99876
 
 
