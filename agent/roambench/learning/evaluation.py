@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional
 
 from roambench.contract.orders import Vector
 from roambench.learning.layout import load
+from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.shards import Images, Labels
+
+if TYPE_CHECKING:
+    from roambench.learning.local_algorithms import SampleLoss
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,31 +23,37 @@ class Evaluation:
     """Accuracy and loss of a model on a test set."""
 
     accuracy: float  # 0..1
-    loss: float  # mean cross-entropy, nats
+    loss: float  # mean cross-entropy, nats, or the mean of a task's own
 
 
 def evaluate(
-    module: nn.Module, vector: Vector, images: Images, labels: Labels, *, batch_size: int = 256
+    module: nn.Module,
+    vector: Vector,
+    images: Images,
+    labels: Labels,
+    *,
+    batch_size: int = 256,
+    loss: SampleLoss = cross_entropy,
 ) -> Evaluation:
     """Score `vector` on (n, channels, height, width) images; the module's own state is overwritten.
 
-    Ties between classes go to the lower one. The loss is summed in float64 in the order of the images, so
-    the score does not depend on the machine's load; it is NaN or infinite if the model's outputs are.
+    Ties between classes go to the lower one. The `loss` of samples is summed in float64 in the order of the
+    images, so the score does not depend on the machine's load; it is NaN or infinite if the model's outputs
+    are.
     """
     if len(labels) == 0 or len(images) != len(labels):
         raise ValueError(f"cannot score on {len(images)} images with {len(labels)} labels")
     load(module, vector)
     was_training = module.training
     module.eval()
-    correct = 0
-    loss = 0.0
+    correct, whole = 0, 0.0
     with torch.inference_mode():
         for start in range(0, len(labels), batch_size):
             pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
             targets = torch.from_numpy(np.require(labels[start : start + batch_size], np.int64, ("C", "W")))
             logits = module(pixels.contiguous(memory_format=torch.channels_last))
-            losses = functional.cross_entropy(logits, targets, reduction="none")
-            loss += float(np.sum(losses.numpy(), dtype=np.float64))
+            losses = loss(logits, targets)
+            whole += float(np.sum(losses.numpy(), dtype=np.float64))
             correct += int((logits.argmax(dim=1) == targets).sum())
     module.train(was_training)
-    return Evaluation(correct / len(labels), loss / len(labels))
+    return Evaluation(correct / len(labels), whole / len(labels))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from traceback import extract_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,6 +12,11 @@ from torch import Tensor
 
 from roambench.contract.errors import ModelError, RoambenchError
 from roambench.contract.orders import Vector
+from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
+from roambench.learning.tasks import own_loss
+
+if TYPE_CHECKING:
+    from roambench.learning.local_algorithms import SampleLoss
 
 
 def hooked(algorithm: str, hook: Callable[..., Any], *arguments: Any) -> Any:
@@ -27,6 +32,23 @@ def hooked(algorithm: str, hook: Callable[..., Any], *arguments: Any) -> Any:
         raise ModelError(
             f"local algorithm {algorithm!r}: {name} fails with {text} ({frame.filename}:{frame.lineno})"
         ) from error
+
+
+def sample_loss(text: str, algorithm: LocalAlgorithm, task: str) -> SampleLoss:
+    """The loss that training by the `algorithm` that `text` spells descends: its own, and where that is
+    cross-entropy the task's, if it has one. It raises ModelError or ConfigError where it fails."""
+    if algorithm.loss is cross_entropy and (own := own_loss(task)) is not None:
+        return own
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        found = hooked(text, algorithm.loss, logits, labels)
+        if not isinstance(found, Tensor) or found.shape != labels.shape:
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            wanted = f"one per sample, shape {tuple(labels.shape)}"
+            raise ModelError(f"loss of {text!r}: expected {wanted}, got {got}")
+        return found
+
+    return loss
 
 
 def cut_up(

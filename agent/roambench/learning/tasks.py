@@ -14,25 +14,29 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from roambench.contract.errors import ConfigError, DataError, RoambenchError
 from roambench.contract.orders import Vector
 from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.evaluation import Evaluation, evaluate
+from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.models.build import build, draw_weights
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
 from roambench.learning.shards import Images, Labels
 
+if TYPE_CHECKING:
+    from roambench.learning.local_algorithms import SampleLoss
+
 #: What a task must have, and may have besides.
 HOOKS: Final = ("load", "build")
-OPTIONAL_HOOKS: Final = ("partition", "evaluate")
+OPTIONAL_HOOKS: Final = ("partition", "loss", "evaluate")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -59,8 +63,13 @@ class Task(Protocol):
     def partition(self, request: PartitionRequest) -> Sequence[Indices]:
         """For each device the indices of its training images, int64. Absent: `learning.partition`."""
 
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Losses (n,) of the samples, of logits (n, classes) and labels (n,). Devices descend their mean
+        wherever the local algorithm would descend cross-entropy's. Absent: cross-entropy.
+        """
+
     def evaluate(self, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
-        """Score the flat model `vector`. Absent: accuracy and mean cross-entropy."""
+        """Score the flat model `vector`. Absent: accuracy, and the mean of `loss`."""
 
 
 @cache
@@ -169,13 +178,29 @@ def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: 
     """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy; a
     loss may be NaN, of a model that diverged or a task that has none."""
     if not task or not hasattr(load_task(task), "evaluate"):
-        return evaluate(module, vector, images, labels)
+        return evaluate(module, vector, images, labels, loss=own_loss(task) or cross_entropy)
     found = _asked(task, "evaluate", module, vector, images, labels)
     if not isinstance(found, Evaluation):
         raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
     if not 0.0 <= found.accuracy <= 1.0:
         raise ConfigError([f"task {task!r}: evaluate: expected an accuracy in 0..1, got {found.accuracy}"])
     return found
+
+
+def own_loss(task: str) -> SampleLoss | None:
+    """The task's own `loss`, None where it has none. It raises ConfigError where it is no loss per sample."""
+    if not task or not hasattr(load_task(task), "loss"):
+        return None
+
+    def loss(logits: Tensor, labels: Tensor) -> Tensor:
+        found = _asked(task, "loss", logits, labels)
+        if not isinstance(found, Tensor) or found.shape != labels.shape:
+            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            wanted = f"a tensor of shape {tuple(labels.shape)}, one per sample"
+            raise ConfigError([f"task {task!r}: loss: expected {wanted}, got {got}"])
+        return found
+
+    return loss
 
 
 def _asked(task: str, hook: str, *arguments: object) -> Any:

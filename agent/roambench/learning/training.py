@@ -18,7 +18,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
-from roambench.learning.hooks import cut_up, hooked, joined
+from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
 from roambench.learning.layout import dtype_of, flatten, load
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
@@ -113,6 +113,7 @@ def train(
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
+    loss = sample_loss(training.objective, objective, spec.task)
     run: LocalRun | None = None
     if objective.correct or objective.before or objective.after:
         run = LocalRun(
@@ -127,12 +128,7 @@ def train(
         with torch.no_grad():
             hooked(training.objective, objective.before, parameters, run)
     for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-        batch_losses = hooked(training.objective, objective.loss, module(pixels), targets)
-        if batch_losses.shape != targets.shape[:1]:
-            raise ModelError(
-                f"loss of {training.objective!r}: expected one per sample, shape {tuple(targets.shape[:1])}, "
-                f"got {tuple(batch_losses.shape)}"
-            )
+        batch_losses = loss(module(pixels), targets)
         gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
         with torch.no_grad():
             force.add_to(gradients, parameters)

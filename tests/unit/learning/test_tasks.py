@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,15 @@ import torch
 from roambench.agent.orders.trainer import Trainer
 from roambench.contract.errors import ConfigError, DataError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
+from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
 from roambench.learning.layout import flatten
+from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
 from roambench.learning.tasks import build_model, load_data, load_task, score, share_out
+from roambench.learning.training import TrainingResult
 
 TASKS = """
 import numpy as np
@@ -68,10 +73,22 @@ class Broken(Whole):
 class Half:
     load = 3
 
+class Twice(Whole):
+    def loss(self, logits, labels):
+        return 2.0 * nn.functional.cross_entropy(logits, labels, reduction="none")
+
+class Mean(Whole):
+    def loss(self, logits, labels):
+        return nn.functional.cross_entropy(logits, labels)
+
+class Lost(Whole):
+    def loss(self, logits, labels):
+        return logits[:, 99]
+
 class Lossy(Whole):
     classes = 3
     network = nn.Linear
-    def loss(self, logits, labels):
+    def metrics(self, logits, labels):
         return 0.0
     def _draw(self):
         return 1
@@ -115,7 +132,7 @@ def model(name: str, seed: int = 0) -> np.ndarray:
         ("own_tasks:Half", "Half has load, which cannot be called"),
         (
             "own_tasks:Lossy",
-            "Lossy has loss, which nobody would call: a task's methods are load, ",
+            "Lossy has metrics, which nobody would call: a task's methods are load, build, partition, loss, ",
         ),
         ("own_tasks:Lossy", "Lossy has evalute, which nobody would call"),
         ("own_tasks:Shy", "Shy() fails: RuntimeError: not today"),
@@ -203,7 +220,7 @@ def test_only_methods_that_nobody_would_call_are_refused() -> None:
         load_task(named("Lossy"))
     assert [problem.split(" has ")[1].split(",")[0] for problem in caught.value.problems] == [
         "evalute",
-        "loss",
+        "metrics",
     ]
 
 
@@ -212,3 +229,48 @@ def test_an_accuracy_that_is_none_is_refused_and_a_missing_loss_is_not() -> None
     images, labels = np.zeros((2, 2, 3, 5), np.float32), np.zeros(2, np.int64)
     with pytest.raises(ConfigError, match=r"Percent': evaluate: expected an accuracy in 0\.\.1, got 25\.0"):
         score(named("Percent"), module, flatten(module), images, labels)
+
+
+def test_the_tasks_own_loss_is_descended_and_scored() -> None:
+    """Twice the loss at half the learning rate makes the very same models: nothing is rounded on the way."""
+    images = np.random.default_rng(3).standard_normal((6, 2, 3, 5)).astype(np.float32)
+    labels = np.array([0, 1, 2, 0, 1, 2])
+    start = model("Whole", seed=5)
+
+    def trained(name: str, rate: float, objective: str = "ce") -> TrainingResult:
+        spec = LearningSpec("", 2, 3, rate, 0.9, 0.0, 2, "", task=named(name), height=3, width=5)
+        own = Learner(spec).train(Shard(images, labels), LocalTraining(2, 7, objective=objective), start)
+        task = StackedTask(Shard(images, labels), start, None, objective, 6, 7)
+        (stacked,) = StackedLearner(spec, stack=4).train([task])
+        assert isinstance(stacked, TrainingResult)
+        assert stacked.vector == pytest.approx(own.vector, abs=1e-6)
+        assert stacked.mean_loss == pytest.approx(own.mean_loss, rel=1e-6)
+        return own
+
+    whole, twice = trained("Whole", 0.25), trained("Twice", 0.125)
+    assert twice.vector.tobytes() == whole.vector.tobytes()
+    assert twice.mean_loss == 2.0 * whole.mean_loss
+    pulled, pulled_twice = trained("Whole", 0.25, "fedprox:mu=0.5"), trained("Twice", 0.125, "fedprox:mu=1")
+    assert pulled_twice.vector.tobytes() == pulled.vector.tobytes() != whole.vector.tobytes()
+    module = build_model(named("Whole"), "", 2, 3)
+    ours, theirs = (score(named(name), module, whole.vector, images, labels) for name in ("Whole", "Twice"))
+    assert (theirs.accuracy, theirs.loss) == (ours.accuracy, 2.0 * ours.loss)
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("Mean", r"task 'own_tasks:Mean': loss: expected a tensor of shape \(2,\), one per sample, got \(\)"),
+        ("Lost", r"task 'own_tasks:Lost': loss fails: IndexError: index 99 is out of bounds .*own_tasks.py"),
+    ],
+)
+def test_a_loss_that_fails_is_one_sentence_with_the_task(name: str, sentence: str) -> None:
+    shard = Shard(np.ones((2, 2, 3, 5), np.float32), np.array([0, 1]))
+    spec = LearningSpec("", 2, 3, 0.1, 0.0, 0.0, 2, "", task=named(name), height=3, width=5)
+    with pytest.raises(ConfigError, match=sentence):
+        Learner(spec).train(shard, LocalTraining(), model(name))
+    (refused,) = StackedLearner(spec, stack=4).train([StackedTask(shard, model(name), None, "ce", 1, 7)])
+    assert isinstance(refused, str)
+    assert re.search(sentence, refused)
+    with pytest.raises(ConfigError, match=sentence):
+        score(named(name), build_model(named(name), "", 2, 3), model(name), shard.images, shard.labels)

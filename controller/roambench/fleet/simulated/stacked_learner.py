@@ -15,6 +15,7 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.stacked_feed import StackedFeed
 from roambench.fleet.simulated.stacked_model import StackedModel
+from roambench.learning.hooks import sample_loss
 from roambench.learning.learner import module_of
 from roambench.learning.local_algorithms import LocalAlgorithm
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
@@ -54,7 +55,11 @@ class StackedLearner:
         results: list[TrainingResult | str] = [_mistake(task, self.size) for task in tasks]
         sound = [index for index, mistake in enumerate(results) if not mistake]
         for stack in self._stacks(tasks, sound):
-            found = self._train_stack([tasks[index] for index in stack])
+            found: list[TrainingResult | str]
+            try:
+                found = self._train_stack([tasks[index] for index in stack])
+            except RoambenchError as error:  # of a loss that somebody else wrote
+                found = [str(error)] * len(stack)
             for index, result in zip(stack, found, strict=True):
                 results[index] = result
         return results
@@ -89,6 +94,7 @@ class StackedLearner:
         parameters = [entry.requires_grad_() for entry in entries[: model.parameters]]
         counters = model.counters(len(tasks))
         objective = find_algorithm(tasks[0].objective)
+        loss = sample_loss(tasks[0].objective, objective, spec.task)
         anchors: list[Tensor] = []
         if objective.needs_global:
             anchors = model.entries(
@@ -106,7 +112,7 @@ class StackedLearner:
             pixels, labels, weights = feed.step(number)
             with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
                 logits = model.logits(entries, counters, pixels)
-            losses = objective.loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
+            losses = loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
             gradients = list(torch.autograd.grad((losses * weights).sum(), parameters))
             with torch.no_grad():
                 proximal.add_to(gradients, parameters)
