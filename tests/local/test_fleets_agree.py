@@ -85,7 +85,11 @@ LEARNING: dict[str, dict[str, object]] = {
         "augmentation": "crop_flip",
         "images_per_device": 16,
     },
-    "BatchNorm": {"task": "batch_norm_task:BatchNormTask", "dataset": "", "model": ""},
+    "BatchNorm, a loss of the task's own": {
+        "task": "batch_norm_task:BatchNormTask",
+        "dataset": "",
+        "model": "",
+    },
 }
 #: They differ in how they mix, and one trains with two proximal terms.
 RUNS_OF_LEARNING = ("mohawk", "middle_plus")

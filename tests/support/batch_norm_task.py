@@ -1,10 +1,10 @@
-"""A learning task with BatchNorm, small enough for a busy machine: scikit-learn's digits."""
+"""A learning task with BatchNorm and a loss of its own, small enough for a busy machine: scikit-learn's digits."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.datasets.digits import load_digits
@@ -25,3 +25,6 @@ class BatchNormTask:
             nn.Flatten(),
             nn.Linear(128, classes, device="meta"),
         )
+
+    def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
+        return nn.functional.cross_entropy(logits, labels, reduction="none", label_smoothing=0.1)

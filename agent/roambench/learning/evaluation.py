@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Accuracy and loss of a model on a test set."""
+    """Accuracy and loss of a model on a test set, and whatever else a task scores, by name."""
 
     accuracy: float  # 0..1
     loss: float  # mean cross-entropy, nats, or the mean of a task's own
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 def evaluate(

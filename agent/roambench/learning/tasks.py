@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, cast
 
 import numpy as np
 import torch
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 #: What a task must have, and may have besides.
 HOOKS: Final = ("load", "build")
 OPTIONAL_HOOKS: Final = ("partition", "loss", "evaluate")
+_METRIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ .@-]{0,39}")
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -69,7 +72,8 @@ class Task(Protocol):
         """
 
     def evaluate(self, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
-        """Score the flat model `vector`. Absent: accuracy, and the mean of `loss`."""
+        """Score the flat model `vector`; `metrics` of the answer are reported under their names. Absent:
+        accuracy, and the mean of `loss`."""
 
 
 @cache
@@ -175,8 +179,9 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
 
 
 def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
-    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy; a
-    loss may be NaN, of a model that diverged or a task that has none."""
+    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy, or
+    has metrics that are no numbers by name; a loss may be NaN, of a model that diverged or a task that has
+    none, and a metric that is not finite is left out."""
     if not task or not hasattr(load_task(task), "evaluate"):
         return evaluate(module, vector, images, labels, loss=own_loss(task) or cross_entropy)
     found = _asked(task, "evaluate", module, vector, images, labels)
@@ -184,7 +189,15 @@ def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: 
         raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
     if not 0.0 <= found.accuracy <= 1.0:
         raise ConfigError([f"task {task!r}: evaluate: expected an accuracy in 0..1, got {found.accuracy}"])
-    return found
+    metrics = found.metrics
+    if not isinstance(metrics, Mapping) or not all(
+        isinstance(name, str) and _METRIC.fullmatch(name) and isinstance(value, SupportsFloat)
+        for name, value in metrics.items()
+    ):
+        wanted = "numbers by name, of up to 40 letters, digits, spaces and _ - . @"
+        raise ConfigError([f"task {task!r}: evaluate: metrics: expected {wanted}, got {metrics!r}"])
+    numbers = {name: float(value) for name, value in metrics.items()}
+    return replace(found, metrics={name: value for name, value in numbers.items() if math.isfinite(value)})
 
 
 def own_loss(task: str) -> SampleLoss | None:

@@ -38,8 +38,8 @@ class TestSetEvaluator:
         )
 
     async def score(self, model: Vector) -> Score:
-        """Accuracy and loss of a model on the test set, beside the event loop."""
+        """Accuracy, loss and the task's own metrics of a model on the test set, beside the event loop."""
         from roambench.learning.tasks import score
 
         found = await asyncio.to_thread(score, self._task, self._module, model, self._images, self._labels)
-        return Score(found.accuracy, found.loss)
+        return Score(found.accuracy, found.loss, dict(found.metrics))

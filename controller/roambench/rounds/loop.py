@@ -16,6 +16,7 @@ from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
+    MetricsScored,
     OutcomeDecided,
     RoundRecord,
     RunEnded,
@@ -138,6 +139,9 @@ class _Run:
 
     def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
+        if score is not None and score.metrics:
+            names, values = tuple(score.metrics), tuple(score.metrics.values())
+            self.journal.append(MetricsScored(here.step, names, values))
         self.journal.append(
             StepClosed(
                 here.step,

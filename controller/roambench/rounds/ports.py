@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from roambench.contract.orders import Answer, Order, Vector
@@ -59,6 +59,7 @@ class Score:
 
     accuracy: float  # 0..1
     loss: float
+    metrics: Mapping[str, float] = field(default_factory=dict)  # a task's own, finite
 
 
 class Evaluator(Protocol):

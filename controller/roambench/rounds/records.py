@@ -161,6 +161,15 @@ class ModelsScored:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsScored:
+    """A task's own metrics of the global model after a step, by their names; written before `StepClosed`."""
+
+    step: int
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RunEnded:
     """`step` was the last one played although the trace has more; a run to the trace's end has no such
     record."""
@@ -248,6 +257,7 @@ RoundRecord = (
     | MixingPlanned
     | ModelsExchanged
     | ModelsScored
+    | MetricsScored
     | StepClosed
     | RunEnded
     | FleetEvent

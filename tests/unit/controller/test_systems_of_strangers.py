@@ -108,7 +108,7 @@ LENT_WALK = GENERATORS.load("city")
 
 
 class WithoutLoss:
-    """A task that scores by accuracy alone."""
+    """A task that scores by accuracy and by a metric of its own, and has no loss."""
 
     def load(self, folder, download):
         return load_dataset("synthetic")
@@ -117,7 +117,9 @@ class WithoutLoss:
         return mlp(in_channels, classes)
 
     def evaluate(self, module, vector, images, labels):
-        return Evaluation(evaluate(module, vector, images, labels).accuracy, float("nan"))
+        accuracy = evaluate(module, vector, images, labels).accuracy
+        metrics = {"error rate": np.float32(1.0 - accuracy), "undefined": float("nan")}
+        return Evaluation(accuracy, float("nan"), metrics)
 
 
 HALF = PeerSystem("half", half_of_mine, "half of one's own model, the rest evenly of the neighbours'")
@@ -297,7 +299,7 @@ def test_a_decentralised_system_of_a_package_is_listed_and_run(tmp_path: Path, s
 
 
 @pytest.mark.timeout(300)
-def test_a_score_that_is_no_number_leaves_the_run_and_its_report_whole(
+def test_a_score_that_is_no_number_leaves_the_report_whole_and_a_tasks_own_metric_is_in_it(
     tmp_path: Path, site: Path, typed: Typed
 ) -> None:
     file = experiment(tmp_path, "mohawk")
@@ -305,11 +307,20 @@ def test_a_score_that_is_no_number_leaves_the_run_and_its_report_whole(
     done = roambench(tmp_path, "run", str(file), "--fleet", "simulated", site=site)
     assert done.returncode == 0, done.stderr
     assert "\nmohawk reached " in done.stdout
+    code, output, _ = typed("report", "runs/try/latest/mohawk", "--full")
+    assert code == 0
+    (line,) = (line for line in output.splitlines() if "error rate" in line)
+    assert "undefined" not in output
     code, output, _ = typed("report", "runs/try/latest/mohawk", "--json")
     assert code == 0
     (run,) = json.loads(output, parse_constant=lambda name: pytest.fail(name))["runs"]
     assert run["learning"]["final_loss"] is None
     assert 0.0 <= run["learning"]["final_accuracy"] <= 1.0
+    for step in run["learning"]["steps"]:
+        assert step["metrics"] == {"error rate": pytest.approx(1.0 - step["accuracy"], abs=1e-7)}
+    final = run["learning"]["final_metrics"]["error rate"]
+    assert final == pytest.approx(1.0 - run["learning"]["final_accuracy"], abs=1e-7)
+    assert f"{final:.4f}" in line
     info = json.loads((tmp_path / "runs" / "try/latest/mohawk" / "run.json").read_text())
     assert [code["package"] for code in info["code"]] == ["pocket-bench"]
 

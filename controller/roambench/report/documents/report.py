@@ -69,6 +69,7 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "final_accuracy": run.learning.final_accuracy,
             "final_loss": run.learning.final_loss,
             "best_accuracy": run.learning.best_accuracy,
+            "final_metrics": run.learning.final_metrics,
             "threshold": run.learning.threshold,
             "threshold_step": run.learning.threshold_step,
             "cloud_aggregations": run.learning.cloud_aggregations,
@@ -83,6 +84,11 @@ def _run(run: RunSummary) -> dict[str, Any]:
                     "cloud": point.cloud,
                     "accuracy": point.accuracy,
                     "loss": point.loss,
+                    "metrics": {
+                        name: values[point.step]
+                        for name, values in run.learning.metrics.items()
+                        if point.step in values
+                    },
                 }
                 for point in run.learning.points
             ],

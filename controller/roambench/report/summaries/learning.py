@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
+    MetricsScored,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
@@ -52,6 +53,12 @@ class LearningSummary:
     threshold: float
     threshold_step: int | None
     ended: str = ""  # why the run ended before the last step of its trace
+    metrics: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # a task's own: by name, by step
+
+    @property
+    def final_metrics(self) -> dict[str, float]:
+        """The last value of every metric."""
+        return {name: values[max(values)] for name, values in self.metrics.items()}
 
     @property
     def final_accuracy(self) -> float | None:
@@ -180,7 +187,11 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float) -> Learni
         for record in log.only(StepClosed)
     )
     ended = next((record.reason for record in log.only(RunEnded)), "")
-    return LearningSummary(points, threshold, threshold_step(log, threshold), ended)
+    metrics: dict[str, dict[int, float]] = {}
+    for record in log.only(MetricsScored):
+        for name, value in zip(record.names, record.values, strict=True):
+            metrics.setdefault(name, {})[record.step] = value
+    return LearningSummary(points, threshold, threshold_step(log, threshold), ended, metrics)
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:

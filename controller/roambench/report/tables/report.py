@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from roambench.report import numbers
 from roambench.report.numbers import NONE
@@ -105,10 +106,12 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
     served = any(run.peers is None for run in runs)  # by access points
     cloud = [Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations))] if served else []
     distance = [Line("device to AP", _kilometres)] if served else []
+    named = (name for run in runs for name in run.learning.metrics)
     lines = [
         Line("final accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
         Line("best accuracy", lambda run: numbers.percent(run.learning.best_accuracy)),
         Line("final loss", lambda run: numbers.number(run.learning.final_loss, 3)),
+        *(Line(name, partial(_metric, name)) for name in dict.fromkeys(named)),
         Line("threshold", threshold),
         *cloud,
         Line("devices aggregated per step", lambda run: numbers.number(run.learning.aggregated_per_step)),
@@ -117,13 +120,18 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
     return _compare(
         "learning",
         "Learning",
-        "Accuracy and loss of the global model on the test set; decentralised: mean over the devices. "
+        "Accuracy, loss and a task's own metrics are the global model's on the test set; decentralised: mean "
+        "over the devices. "
         "The threshold is reached at the first cloud aggregation (or scored exchange) with at least that "
         "accuracy. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
         "present device in every step.",
         runs,
         lines,
     )
+
+
+def _metric(name: str, run: RunSummary) -> str:
+    return numbers.number(run.learning.final_metrics.get(name), 4)
 
 
 def _kilometres(run: RunSummary) -> str:
