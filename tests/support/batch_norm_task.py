@@ -1,4 +1,4 @@
-"""A learning task with BatchNorm and a loss of its own, small enough for a busy machine: scikit-learn's digits."""
+"""A learning task with BatchNorm and its own loss, small enough for a busy machine: scikit-learn's digits."""
 
 from __future__ import annotations
 
