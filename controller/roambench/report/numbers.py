@@ -19,21 +19,24 @@ def joules(value: float | None) -> str:
 
 
 def energy(value: Energy, *, zero: str = NONE) -> str:
-    """Joules with their expanded uncertainty (k = 2); `zero` where nothing was measured."""
+    """Joules with their expanded uncertainty (k = 2) where that is known and not 0; `zero` where nothing was
+    measured."""
     if not value.covered_s and not value.joules:
         return zero
     u = 2.0 * value.u_joules
-    if not math.isfinite(u):
+    if not math.isfinite(u) or not u > 0.0:
         return joules(value.joules)
     # Two digits of the uncertainty: more would only look exact.
-    places = min(3, max(0, 1 - math.floor(math.log10(u)))) if u > 0.0 else _places(value.joules)
+    places = min(3, max(0, 1 - math.floor(math.log10(u))))
     return f"{value.joules:,.{places}f} ± {u:,.{places}f} J"
 
 
 def mean_sd(value: MeanSd) -> str:
-    """ "mean ± sd" with the places that they deserve; a dash without values."""
+    """ "mean ± sd" with the places that they deserve, of one value that alone; a dash without values."""
     if not value.count:
         return NONE
+    if value.count == 1:
+        return joules(value.mean)
     places = _places(max(abs(value.mean), value.sd))
     return f"{value.mean:,.{places}f} ± {value.sd:,.{places}f} J"
 

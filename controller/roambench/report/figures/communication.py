@@ -28,8 +28,16 @@ _COLOURS: Final[dict[Way, str]] = {
     "exchange": PHASE_COLOURS[Phase.EXCHANGE],
 }
 _NAMES: Final[dict[Way, str]] = {"down": "download", "up": "upload", "exchange": "exchange"}
-_SYMBOLS: Final = {"lte": "circle", "wifi": "square", "3g": "triangle-up"}
-_OTHER_SYMBOLS: Final = ("diamond", "cross", "x", "star")
+#: Marks of a link's directions, which differ in more than colour.
+_SYMBOLS: Final[dict[str, dict[Way, str]]] = {
+    "lte": {"down": "circle", "up": "triangle-up", "exchange": "hexagon"},
+    "wifi": {"down": "square", "up": "star-triangle-up", "exchange": "pentagon"},
+    "3g": {"down": "diamond", "up": "star", "exchange": "hexagram"},
+}
+_OTHER_SYMBOLS: Final[tuple[dict[Way, str], ...]] = (
+    {"down": "cross", "up": "x", "exchange": "star-square"},
+    {"down": "hourglass", "up": "bowtie", "exchange": "star-diamond"},
+)
 
 
 def scatter_figures(runs: Sequence[RunSummary]) -> list[Figure]:
@@ -110,6 +118,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         items = groups[link, direction]
         if link not in symbols:
             symbols[link] = _OTHER_SYMBOLS[(len(symbols) - len(_SYMBOLS)) % len(_OTHER_SYMBOLS)]
+        symbol = symbols[link][direction]
         at = [max(item.net.joules, floor) if log else item.net.joules for item in items]
         below = [
             min(2.0 * item.net.u_joules, y - floor) if log else 2.0 * item.net.u_joules
@@ -120,7 +129,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
             # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
             "triangle-down-open"
             if log and item.net.joules <= floor
-            else symbols[link] + ("" if item.resolved else "-open")
+            else symbol + ("" if item.resolved else "-open")
             for item in items
         ]
         traces.append(
@@ -168,6 +177,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         yaxis={"title": "measured (net), J"} | scale,
         updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
         margin_t=72,
+        narrow={"height": 580, "legend_y": 1.11} if len(bases) > 1 else None,
     )
 
 

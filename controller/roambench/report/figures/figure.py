@@ -58,6 +58,17 @@ def drawn(
     return Figure(key, title, caption, data, there, instead)
 
 
+def below_each_other(across: str, up: dict[str, Any], up2: dict[str, Any]) -> dict[str, Any]:
+    """What a narrow screen has of two panels that stand side by side: the x axes' title, the y axes."""
+    return {
+        "height": 640,
+        "xaxis": {"title": across, "domain": [0, 1]},
+        "yaxis": up | {"domain": [0.58, 1]},
+        "xaxis2": {"title": across, "domain": [0, 1], "anchor": "y2"},
+        "yaxis2": up2 | {"domain": [0, 0.42]},
+    }
+
+
 def safe(text: str) -> str:
     """Text for a Plotly label or hover: markup in it is shown, not obeyed."""
     return html.escape(text, quote=False)  # of entities Plotly knows only a few, and quotes are none of them
@@ -153,16 +164,19 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         notes.append("Without a server: the mean over the devices' own models, whenever they are scored.")
     whose = "the global model" if len(with_server) == len(runs) else "the models"
     top = min(104.0, max(1.0, 112.0 * tallest))
+    up = {"title": f"accuracy of {whose}, %", "range": [0.0, top]}
+    up2 = {"title": "loss on the test set", "anchor": "x2", "rangemode": "tozero"}
     return drawn(
         "accuracy",
         "Accuracy and loss",
         " ".join(notes),
         traces,
         xaxis={"title": "step", "domain": [0, 0.46]},
-        yaxis={"title": f"accuracy of {whose}, %", "range": [0.0, top]},
+        yaxis=up,
         xaxis2={"title": "step", "domain": [0.56, 1], "anchor": "y2"},
-        yaxis2={"title": "loss on the test set", "anchor": "x2", "rangemode": "tozero"},
+        yaxis2=up2,
         shapes=shapes,
+        narrow=below_each_other("step", up, up2),
     )
 
 

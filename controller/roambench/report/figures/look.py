@@ -76,7 +76,6 @@ _LAYOUT: Final = {
         "traceorder": "normal",
     },
     "modebar": {
-        "orientation": "v",
         "bgcolor": "rgba(0,0,0,0)",
         "color": "var(--button)",
         "activecolor": "var(--accent)",

@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.report.figures.figure import Figure, drawn, hover, run_colour, run_style, safe
+from roambench.report.figures.figure import (
+    Figure,
+    below_each_other,
+    drawn,
+    hover,
+    run_colour,
+    run_style,
+    safe,
+)
 from roambench.report.summaries.peers import Floats, PeerSummary
 from roambench.report.summaries.run import RunSummary
 
@@ -136,6 +144,8 @@ def _mixing(found: _Found) -> Figure | None:
             traces.append(line.update(xaxis="x2", yaxis="y2", showlegend=False))
     if not traces:
         return None
+    up = {"title": "distance of classes", "rangemode": "tozero"}
+    up2 = {"title": "spectral gap", "anchor": "x2"}
     return drawn(
         "peer-mixing",
         "Mixing",
@@ -144,9 +154,10 @@ def _mixing(found: _Found) -> Figure | None:
         traces,
         300,
         xaxis={"title": "iteration", "domain": [0, 0.46]},
-        yaxis={"title": "distance of classes", "rangemode": "tozero"},
+        yaxis=up,
         xaxis2={"title": "iteration", "domain": [0.56, 1], "anchor": "y2"},
-        yaxis2={"title": "spectral gap", "anchor": "x2"},
+        yaxis2=up2,
+        narrow=below_each_other("iteration", up, up2),
     )
 
 

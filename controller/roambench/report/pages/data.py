@@ -57,8 +57,8 @@ def heat_map(shares: DataShares) -> Figure:
     return drawn(
         "data-classes",
         "What each device holds",
-        "Each column is a device, each row a class of the data set; the darker, the more of the device's "
-        "images are of that class.",
+        "Each column is a device, each row a class of the data set; the colour is the share of the device's "
+        "images that are of that class.",
         [cells],
         max(320, min(900, 140 + 18 * classes)),
         xaxis={"title": "device", "type": "category", "showgrid": False, "nticks": 24},
@@ -108,6 +108,7 @@ def bars(shares: DataShares) -> Figure:
         yaxis={"title": "images", "rangemode": "tozero"},
         # Twenty-six names above the plot take four lines; at the side they take none of its height.
         legend={"orientation": "v", "x": 1.02, "y": 1, "yanchor": "top"},
+        narrow={"height": 420, "legend": {"orientation": "h"}},
     )
 
 

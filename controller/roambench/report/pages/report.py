@@ -55,12 +55,12 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         ("Boards", "boards", parts.like("host-") + folded(board_tables(summaries))),
         ("Details", "details", folded(detail_tables(summaries))),
     ]
-    title = "roambench: " + ", ".join(run.label for run in summaries)
     systems = list(dict.fromkeys(run.info.system for run in summaries))
     beside = " against ".join(systems) if len(systems) < 3 else ", ".join(systems)
+    finding = finding_of(summaries)
     return document(
-        title,
-        finding_of(summaries),
+        f"{finding} roambench",
+        finding,
         sections,
         lead=f"{beside}. {_lead(summaries)}",
         footer=footer_of(summaries),

@@ -38,9 +38,14 @@
   // --- what each figure is now
   const figures = new Map(report.figures.map((figure) => [figure.key, figure]));
   const now = (key) => {
-    if (key === "power" && power) return powerFigure();
-    const figure = figures.get(key);
-    return { data: figure.data, layout: { ...figure.layout, ...(phone.matches && figure.narrow) } };
+    const { data, layout, narrow } = key === "power" && power ? powerFigure() : figures.get(key);
+    return { data, layout: phone.matches ? roomy(data, { ...layout, ...narrow }) : layout };
+  };
+  // On a phone a legend has a row for each name, and the plot keeps its height.
+  const roomy = (data, layout) => {
+    const names = layout.showlegend === false ? 0 : data.filter((trace) => trace.name && trace.showlegend !== false).length;
+    if (names < 3 || layout.legend?.orientation === "v") return layout;
+    return { ...layout, height: layout.height + 19 * names, legend: { ...layout.legend, maxheight: 19 * names + 20 } };
   };
   const drawn = new Set();
   const draw = async (place, width) => {

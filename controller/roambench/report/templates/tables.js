@@ -17,14 +17,14 @@
     return { head: head.map((cell) => cell.text), rows };
   };
 
-  // A column of numbers becomes up to three: value, what stands behind ±, unit.
+  // A column of numbers becomes up to three: value, uncertainty (what stands behind ±), unit.
   const csv = (table) => {
     const { head, rows } = read(table);
     const parts = head.map((name, column) => {
       const cells = rows.map((row) => row[column]);
       const has = (part) => cells.some((cell) => cell[part]);
-      return [[name, (cell) => cell.value ?? cell.text],
-        ...(has("u") ? [[name + " ±", (cell) => cell.u ?? ""]] : []),
+      return [[has("u") ? name + " value" : name, (cell) => cell.value ?? cell.text],
+        ...(has("u") ? [[name + " u", (cell) => cell.u ?? ""]] : []),
         ...(has("unit") ? [[name + " unit", (cell) => cell.unit ?? ""]] : [])];
     });
     const quoted = (text) => /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
