@@ -8,12 +8,14 @@ import json
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib.metadata import Distribution, distribution, packages_distributions
+from importlib.metadata import Distribution, EntryPoint, distribution, distributions, packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.sources import source_files
@@ -22,6 +24,7 @@ from roambench.experiment import catalogue
 from roambench.experiment.rules import NAMED
 from roambench.experiment.sections import Experiment
 from roambench.learning.local_algorithms import parse_rule
+from roambench.provision.preflight.facts import PackageFacts
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.systems.peers import is_peer_system
 
@@ -56,6 +59,34 @@ def foreign_code(experiment: Experiment, fleet: FleetKind, system: str = "") -> 
     return sorted(
         (_code_of(top) for top in tops if top != _OURS), key=lambda code: (code.package, code.modules)
     )
+
+
+def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> dict[str, PackageFacts]:
+    """The packages that agents import, by name: of the task, the model, the systems' local algorithms and the
+    meters' `drivers`. ConfigError for code that is in no package: it cannot come to a board."""
+    points = [
+        *catalogue.table("models").added_by(experiment.learning.model),
+        *(point for driver in drivers for point in catalogue.table("meters").added_by(driver)),
+        *(point for system in experiment.systems for point in _local_algorithm(experiment, system)),
+    ]
+    modules = {point.module for point in points} | {experiment.learning.task.partition(":")[0]}
+    codes = [_code_of(top) for top in sorted({module.partition(".")[0] for module in modules} - {"", _OURS})]
+    if loose := [code.package for code in codes if not code.version]:
+        raise ConfigError(
+            [
+                f"{top}: is in no installed package; boards get packages (fleet provision --with-package)"
+                for top in loose
+            ]
+        )
+    files = dict[str, dict[str, str]]()
+    for code in codes:
+        files.setdefault(_plain(code.package), {}).update(
+            (name, hashlib.sha256(_bytes(path)).hexdigest())
+            for top in code.modules
+            for name, path in _files_of(top)
+        )
+    versions = {_plain(code.package): code.version for code in codes}
+    return {name: PackageFacts(versions[name], files[name]) for name in sorted(files)}
 
 
 def digest_of(codes: Sequence[ForeignCode]) -> str:
@@ -96,9 +127,7 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
             points = (point for kind in kinds for point in catalogue.table(kind).added_by(name))
             yield from (point.module for point in points)
     for name in (system,) if system else experiment.systems:
-        if not is_peer_system(name):
-            algorithm, _ = parse_rule(system_of(experiment, name).training.objective, "objective")
-            yield from (point.module for point in catalogue.table("local").added_by(algorithm))
+        yield from (point.module for point in _local_algorithm(experiment, name))
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:
@@ -107,6 +136,14 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
         yield from foreign_modules(experiment.local.meter_profile)
         for meter in experiment.local.meters.values():
             yield from (point.module for point in catalogue.table("meters").added_by(meter.driver))
+
+
+def _local_algorithm(experiment: Experiment, system: str) -> list[EntryPoint]:
+    """The entry points of the local algorithm that a system trains with; [] for one of ours."""
+    if is_peer_system(system):
+        return []
+    algorithm, _ = parse_rule(system_of(experiment, system).training.objective, "objective")
+    return catalogue.table("local").added_by(algorithm)
 
 
 def _code_of(top: str) -> ForeignCode:
@@ -131,6 +168,18 @@ def _code_of(top: str) -> ForeignCode:
             _, _, below = path.as_posix().rpartition(f"/{name}/")
             content.update(f"{name} {below or path.name} ".encode() + hashlib.sha256(_bytes(path)).digest())
     return ForeignCode(package, version, modules, content.hexdigest(), tuple(sorted(needs)))
+
+
+def _files_of(top: str) -> Iterator[tuple[str, Path]]:
+    """All files of a top module but byte code, with their paths in a wheel."""
+    spec = find_spec(top)
+    if spec is None or spec.submodule_search_locations is None:
+        yield from ((path.name, path) for path in source_files(top))
+        return
+    for folder in map(Path, spec.submodule_search_locations):
+        for path in folder.rglob("*"):
+            if path.is_file() and path.suffix != ".pyc":
+                yield f"{top}/{path.relative_to(folder).as_posix()}", path
 
 
 def _imports(path: Path) -> set[str]:
@@ -159,18 +208,45 @@ def _package(top: str) -> tuple[str, str]:
 def _installed(top: str) -> Distribution | None:
     """The distribution whose files are copies of a version: not one installed for editing, nor none."""
     owner = _distribution(top)
-    if owner is None:
-        return None
-    try:
-        origin = json.loads(owner.read_text("direct_url.json") or "{}")
-    except ValueError:
-        return owner
-    return None if origin.get("dir_info", {}).get("editable") else owner
+    return None if owner is None or _origin(owner).get("dir_info", {}).get("editable") else owner
 
 
 def _distribution(top: str) -> Distribution | None:
     names = _distributions(tuple(sys.path)).get(top, ())
-    return distribution(names[0]) if names else None
+    return distribution(names[0]) if names else _edited(top)
+
+
+def _edited(top: str) -> Distribution | None:
+    """The distribution that was installed for editing from the folder in which the module lies; of two the
+    inner one. Such installations list no modules."""
+    files = source_files(top)
+    found = [
+        (len(folder), owner)
+        for folder, owner in _edited_folders(tuple(sys.path))
+        if files and files[0].as_posix().startswith(f"{folder}/")
+    ]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+@cache
+def _edited_folders(_path: tuple[str, ...]) -> tuple[tuple[str, Distribution], ...]:
+    """Folders from which distributions were installed for editing, roambench's own left out."""
+    found = []
+    for owner in distributions():
+        origin = _origin(owner)
+        folder = unquote(urlsplit(str(origin.get("url", ""))).path).rstrip("/")
+        if origin.get("dir_info", {}).get("editable") and _plain(owner.name) != _OURS:
+            found.append((Path(folder).resolve().as_posix(), owner))
+    return tuple(found)
+
+
+def _origin(owner: Distribution) -> dict[str, Any]:
+    """Where pip had it from, {} where that is not known."""
+    try:
+        origin = json.loads(owner.read_text("direct_url.json") or "{}")
+    except ValueError:
+        return {}
+    return origin if isinstance(origin, dict) else {}
 
 
 @cache

@@ -24,6 +24,7 @@ from roambench.provision.wheels.agent_build import AgentBuild, Builds
 from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.shipping import Sent, ship
 from roambench.provision.wheels.turns import Turns
+from roambench.provision.wheels.user_packages import UserPackage, kept_packages
 
 #: Hosts at a time. What they are sent goes through one network and one processor here, and in turns.
 _AT_ONCE: Final = 64
@@ -57,15 +58,17 @@ def provision(
     diff: bool = False,
     report: Report,
     let_go: Callable[[Host], None],
+    packages: tuple[UserPackage, ...] | None = None,
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 
     Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
     are fetched when the first host of a kind needs them. `let_go` gets each host that could be logged in to
     as soon as nothing more is done to it, however that ended. `diff`: a dry run also fetches the files that
-    would change. ConfigError for an InfluxDB token that is missing.
+    would change. `packages`: the user's own, instead of those that the bench has. ConfigError for an InfluxDB
+    token that is missing.
     """
-    builds = Builds(bench.state_dir)
+    builds = Builds(bench.state_dir, kept_packages(bench.state_dir) if packages is None else packages)
     token = _token(bench)
     turns = Turns()
 

@@ -39,7 +39,8 @@ FILES: Final[Mapping[str, str]] = {
     "devices.parquet": "a row for each virtual device",
     "summary.json": "figures of a run on virtual devices: [simulating.md](simulating.md)",
     "link_model.json": "the link model of a run on virtual devices, unless it is the built-in one",
-    "bench.json": "of a run on a bench: its description, every device's host and meter, what was waived",
+    "bench.json": "of a run on a bench: its description, every device's host and meter, what was waived, and "
+    "`packages`: the user's packages that its boards have, each with version and digest of its wheel",
     "models/global.safetensors": "the last global model (decentralised: the mean of the devices'), by "
     "tensor; system, digest and steps in its metadata",
     "truth/*.csv": "true power of an emulated board, which no sensor saw, from each moment `ns` (device "

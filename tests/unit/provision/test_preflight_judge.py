@@ -15,7 +15,14 @@ from roambench.identity.authority import Authority, serial_of
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, HostFacts, Seen, clock_offset
+from roambench.provision.preflight.facts import (
+    AgentAnswers,
+    ClockOffset,
+    HostFacts,
+    PackageFacts,
+    Seen,
+    clock_offset,
+)
 from roambench.provision.preflight.judge import judge
 
 NOW = dt.datetime.now(dt.UTC)
@@ -64,6 +71,7 @@ def checks(
     host: Host | None = None,
     build: str = "b" * 64,
     autorun: bool | str = True,
+    needed: Mapping[str, PackageFacts] | None = None,
 ) -> dict[str, Check]:
     host = host or a_host(1)
     (found,) = judge(
@@ -72,6 +80,7 @@ def checks(
         builds={"aarch64": build} if build else {},
         trust=Trust(AUTHORITY.certificate_pem),
         now=NOW,
+        needed=needed,
     )
     return {check.name: check for check in found.checks}
 
@@ -352,3 +361,35 @@ def test_a_warning_stops_no_run() -> None:
 def test_an_answer_that_is_none_of_an_agent_is_said() -> None:
     with pytest.raises(ConfigError, match="ctl status: not what an agent says"):
         AgentAnswers.of({"build": "b"}, None, None)
+
+
+def test_a_board_without_the_users_package_is_told_before_the_start() -> None:
+    here = PackageFacts("0.2", {"bench_pack/flat.py": "a" * 64})
+    mine = {"bench-pack": here}
+    there = replace(PI, packages={"bench-pack": here})
+    assert checks(there, needed=mine)["packages"] == Check("packages", Verdict.PASS, "bench-pack 0.2")
+    lacking = checks(PI, needed=mine)["packages"]
+    assert (lacking.verdict, lacking.found) == (Verdict.FAIL, "lacks bench-pack 0.2")
+    assert lacking.what_to_do == "roambench fleet provision --with-package its wheel or folder"
+    older = replace(PI, packages={"bench-pack": replace(here, version="0.1")})
+    assert checks(older, needed=mine)["packages"].found == "lacks bench-pack 0.2 (it has 0.1)"
+
+
+def test_files_of_the_users_package_that_differ_are_told_whatever_its_version() -> None:
+    there = {"bench_pack/flat.py": "a" * 64, "bench_pack/loss.py": "b" * 64, "bench_pack/w.json": "c" * 64}
+    pi = replace(PI, packages={"bench-pack": PackageFacts("0.2", there)})
+
+    def found(**changes: str | None) -> str:
+        """What is said of a machine with these files of that package; None: without the file."""
+        named = {name.replace("__", "/").replace("_py", ".py"): sha for name, sha in changes.items()}
+        files = {f"bench_pack/{name}": sha for name, sha in named.items()}
+        here = {name: sha for name, sha in {**there, **files}.items() if sha is not None}
+        return checks(pi, needed={"bench-pack": PackageFacts("0.2", here)})["packages"].found
+
+    assert found(flat_py="d" * 64) == "bench-pack 0.2 has not the bench_pack/flat.py that is here"
+    assert found(flat_py="d" * 64, loss_py=None) == (
+        "bench-pack 0.2 has not the bench_pack/flat.py and 1 more that is here"
+    )
+    assert found(new_py="d" * 64) == "bench-pack 0.2 has not the bench_pack/new.py that is here"
+    # Folders and data that a wheel leaves out make no difference.
+    assert found(tests__test_py="d" * 64, notes="d" * 64) == "bench-pack 0.2"

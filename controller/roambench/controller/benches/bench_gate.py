@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Mapping
 
 from rich.console import Console
 
@@ -14,18 +15,26 @@ from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Verdict
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
+from roambench.provision.preflight.facts import PackageFacts
 from roambench.provision.preflight.preflight import check
 from roambench.runs.measured.meters import VALID_FOR
 
 
 def passed_gate(
-    bench: Bench, hosts: tuple[Host, ...], *, preflight: bool, unproven: bool, console: Console
+    bench: Bench,
+    hosts: tuple[Host, ...],
+    *,
+    preflight: bool,
+    unproven: bool,
+    console: Console,
+    needed: Mapping[str, PackageFacts] | None = None,
 ) -> list[str]:
-    """The doubts that the report must tell; FleetError where the bench is not fit and nobody waived it."""
+    """The doubts that the report must tell; FleetError where the bench is not fit and nobody waived it.
+    `needed`: the user's packages that the experiment has to find on every host, by name."""
     machine_ids: dict[str, str] = {}
     doubts = []
     if preflight:
-        doubts += _preflight(bench, hosts, machine_ids, console)
+        doubts += _preflight(bench, hosts, machine_ids, console, needed or {})
     else:
         doubts.append("the run began without a preflight of the bench (--no-preflight)")
     unsure = meter_doubts(read_map(bench), hosts, time.time(), machine_ids)
@@ -84,10 +93,14 @@ def energy_doubts(
 
 
 def _preflight(
-    bench: Bench, hosts: tuple[Host, ...], machine_ids: dict[str, str], console: Console
+    bench: Bench,
+    hosts: tuple[Host, ...],
+    machine_ids: dict[str, str],
+    console: Console,
+    needed: Mapping[str, PackageFacts],
 ) -> list[str]:
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
-    made = check(bench, hosts, ends_runs=True)
+    made = check(bench, hosts, ends_runs=True, needed=needed)
     if not made.passed:
         failed = [host.host for host in made.hosts if host.of(Verdict.FAIL)]
         raise HostsFailed(

@@ -19,6 +19,7 @@ from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.benches.bench_fleet import bench_fleet
 from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
+from roambench.controller.foreign_code import needed_on_boards
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
@@ -29,6 +30,7 @@ from roambench.experiment.sections import Experiment
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, Held, holding, nobody_knows
+from roambench.provision.wheels.user_packages import kept_packages
 from roambench.runs.doubts import LEASE_LOST
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
@@ -130,6 +132,9 @@ class BenchPlace:
                 preflight=options.preflight,
                 unproven=options.unproven,
                 console=console,
+                needed=needed_on_boards(self.experiment, {host.meter.driver for host in self.hosts})
+                if options.preflight
+                else {},
             ),
             *energy_doubts(self.experiment.energy, self.hosts, console, baselines=baselines),
         )
@@ -142,6 +147,7 @@ class BenchPlace:
         ]
         file = str(self.bench.file.resolve())
         values = {"bench": self.bench.name, "file": file, "hosts": hosts, "doubts": list(self.doubts)}
+        values["packages"] = [package.pin for package in kept_packages(self.bench.state_dir)]
         write_whole(path / BENCH_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
     def agents(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +12,7 @@ from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, Verdict
-from roambench.provision.preflight.facts import AgentAnswers, HostFacts
+from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts
 
 _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
@@ -111,6 +112,33 @@ class Trust:
 
     authority_pem: bytes
     revoked: frozenset[int] = frozenset()
+
+
+def packages(facts: HostFacts, needed: Mapping[str, PackageFacts]) -> Check:
+    """Whether the user's packages are there that the experiment `needed`, and are what they are here."""
+    found = [_unlike(name, here, facts.packages.get(name)) for name, here in needed.items()]
+    if wrong := [reason for reason in found if reason]:
+        give = f"{_PROVISION} --with-package its wheel or folder"
+        return Check("packages", Verdict.FAIL, "; ".join(wrong), "as on this machine", give)
+    return Check("packages", Verdict.PASS, ", ".join(f"{name} {one.version}" for name, one in needed.items()))
+
+
+def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:
+    """Why a host's package is not this machine's, "" if it is. What only this machine has makes no difference
+    where wheels may leave it out: files that are no source, and folders such as tests."""
+    if there is None or there.version != here.version:
+        return f"lacks {name} {here.version}" + (f" (it has {there.version})" if there else "")
+    tops = {path.partition("/")[0] for path in here.files}
+    folders = {path.rpartition("/")[0] for path in there.files}
+    other = sorted(
+        path
+        for path in {*here.files, *there.files}
+        if path.partition("/")[0] in tops
+        and here.files.get(path) != there.files.get(path)
+        and (path in there.files or (path.endswith(".py") and path.rpartition("/")[0] in folders))
+    )
+    more = f" and {len(other) - 1} more" if len(other) > 1 else ""
+    return f"{name} {here.version} has not the {other[0]}{more} that is here" if other else ""
 
 
 def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision.power.switching import NOT_ASKED, SeenSwitch
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFacts:
+    """A package of the user's, on a host or on this machine. `files`: the SHA-256 of each, by its path below
+    where Python found it."""
+
+    version: str
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class HostFacts:
     power_save: bool | None
     time_synchronised: bool | None
     certificate_pem: str | None
+    packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports which nobody gave them
 
     @classmethod

@@ -11,7 +11,7 @@ from roambench.provision.checks import Check, HostChecks, Verdict
 from roambench.provision.power.check import power_switch
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import Seen
+from roambench.provision.preflight.facts import PackageFacts, Seen
 
 
 def judge(
@@ -21,13 +21,15 @@ def judge(
     builds: Mapping[str, str],
     trust: Trust | None,
     now: dt.datetime,
+    needed: Mapping[str, PackageFacts] | None = None,
 ) -> tuple[HostChecks, ...]:
     """The checks of every host. `builds`: the agent that this server provisions, by `uname -m`; where it is
-    not known, the one that most hosts run is what is compared with."""
+    not known, the one that most hosts run is what is compared with. `needed`: the user's packages, by
+    name, as they are here."""
     return tuple(
         HostChecks(
             host.name,
-            _checks(host, found, seen, builds, trust, now),
+            _checks(host, found, seen, builds, trust, now, needed or {}),
             found.facts.machine_id if found.facts else "",
         )
         for host in hosts
@@ -42,6 +44,7 @@ def _checks(
     builds: Mapping[str, str],
     trust: Trust | None,
     now: dt.datetime,
+    needed: Mapping[str, PackageFacts],
 ) -> tuple[Check, ...]:
     facts, clock, agent = found.facts, found.clock, found.agent
     if facts is None or clock is None:
@@ -62,6 +65,7 @@ def _checks(
         host_checks.os_image(facts),
         agent_checks.build(facts, agent, builds.get(facts.machine, ""), most_run),
         agent_checks.wheels(facts, alike),
+        *([agent_checks.packages(facts, needed)] if needed else []),
         agent_checks.certificate(facts, host, trust, now),
         host_checks.clock_bound(clock),
         host_checks.time_sync(facts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ from roambench.provision.checks import Preflight
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import AgentAnswers, HostFacts, Seen
+from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts, Seen
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
@@ -42,15 +43,20 @@ def check(
     *,
     smoke: bool = True,
     ends_runs: bool = False,
+    needed: Mapping[str, PackageFacts] | None = None,
 ) -> Preflight:
     """Ask the hosts (all of the bench's by default) at once, and judge; no host's trouble is an error here.
 
     `smoke` trains a step on every host. `ends_runs`: the bench is ours; a run that a host is in without a
-    controller is ended there.
+    controller is ended there. `needed`: the user's packages that hosts shall have as they are
+    here, by name.
     """
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
-    outcomes = on_hosts(bench, asked, lambda link: look(link, smoke=smoke, ends_runs=ends_runs))
+    names = tuple(needed or ())
+    outcomes = on_hosts(
+        bench, asked, lambda link: look(link, smoke=smoke, ends_runs=ends_runs, packages=names)
+    )
     seen = {
         outcome.host.name: outcome.value
         if outcome.value is not None
@@ -58,9 +64,9 @@ def check(
         for outcome in outcomes
     }
     now = dt.datetime.now(dt.UTC)
-    return Preflight(
-        bench.name, asked_s, judge(asked, seen, builds=builds_of(bench, seen), trust=trust_of(bench), now=now)
-    )
+    builds, trust = builds_of(bench, seen), trust_of(bench)
+    judged = judge(asked, seen, builds=builds, trust=trust, now=now, needed=needed)
+    return Preflight(bench.name, asked_s, judged)
 
 
 def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
@@ -82,12 +88,15 @@ def trust_of(bench: Bench) -> Trust | None:
     return Trust(authority.trusted_pem, frozenset(authority.revocations.serials()))
 
 
-def look(link: HostLink, *, smoke: bool = True, ends_runs: bool = False) -> Seen:
+def look(
+    link: HostLink, *, smoke: bool = True, ends_runs: bool = False, packages: Sequence[str] = ()
+) -> Seen:
     """All that one host says, what is quiet first: its idle power is taken before anything is started."""
     agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
     clock = host_clock(link, _CLOCK_EXCHANGES)
     source = files("roambench.provision.preflight").joinpath("probe.py").read_bytes()
-    ran = link.run(f"python3 - {link.host.interface} /", root=True, stdin=source, timeout_s=_PROBE_S)
+    words = shlex.join(["python3", "-", link.host.interface, "/", *packages])
+    ran = link.run(words, root=True, stdin=source, timeout_s=_PROBE_S)
     if ran.exit_code != 0:
         raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
     try:

@@ -1,15 +1,17 @@
 """Runs on a host as root, by its own Python and without roambench: prints what preflight judges, as JSON.
 
-Arguments: the data interface, and the folder under which everything is looked up (a test's; "/" else). What a
-host does not have is null; nothing here changes anything.
+Arguments: the data interface, the folder under which everything is looked up (a test's; "/" else), and names
+of packages. What a host does not have is null; nothing here changes anything.
 """
 
+import csv
 import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from typing import Any
 _PORT_OPENERS = ("ModemManager", "brltty")
 
 
-def probe(root: Path, interface: str) -> dict[str, Any]:
+def probe(root: Path, interface: str, packages: Sequence[str] = ()) -> dict[str, Any]:
     """The keys of `preflight_facts.HostFacts`."""
     release = _os_release(root)
     current = (root / "opt/roambench/current").resolve()  # the environment of the build that runs
@@ -36,6 +38,7 @@ def probe(root: Path, interface: str) -> dict[str, Any]:
         "unit": _output(root, "systemctl", "is-active", "roambench-agent.service") or "",
         "build": current.parent.name if current.name == "venv" else "",
         "wheels": _wheels(current),
+        "packages": _packages(current, packages),
         "disk_free_bytes": disk[0] if disk else None,
         "disk_total_bytes": disk[1] if disk else None,
         "memory_total_bytes": meminfo.get("MemTotal"),
@@ -150,5 +153,31 @@ def _wheels(venv: Path) -> str | None:
     return found.hexdigest()
 
 
+def _packages(venv: Path, names: Sequence[str]) -> dict[str, Any]:
+    """Version and files of each package that is installed under one of these names (small letters, '-')."""
+    found = {}
+    for about in venv.glob("lib/python3*/site-packages/*-*.dist-info"):
+        name, _, version = about.name.removesuffix(".dist-info").partition("-")
+        plain = name.lower().replace("_", "-").replace(".", "-")
+        if plain in names:
+            found[plain] = {"version": version, "files": _files(about)}
+    return found
+
+
+def _files(about: Path) -> dict[str, str]:
+    """The SHA-256 of every file that the package brought, by its path below site-packages; "" for one that is
+    gone. Neither byte code, which is made here, nor what says how it was installed."""
+    found = {}
+    for row in csv.reader((_text(about / "RECORD") or "").splitlines()):
+        path = row[0] if row else ""
+        if path.endswith(".pyc") or path.partition("/")[0] in ("", "..", about.name):
+            continue
+        try:
+            found[path] = hashlib.sha256((about.parent / path).read_bytes()).hexdigest()
+        except OSError:
+            found[path] = ""
+    return found
+
+
 if __name__ == "__main__":
-    print(json.dumps(probe(Path(sys.argv[2]), sys.argv[1])))
+    print(json.dumps(probe(Path(sys.argv[2]), sys.argv[1], sys.argv[3:])))

@@ -17,6 +17,7 @@ _INSTALLING_S = 1800.0  # a Pi 3B+ unpacks torch to its SD card
 _KILLED_BY_SIGILL = 132
 _KILLED_BY_SIGKILL = 137
 _CORRUPT = 65
+_UNUSABLE = 66
 #: Readings that the controller has not got yet.
 _SPOOL_BYTES = 64 * 2**20
 #: A forward and a backward pass use the vector instructions that some boards do not have.
@@ -29,6 +30,20 @@ _SMOKE = (
     "loss.backward()\n"
     "torch.optim.SGD(layer.parameters(), lr=0.1).step()\n"
     "import grpc, roambench.agent.cli\n"
+)
+#: What agents load of other packages, each once. Systems, readers and switches are the controller's.
+_LOAD = (
+    "import sys\n"
+    "from importlib.metadata import distribution\n"
+    "groups = ['roambench.' + name for name in ('local_algorithms', 'meters', 'models')]\n"
+    "for name in sys.argv[1:]:\n"
+    "    for point in distribution(name).entry_points:\n"
+    "        if point.group in groups:\n"
+    "            try:\n"
+    "                point.load()\n"
+    "            except Exception as error:\n"
+    "                sys.stderr.write(f'{name} {point.value}: {type(error).__name__}: {error}')\n"
+    f"                sys.exit({_UNUSABLE})\n"
 )
 
 
@@ -81,35 +96,46 @@ sync -f . && mv {target}.new {target}""",
 def _install(facts: Facts, wanted: Wanted) -> Step:
     build = wanted.build
     folder, venv = f"{layout.BUILDS}/{build.hash}", f"{layout.BUILDS}/{build.hash}/venv"
-    wheel = f"{layout.OPT}/{build.wheel.name}"
     house = f"{layout.WHEELS}/{build.wheelhouse.hash}"
+    sent = (build.wheel, *(package.path for package in build.packages))
+    brought = " ".join(shlex.quote(f"{layout.OPT}/{path.name}") for path in sent)
+    names = " ".join(package.wheel.name for package in build.packages)
     about = {
         "build": build.hash,
         "code": build.code,
         "wheelhouse": build.wheelhouse.hash,
         "version": build.version,
+        "packages": "\n".join(package.pin for package in build.packages),
     }
     half = "only half of" if build.hash in facts.builds else "no"
+    beside = "".join(f" with {one.wheel.name} {one.wheel.version}" for one in build.packages)
     return Step(
         "environment",
-        f"{half} build {build.hash} (roambench {build.version})",
+        f"{half} build {build.hash} (roambench {build.version}){beside}",
         f"""set -e
 exec 9>{layout.LOCK}; flock 9
-rm -rf {folder}; mkdir -p {folder}; mv {wheel} {folder}/
+rm -rf {folder}; mkdir -p {folder}; mv {brought} {folder}/
 python3 -m venv --without-pip {venv}
 {venv}/bin/python {house}/{build.wheelhouse.pip}/pip install --quiet --no-index --no-cache-dir \\
     --disable-pip-version-check --find-links {house} {folder}/{build.wheel.name}
+{_own_packages(wanted, folder)}
 install -d -o {layout.USER} {folder}/tmp
 cd / && TMPDIR={folder}/tmp runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_SMOKE)}
+cd / && TMPDIR={folder}/tmp runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_LOAD)} {names}
 rm -rf {folder}/tmp
 printf '%s' {shlex.quote(json.dumps(about))} >{folder}/build.json.new
 sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
-        files=(RemoteFile(wheel, build.wheel.read_bytes()),),
+        files=tuple(RemoteFile(f"{layout.OPT}/{path.name}", path.read_bytes()) for path in sent),
         timeout_s=_INSTALLING_S,
         explained={
             _KILLED_BY_SIGILL: (
                 "torch ends with an illegal instruction (SIGILL) on this board",
                 "pin another torch in the constraints of its platform, then again",
+            ),
+            _CORRUPT: ("a package arrived damaged", "again; a second time: another SD card"),
+            _UNUSABLE: (
+                "an entry point of a package cannot be loaded on this board",
+                "mend the package, then again; it has the build before still",
             ),
             _KILLED_BY_SIGKILL: (
                 "out of memory while installing or training a first step",
@@ -117,6 +143,20 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
             ),
         },
     )
+
+
+def _own_packages(wanted: Wanted, folder: str) -> str:
+    """Shell lines that install the user's packages; what they need was found among the wheels before."""
+    packages = wanted.build.packages
+    if not packages:
+        return ""
+    sums = "".join(f"{one.wheel.sha256}  {one.path.name}\n" for one in packages)
+    house = f"{layout.WHEELS}/{wanted.build.wheelhouse.hash}/{wanted.build.wheelhouse.pip}/pip"
+    wheels = " ".join(shlex.quote(f"./{one.path.name}") for one in packages)
+    return f"""cd {folder}
+printf '%s' {shlex.quote(sums)} | sha256sum --check --quiet --strict || exit {_CORRUPT}
+venv/bin/python {house} install --quiet --no-index --no-deps --no-cache-dir \\
+    --disable-pip-version-check {wheels}"""
 
 
 def keeping(build: str) -> list[str]:

@@ -15,37 +15,40 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.whole_file import take_place
 from roambench.provision.bench import Bench
-from roambench.provision.wheels.platforms import PLATFORMS, Platform
+from roambench.provision.wheels.platforms import EPOCH, PLATFORMS, Platform
 from roambench.provision.wheels.source_tree import source_root
+from roambench.provision.wheels.user_packages import UserPackage, kept_packages, refuse_unfit
 from roambench.provision.wheels.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse
 
 _PATIENCE_S: Final = 120.0
 #: In the place of a build's hash.
 NOT_MADE: Final = "not made yet"
-_EPOCH: Final = "315532800"  # 1980, the first year a zip file knows: equal sources are equal bytes
 
 
 @dataclass(frozen=True, slots=True)
 class AgentBuild:
     """`code` is of the wheel's content; `hash` also of all it is installed with, and names the folder on
-    the host."""
+    the host. `packages`: the user's own, beside it."""
 
     code: str
     wheel: Path
     version: str
     wheelhouse: Wheelhouse
+    packages: tuple[UserPackage, ...] = ()
 
     @property
     def hash(self) -> str:
         """16 digits over the code and its wheels."""
-        return hashlib.sha256(f"{self.code} {self.wheelhouse.hash}".encode()).hexdigest()[:16]
+        whole = [self.code, self.wheelhouse.hash, *(package.pin for package in self.packages)]
+        return hashlib.sha256(" ".join(whole).encode()).hexdigest()[:16]
 
 
 class Builds:
     """The builds of one command, made when the first host of a kind wants one. For several threads."""
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, packages: tuple[UserPackage, ...]) -> None:
         self._state_dir = state_dir
+        self._packages = packages
         self._lock = threading.Lock()
         self._made: dict[str, AgentBuild | Exception] = {}
 
@@ -63,7 +66,10 @@ class Builds:
         return made
 
     def _make(self, platform: Platform) -> AgentBuild:
-        return _build(self._state_dir, build_wheelhouse(self._state_dir, source_root(), platform))
+        house = build_wheelhouse(self._state_dir, source_root(), platform)
+        build = _build(self._state_dir, house, self._packages)
+        refuse_unfit(build.packages, house, build.version, platform)
+        return build
 
 
 def expected_build(bench: Bench, machine: str) -> str:
@@ -76,12 +82,12 @@ def expected_build(bench: Bench, machine: str) -> str:
     if platform is None:
         return ""
     house = kept_wheelhouse(bench.state_dir, source_root(), platform)
-    return NOT_MADE if house is None else _build(bench.state_dir, house).hash
+    return NOT_MADE if house is None else _build(bench.state_dir, house, kept_packages(bench.state_dir)).hash
 
 
-def _build(state_dir: Path, house: Wheelhouse) -> AgentBuild:
+def _build(state_dir: Path, house: Wheelhouse, packages: tuple[UserPackage, ...]) -> AgentBuild:
     wheel, code = build_wheel(source_root(), state_dir / "builds")
-    return AgentBuild(code, wheel, wheel.name.split("-")[1], house)
+    return AgentBuild(code, wheel, wheel.name.split("-")[1], house, packages)
 
 
 def build_wheel(root: Path, folder: Path) -> tuple[Path, str]:
@@ -89,7 +95,7 @@ def build_wheel(root: Path, folder: Path) -> tuple[Path, str]:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch]
-        environment = {**os.environ, "SOURCE_DATE_EPOCH": _EPOCH}
+        environment = {**os.environ, "SOURCE_DATE_EPOCH": EPOCH}
         try:
             ran = subprocess.run(
                 command, cwd=root, env=environment, capture_output=True, text=True, timeout=_PATIENCE_S

@@ -65,7 +65,7 @@ def closure(
     """
     met: list[tuple[str, Requirement]] = []
     wheels: dict[str, Wheel] = {}
-    frontier = _applicable("roambench", roots, markers, ())
+    frontier = applicable("roambench", roots, markers, ())
     while frontier:
         met += frontier
         missing = {canonicalize_name(need.name): need for _, need in frontier}
@@ -92,12 +92,14 @@ def closure(
 def _needs_of(
     wheel: Wheel | None, need: Requirement, markers: Mapping[str, str]
 ) -> list[tuple[str, Requirement]]:
-    return _applicable(wheel.name, wheel.requires, markers, sorted(need.extras)) if wheel else []
+    return applicable(wheel.name, wheel.requires, markers, sorted(need.extras)) if wheel else []
 
 
-def _applicable(
+def applicable(
     who: str, texts: Iterable[str], markers: Mapping[str, str], extras: Sequence[str]
 ) -> list[tuple[str, Requirement]]:
+    """The requirements among `texts` that count where `markers` hold, each with `who` has it; ConfigError for
+    what is no requirement."""
     found = []
     for text in texts:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -41,6 +42,18 @@ def provision_hosts(
     as_json: JsonOption = False,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
+    with_package: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--with-package",
+            metavar="WHEEL|FOLDER",
+            help="A package of your own (task, model, data set, local algorithm, meter) beside the agent; "
+            "repeatable. The bench keeps it; a newer one takes its place.",
+        ),
+    ] = None,
+    without_packages: Annotated[
+        bool, typer.Option("--without-packages", help="Without the packages that the bench has so far.")
+    ] = False,
 ) -> None:
     """Install the agent of this source tree on the hosts, with all it needs. Doing it again changes nothing.
 
@@ -48,6 +61,7 @@ def provision_hosts(
     done. Exit code 1 if any host failed.
     """
     from functools import partial
+    from tempfile import TemporaryDirectory
 
     from rich.console import Console
 
@@ -57,18 +71,29 @@ def provision_hosts(
     from roambench.controller.commands.fleet.provision_text import plans_text, provision_json, state_text
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.provisioning import provision
+    from roambench.provision.wheels.user_packages import keep_packages, kept_packages, wheel_of
 
     if diff and not dry_run:
         raise ConfigError(["--diff: expected with --dry-run"])
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     progress = Console(highlight=False, soft_wrap=True, stderr=True)
+    chosen = [] if without_packages else list(kept_packages(loaded.state_dir))
 
     def report(host: Host, text: str) -> None:
         progress.print(f"{host.name}  {text}", markup=False)
 
-    with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
-        outcomes = provision(loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done)
+    with TemporaryDirectory() as scratch:
+        for number, source in enumerate(with_package or ()):
+            added = wheel_of(source, Path(scratch) / str(number))
+            chosen = [one for one in chosen if one.wheel.name != added.wheel.name] + [added]
+        packages = tuple(sorted(chosen, key=lambda one: one.wheel.name))
+        with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
+            outcomes = provision(
+                loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done, packages=packages
+            )
+            if not dry_run and any(not one.failed for one in outcomes):
+                keep_packages(loaded.state_dir, packages)
     if as_json:
         print(provision_json(outcomes, dry_run=dry_run))
     else:

@@ -1,0 +1,186 @@
+"""Packages of the user's own on their way to hosts: real wheels, made by pip and hatchling."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.errors import ConfigError
+from roambench.provision.preflight.probe import probe
+from roambench.provision.subjects.environment import _LOAD, _UNUSABLE
+from roambench.provision.wheels.agent_build import AgentBuild
+from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.wheels.user_packages import (
+    UserPackage,
+    keep_packages,
+    kept_packages,
+    refuse_unfit,
+    wheel_of,
+)
+from roambench.provision.wheels.wheel_closure import Wheel
+from roambench.provision.wheels.wheelhouse import Wheelhouse
+
+_PROJECT = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "Bench_Pack"
+version = "{version}"
+dependencies = [{needs}]
+
+[project.entry-points."roambench.models"]
+flat = "bench_pack:flat"
+
+[tool.hatch.build.targets.wheel]
+packages = ["bench_pack"]
+"""
+Make = Callable[..., UserPackage]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """A project folder's package, built while no package index can be reached."""
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+
+    def made(version: str = "0.1", needs: str = "", code: str = "flat = len\n", name: str = "project"):
+        code_folder = tmp_path / name / "bench_pack"
+        code_folder.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name / "pyproject.toml").write_text(_PROJECT.format(version=version, needs=needs))
+        (code_folder / "__init__.py").write_text(code)
+        return wheel_of(tmp_path / name, tmp_path / f"{name}-{version}-made")
+
+    return made
+
+
+def _house(tmp_path: Path) -> Wheelhouse:
+    numpy = Wheel("numpy", "2.4.6", "numpy.whl", "0" * 64, 1, 1, ())
+    return Wheelhouse("aarch64", "house", tmp_path / "house.tar", (numpy,))
+
+
+def _problems(tmp_path: Path, *packages: UserPackage) -> tuple[str, ...]:
+    try:
+        refuse_unfit(packages, _house(tmp_path), "0.1.0", PLATFORMS["aarch64"])
+    except ConfigError as error:
+        return error.problems
+    return ()
+
+
+def test_a_folder_becomes_a_wheel_and_the_same_folder_the_same_wheel(tmp_path: Path, make: Make) -> None:
+    package, again = make(), make(name="copy")
+    assert package.pin == f"bench-pack==0.1 --hash=sha256:{package.wheel.sha256}"
+    assert again.pin == package.pin
+    assert make(code="flat = max\n", name="changed").pin != package.pin
+
+
+def test_the_build_of_a_host_has_another_hash_with_a_package(tmp_path: Path, make: Make) -> None:
+    plain = AgentBuild("code", tmp_path / "r.whl", "0.1.0", _house(tmp_path))
+    mine = replace(plain, packages=(make(),))
+    newer = replace(plain, packages=(make(version="0.2"),))
+    assert len({plain.hash, mine.hash, newer.hash}) == 3
+
+
+def test_the_bench_keeps_the_newest_choice_alone(tmp_path: Path, make: Make) -> None:
+    state = tmp_path / "state"
+    assert kept_packages(state) == ()
+    first, second = make(), make(version="0.2")
+    assert keep_packages(state, [first]) == kept_packages(state)
+    keep_packages(state, [second])
+    assert [kept.pin for kept in kept_packages(state)] == [second.pin]
+    keep_packages(state, [])
+    assert kept_packages(state) == ()
+
+
+def test_what_hosts_have_may_be_needed_and_roambenchs_extras_are_not_asked_of_them(
+    tmp_path: Path, make: Make
+) -> None:
+    assert _problems(tmp_path, make(needs='"roambench[controller]>=0.1", "NumPy>=2"')) == ()
+
+
+def test_what_hosts_cannot_install_offline_is_refused_with_every_reason(tmp_path: Path, make: Make) -> None:
+    package = make(needs='"pandas>=2", "numpy<2", "roambench>=9"')
+    file = package.path.name
+    assert sorted(_problems(tmp_path, package)) == [
+        f"{file}: needs numpy<2, hosts have numpy 2.4.6",
+        f"{file}: needs pandas>=2, which hosts do not have (boards.txt): --with-package its wheel, too, or "
+        "make it an extra if only this machine needs it",
+        f"{file}: needs roambench>=9, hosts have roambench 0.1.0",
+    ]
+
+
+def test_a_second_package_may_bring_what_the_first_needs(tmp_path: Path, make: Make) -> None:
+    package = make(needs='"other"')
+    other = UserPackage(
+        Path("other-1.0-py3-none-any.whl"), Wheel("other", "1.0", "other-1.0.whl", "1" * 64, 1, 1, ())
+    )
+    assert len(_problems(tmp_path, package)) == 1
+    assert _problems(tmp_path, package, other) == ()
+
+
+def test_a_wheel_of_another_machine_and_one_that_the_lock_has_are_refused(tmp_path: Path) -> None:
+    binary = Path("fast-1-cp311-cp311-manylinux_2_28_x86_64.whl")
+    pi = Path("fast-1-cp311-cp311-manylinux_2_28_aarch64.whl")
+    newer = Path("fast-1-cp312-cp312-manylinux_2_28_aarch64.whl")
+    wheel = Wheel("fast", "1", "", "1" * 64, 1, 1, ())
+    reason = "is not for aarch64 with Python 3.11, which hosts have"
+    assert _problems(tmp_path, UserPackage(binary, wheel)) == (f"{binary}: {reason}",)
+    assert _problems(tmp_path, UserPackage(newer, wheel)) == (f"{newer}: {reason}",)
+    assert _problems(tmp_path, UserPackage(pi, wheel)) == ()
+    numpy = UserPackage(Path("numpy-9-py3-none-any.whl"), replace(wheel, name="numpy", version="9"))
+    assert _problems(tmp_path, numpy) == (
+        "numpy-9-py3-none-any.whl: numpy 2.4.6 is one of the packages that hosts have by boards.txt",
+    )
+
+
+def test_what_is_no_package_is_one_sentence(tmp_path: Path, make: Make) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match=r"empty: expected a wheel or a folder with a pyproject\.toml"):
+        wheel_of(tmp_path / "empty", tmp_path / "made")
+    (tmp_path / "text.whl").write_text("no wheel")
+    with pytest.raises(ConfigError, match=r"text\.whl: not a wheel"):
+        wheel_of(tmp_path / "text.whl", tmp_path / "made")
+    with pytest.raises(ConfigError, match=r"no wheel can be built of it: .*[Ee]rror"):
+        make(name="broken", version="not a version")
+
+
+def test_the_look_at_a_package_on_the_host_and_the_probe_of_a_run_know_it(tmp_path: Path, make: Make) -> None:
+    """A real environment, installed into by pip as a host's is, without torch."""
+    opt = tmp_path / "root/opt/roambench"
+    home = opt / "builds/0123456789abcdef/venv"
+    venv.create(home, with_pip=False)
+    (opt / "current").symlink_to("builds/0123456789abcdef/venv")
+    for version, code, expected in (
+        ("0.1", "def flat(channels, classes): ...\n", (0, "")),
+        ("0.2", "import no_such_module\n", (_UNUSABLE, "bench-pack bench_pack:flat: ModuleNotFoundError")),
+    ):
+        package = make(version=version, code=code)
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "pip", f"--python={home}/bin/python", "install", "--quiet"),
+                *("--no-index", "--no-deps", "--disable-pip-version-check", str(package.path)),
+            ],
+            check=True,
+            env={**os.environ, "PYTHONPATH": ""},
+        )
+        ran = subprocess.run(
+            [home / "bin/python", "-c", _LOAD, "bench-pack"], capture_output=True, text=True, check=False
+        )
+        assert (ran.returncode, ran.stderr[: len(expected[1])]) == expected
+        found = probe(tmp_path / "root", "eth0", ["bench-pack", "absent"])["packages"]
+        sha256 = hashlib.sha256(code.encode()).hexdigest()
+        assert found == {"bench-pack": {"version": version, "files": {"bench_pack/__init__.py": sha256}}}
+        assert probe(tmp_path / "root", "eth0")["packages"] == {}
+    # A file that was changed on the board itself is not what came.
+    (path,) = home.glob("lib/python3*/site-packages/bench_pack/__init__.py")
+    path.write_text("other")
+    found = probe(tmp_path / "root", "eth0", ["bench-pack"])["packages"]["bench-pack"]["files"]
+    assert found == {"bench_pack/__init__.py": hashlib.sha256(b"other").hexdigest()}
