@@ -1,4 +1,5 @@
-"""Every kind of page in a real Chromium: no figure offers to send its data away, and nothing is fetched.
+"""Every kind of page in a real Chromium: no figure offers to send its data away, nothing is fetched, text is
+legible by day and by night, a phone shows all of it, keys reach all of it, tables and figures can be copied.
 
 The browser is driven over the DevTools protocol. Where there is none these tests are skipped; with CI=true
 set that is a failure.
@@ -6,10 +7,16 @@ set that is a failure.
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import json
+import re
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -21,6 +28,7 @@ from roambench.controller.cli import main
 from roambench.energy.improvement import Measured
 from roambench.energy.links.fit import LinkPoint, fit_link, pooled
 from roambench.energy.links.models import ANY, LinkModel, Provenance
+from roambench.report.figures.look import DARK, LIGHT
 from roambench.report.pages.calibration import calibration_page
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
 
@@ -119,16 +127,200 @@ def pages(hand_made: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
     return {page.stem: page for page in tmp_path.glob("*.html")}
 
 
-@pytest.mark.timeout(180)
-def test_no_figure_of_any_page_offers_to_upload_it_and_no_page_fetches_anything(
+#: Text whose contrast to what lies behind it is below WCAG 2.2's level AA, as [ratio, text].
+_FAINT = r"""
+(() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  };
+  const light = (colour) => {
+    const linear = (part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = colour.map((part) => linear(part / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ground = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = rgba(getComputedStyle(at).backgroundColor);
+      if (found[3] === 255) return found;
+    }
+    return [255, 255, 255];
+  };
+  const faint = [];
+  const judge = (element, colour, behind = ground(element)) => {
+    const style = getComputedStyle(element), size = parseFloat(style.fontSize);
+    const [a, b] = [light(rgba(colour(style))), light(behind)];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    if (ratio < (large ? 3 : 4.5)) faint.push([ratio.toFixed(2), element.textContent.trim().slice(0, 40)]);
+  };
+  for (const element of document.querySelectorAll("body *:not(script):not(style)")) {
+    if (element.closest("svg") || !element.checkVisibility()) continue;
+    if ([...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim()))
+      judge(element, (style) => style.color);
+  }
+  const words = ".plot :is(.xtick, .ytick, .g-xtitle, .g-ytitle) text, .plot .legendtext";
+  for (const element of document.querySelectorAll(words))
+    judge(element, (style) => style.fill);
+  for (const button of document.querySelectorAll(".updatemenu-button"))
+    judge(button.querySelector("text"), (style) => style.fill,
+      rgba(getComputedStyle(button.querySelector("rect")).fill));
+  return JSON.stringify(faint);
+})()
+"""
+#: What lacks the words that a screen reader says.
+_WORDLESS = """
+JSON.stringify([
+  ...[...document.querySelectorAll("table")].filter(table => !table.caption?.textContent.trim()
+    || [...table.tHead.querySelectorAll("th")].some(cell => cell.scope !== "col")
+    || [...table.tBodies[0].rows].some(row => row.cells[0].scope !== "row")).map(table => table.id),
+  ...[...document.querySelectorAll(".plot")].filter(plot => plot.getAttribute("role") !== "img"
+    || !plot.getAttribute("aria-label").trim()).map(plot => plot.id),
+  ...[...document.querySelectorAll("button, select, a")].filter(one =>
+    !(one.textContent.trim() || one.getAttribute("aria-label"))).map(one => one.outerHTML.slice(0, 80)),
+])
+"""
+#: Figures whose tools lie over their legend or their buttons.
+_COVERED = """
+JSON.stringify([...document.querySelectorAll(".plot")].filter(plot => {
+  const tools = plot.querySelector(".modebar").getBoundingClientRect();
+  return [...plot.querySelectorAll(".legend, .updatemenu-button, .colorbar")].some(one => {
+    const box = one.getBoundingClientRect();
+    const beside = box.right <= tools.left || tools.right <= box.left;
+    return !beside && box.top < tools.bottom && tools.top < box.bottom;
+  });
+}).map(plot => plot.id))
+"""
+_FITS = """
+document.documentElement.scrollWidth <= innerWidth && [...document.querySelectorAll(".plot")].every(plot =>
+  plot.querySelector(".main-svg").getBoundingClientRect().width <= plot.clientWidth + 1)
+"""
+#: Marks what a reader can act on; how many of these the keys have not come to yet.
+_MARK = """
+for (const one of document.querySelectorAll(".plot, button, select, summary, nav a, .skip, .scroll"))
+  if (one.checkVisibility()) one.dataset.wanted = "yes";
+addEventListener("focusin", ({ target }) => { delete target.dataset.wanted; });
+document.querySelectorAll("[data-wanted]").length
+"""
+_UNREACHED = (
+    'JSON.stringify([...document.querySelectorAll("[data-wanted]")].map(one => one.outerHTML.slice(0, 80)))'
+)
+
+
+def shown_as(browser: Browser, width: int, scheme: str) -> None:
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.call("Emulation.setDeviceMetricsOverride", **size)
+    wanted = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.call("Emulation.setEmulatedMedia", features=wanted)
+
+
+def until(browser: Browser, expression: str, what: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while not browser.value(expression):
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.05)
+
+
+def reached_by_keys(browser: Browser) -> None:
+    """Press Tab as often as there are things to act on, and twice for what only scrolls."""
+    for _ in range(2 * int(browser.value(_MARK)) + 5):
+        for kind in ("keyDown", "keyUp"):
+            browser.call("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        if browser.value('!document.querySelector("[data-wanted]")'):
+            return
+
+
+@pytest.mark.timeout(240)
+def test_no_figure_of_any_page_offers_to_upload_it_and_everybody_can_read_all_of_it(
     pages: dict[str, Path], tmp_path: Path
 ) -> None:
     assert len(pages) == 8
     with chromium(tmp_path / "profile") as browser:
         for name, page in pages.items():
+            shown_as(browser, 1400, "light")
             show(browser, page)
             for figure, buttons in json.loads(browser.value(_TITLES)).items():
                 assert set(buttons) == BUTTONS, f"{name}: {figure}"
+            assert json.loads(browser.value(_WORDLESS)) == [], name
+            assert json.loads(browser.value(_COVERED)) == [], name
+            for scheme in ("dark", "light"):
+                shown_as(browser, 1400, scheme)
+                until(browser, _painted(scheme), f"{name}: {scheme}")
+                assert json.loads(browser.value(_FAINT)) == [], f"{name}: {scheme}"
+            reached_by_keys(browser)
+            assert json.loads(browser.value(_UNREACHED)) == [], name
+            shown_as(browser, 360, "light")
+            until(browser, _FITS, f"{name} is wider than a phone")
             elsewhere = [url for url in browser.requested if not url.startswith(("data:", "blob:"))]
             assert elsewhere == [page.as_uri()], name
             assert browser.faults == [], name
+        browser.value("""document.querySelector("h1").style.color = "#999" """)
+        assert len(json.loads(browser.value(_FAINT))) == 1
+
+
+def _painted(scheme: str) -> str:
+    """Whether the last figure has its text in this scheme's ink."""
+    ink = (LIGHT if scheme == "light" else DARK)["--ink"]
+    return f"""[...document.querySelectorAll(".plot")].at(-1)._fullLayout.font.color === "{ink}" """
+
+
+@pytest.mark.timeout(240)
+def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
+    hand_made: Callable[..., Path], tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    local, other = hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())
+    roambench("report", local, other, "--html", page)
+    with chromium(tmp_path / "profile") as browser:
+        browser.call(
+            "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]
+        )
+        browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
+        show(browser, page)
+        rows = list(csv.DictReader(io.StringIO(copied(browser, "csv"))))
+        wasted = next(row for row in rows if next(iter(row.values())) == "cumulative, wasted")
+        assert (wasted["demo-mohawk value"], wasted["demo-mohawk unit"]) == ("48.00", "J")
+        assert float(wasted["demo-mohawk u"]) > 0.0
+        assert r"\qty{48.00 \pm 0.96}{\joule}" in copied(browser, "latex")
+        browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path / "saved"))
+        browser.value("""document.querySelector('[data-figure="energy"][data-format="svg"]').click()""")
+        until_there(tmp_path / "saved/energy.svg")
+        drawing = ElementTree.parse(tmp_path / "saved/energy.svg").getroot()
+        words = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
+        assert {"download", "train", "upload", "energy, J"} <= words
+        printed = browser.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
+    (tmp_path / "report.pdf").write_bytes(base64.b64decode(printed))
+    boxes = subprocess.run(
+        ["pdftotext", "-bbox", tmp_path / "report.pdf", "-"], capture_output=True, text=True, check=True
+    ).stdout
+    sheets = [float(width) for width in re.findall(r'<page width="([\d.]+)"', boxes)]
+    right_edges = [float(x) for x in re.findall(r'xMax="([\d.]+)"', boxes)]
+    margin_pt = 14.0 / 25.4 * 72.0
+    assert max(right_edges) <= min(sheets) - margin_pt + 1.0
+    told = " ".join(re.findall(r">([^<>]+)</word>", boxes))
+    for title in ("Accuracy and loss", "Consumed and wasted energy", "Availability, and what became"):
+        assert title in told
+
+
+def copied(browser: Browser, form: str) -> str:
+    """What a press of the gross energies' button puts into the clipboard."""
+    browser.value("window.got = null")
+    table = (
+        """[...document.querySelectorAll(".table")].find(one => one.querySelector("#table-table10-gross"))"""
+    )
+    button = f"""{table}.querySelector('[data-copy="{form}"]')"""
+    browser.value('document.getElementById("said").textContent = ""')
+    browser.call("Runtime.evaluate", expression=f"{button}.click()", userGesture=True)
+    until(browser, 'document.getElementById("said").textContent', form)
+    assert "copied as" in browser.value('document.getElementById("said").textContent')
+    browser.value("navigator.clipboard.readText().then(text => window.got = text)")
+    until(browser, "window.got !== null", "nothing in the clipboard")
+    return str(browser.value("window.got"))
+
+
+def until_there(file: Path) -> None:
+    deadline_s = time.monotonic() + 60
+    while not file.is_file() or not file.stat().st_size:
+        assert time.monotonic() < deadline_s, f"{file.name} was not saved"
+        time.sleep(0.05)
