@@ -238,6 +238,7 @@ def test_no_figure_of_any_page_offers_to_upload_it_and_everybody_can_read_all_of
     assert len(pages) == 8
     with chromium(tmp_path / "profile") as browser:
         for name, page in pages.items():
+            assert page.stat().st_size < 2_000_000, name
             shown_as(browser, 1400, "light")
             show(browser, page)
             for figure, buttons in json.loads(browser.value(_TITLES)).items():

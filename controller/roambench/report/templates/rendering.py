@@ -20,7 +20,7 @@ _TEMPLATES: Final = Environment(
     lstrip_blocks=True,
     keep_trailing_newline=True,
 )
-#: plotly.js with what we draw: scatter, bar, heat map. From npm, the release that plotly.py writes for.
+#: plotly.js with what we draw, the release that plotly.py writes for (docs/decisions/0026).
 _PLOTLY_JS_GZ: Final = files("roambench.report.templates").joinpath("plotly-cartesian.min.js.gz").read_bytes()
 
 
