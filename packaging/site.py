@@ -34,8 +34,8 @@ SHOWN: Final = (
     "firmware_notes/**/*.*",
     "inventory/*.*",
 )
-#: The `polyfills` of mkdocs.yml: what the search runs in where a browser opens pages from a folder.
-WORKER: Final = Path("iframe-worker/shim.js")
+#: Beside this file, named in mkdocs.yml: what the search runs in when pages lie in a folder; a style sheet.
+ASSETS: Final = ("iframe-worker/shim.js", "site.css")
 _ENTRY: Final = re.compile(r"^( *)- (?:\[(.+)\]\(([^)#]+)\)|(.+))$")
 
 
@@ -117,8 +117,9 @@ def lay_out() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shown = {path for pattern in SHOWN for path in ROOT.glob(pattern)}
     shown |= {path for path in (ROOT / "docs").rglob("*") if "grafana" not in path.parts}
-    (PAGES / WORKER.parent).mkdir(parents=True)
-    (PAGES / WORKER).symlink_to(ROOT / "packaging" / WORKER)
+    for asset in ASSETS:
+        (PAGES / asset).parent.mkdir(parents=True, exist_ok=True)
+        (PAGES / asset).symlink_to(ROOT / "packaging" / asset)
     for path in sorted(path for path in shown if path.is_file()):
         there = PAGES / path.relative_to(ROOT)
         there.parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ python -m roambench.experiment.reference docs/configuration.md
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,12 +39,13 @@ The run folder keeps the experiment with every default filled in, as `experiment
 def configuration_page() -> str:
     """The whole page, Markdown."""
     sections = [name for name in Experiment.model_fields if section_at(Experiment, (name,)) is not None]
-    parts = [_INTRODUCTION, _table("Top level", Experiment, set(sections))]
+    parts = [_table("Top level", Experiment, set(sections))]
     for name in sections:
         model = section_at(Experiment, (name,))
         assert model is not None
         parts.append(_table(f"`[{name}]`", model, set()))
-    return "\n".join(parts)
+    tables = re.sub(r"`?docs/([\w-]+)\.md`?", r"[\1](\1.md)", "\n".join(parts))  # messages name the file
+    return f"{_INTRODUCTION}\n{tables}"
 
 
 def _table(title: str, model: type[BaseModel], left_out: set[str]) -> str:

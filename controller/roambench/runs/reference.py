@@ -23,7 +23,7 @@ FILES: Final[Mapping[str, str]] = {
     "run.json": "who ran, where, when, how it stands or ended, with which versions and whose code "
     "(`runs.info.RunInfo`)",
     "experiment.json": "the experiment with every default filled in: the keys of "
-    "[configuration.md](configuration.md)",
+    "[experiment file](configuration.md)",
     "events.sqlite": "the event log, one row for each record of the round loop, in order; see below",
     "records.sqlite": "what agents drained, as they packed it: readings, phases, events, the boards' state; "
     "read it through `readings.parquet`, `phases.parquet`, `host.parquet` or the Python API",
@@ -37,14 +37,14 @@ FILES: Final[Mapping[str, str]] = {
     "exchanges.parquet": "who sent a model to whom; only of decentralised systems on agents",
     "ledger_modelled.parquet": "modelled joules of virtual devices, a row for each transfer and training",
     "devices.parquet": "a row for each virtual device",
-    "summary.json": "figures of a run on virtual devices: [simulating.md](simulating.md)",
+    "summary.json": "figures of a run on virtual devices: [simulating](simulating.md)",
     "link_model.json": "the link model of a run on virtual devices, unless it is the built-in one",
     "bench.json": "of a run on a bench: its description, every device's host and meter, what was waived, and "
     "`packages`: the user's packages that its boards have, each with version and digest of its wheel",
     "models/global.safetensors": "the last global model (decentralised: the mean of the devices'), by "
     "tensor; system, digest and steps in its metadata",
     "truth/*.csv": "true power of an emulated board, which no sensor saw, from each moment `ns` (device "
-    "time) on: `watts` of the board, or `idle_watts` if it idled; see [emulator.md](emulator.md)",
+    "time) on: `watts` of the board, or `idle_watts` if it idled; see [emulator](emulator.md)",
     "checkpoint.json": "what a run goes on from; gone when it has finished",
     "checkpoint-models/*": "models that the checkpoint names",
     "emulator.json": "what the meter emulator was told to play",
@@ -90,7 +90,7 @@ _INTRODUCTION: Final = """\
 Everything that a run leaves behind is in its folder. Tables are Parquet: any tool that reads columns reads
 them, and every column has its `unit` and `description` in its metadata. From Python,
 `roambench.load(FOLDER)` gives the same tables of a run that is still going on, too
-([python.md](python.md)).
+([Python](python.md)).
 
 Stamps (`ns`) are device time, nanoseconds: a board's own clock, or an emulated one that may run faster.
 Names end in their units. `u_` is a standard uncertainty (k = 1). **Do not add `u_` columns**, neither
