@@ -7,10 +7,11 @@ WIRE   := protos/roambench/wire/v1
 
 SCALE  ?= small
 
-.PHONY: help setup servers host-tools demo docs pictures quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
+.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
 
 help:
-	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report"
+	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute or two)"
+	@echo "make demo-full the same with twice the steps, at half the speed (four minutes): the figures of docs/start"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
 	@echo "make test      linters, types, architecture, tests (25 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
@@ -20,12 +21,13 @@ help:
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
-	@echo "make pictures  docs/images anew, from a run of the demo and a Chromium"
+	@echo "make pictures  docs/images anew, from a run of the longer demo and a Chromium"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew the digests of what make setup, make docs and boards install"
 
 setup: $(VENV)/.ready
 
+# Sources are compiled when they are first run: all of them would take a fifth more space, and half a minute.
 # Every file by its digest but torch's, whose builds with and without CUDA have one version (docs/decisions/0010).
 $(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
@@ -34,9 +36,17 @@ $(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq python3.11-venv; \
 		else echo "python3.11-venv is missing: sudo apt-get install python3.11-venv"; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r locked.txt
-	$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r locked.txt
+	$(BIN)/pip install -q --no-compile --disable-pip-version-check -c constraints.txt torch==2.13.0
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# What tests and linters need beside it: half as much again, and nobody's who only runs experiments. Tests start
+# hundreds of processes, many at once: everything is compiled before.
+test-setup: $(VENV)/.tests
+$(VENV)/.tests: tests.txt $(VENV)/.ready
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r locked.txt -r tests.txt
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.
@@ -48,9 +58,12 @@ host-tools:
 	@sh tests/hosts/install_tools.sh
 
 demo: setup
-	$(BIN)/roambench run experiments/demo.toml --fleet local
+	$(BIN)/roambench demo
 
-check: setup check-protos
+demo-full: setup
+	$(BIN)/roambench run experiments/demo_full.toml --fleet local
+
+check: test-setup check-protos
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -76,7 +89,7 @@ test: check servers
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
 
 # In the order of the files: three hosts are provisioned once, and a test finds them as others left them.
-test-hosts: setup host-tools
+test-hosts: test-setup host-tools
 	$(BIN)/pytest -p no:randomly --durations=15 -m "hosts and not slow" tests/hosts
 
 test-all: check servers
@@ -85,13 +98,13 @@ test-all: check servers
 	@sh tests/hosts/install_tools.sh arm64
 	$(BIN)/pytest -m hosts tests/hosts
 
-protos: setup
+protos: test-setup
 	$(BIN)/python -m grpc_tools.protoc -I protos --python_out=protos --pyi_out=protos \
 		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 
 # The committed stubs are what the .proto files say (regenerated beside and compared), and they load under both
 # majors of protobuf that may be installed: the environment's 6 and the boards' 7.
-check-protos: setup build/protobuf
+check-protos: test-setup build/protobuf
 	@rm -rf build/protos && mkdir -p build/protos
 	@$(BIN)/python -m grpc_tools.protoc -I protos --python_out=build/protos --pyi_out=build/protos \
 		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
@@ -114,8 +127,8 @@ docs: setup $(VENV)/.docs
 	@$(BIN)/pytest -q --no-header -p no_skips packaging/test_built_site.py
 	@echo "build/site/index.html"
 
-# docs/images: runs the demo where build/pictures/runs is missing (minutes), and takes its pictures (20 s; wants a Chromium).
-pictures: setup
+# docs/images: runs the longer demo where build/pictures/runs is missing (minutes), and takes its pictures (20 s; wants a Chromium).
+pictures: test-setup
 	$(BIN)/python packaging/pictures.py
 
 $(VENV)/.docs: docs.txt $(VENV)/.ready
@@ -128,7 +141,7 @@ lock:
 	build/lock/bin/pip install -q --disable-pip-version-check uv==0.13.9
 	sh packaging/lock.sh build/lock/bin/uv
 
-bench: setup
+bench: test-setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 # Goes on where it was stopped; pages in docs/results.
@@ -137,7 +150,7 @@ reproduce: setup
 
 FAULTS ?= 1000
 SEED   ?= 1
-soak: setup servers
+soak: test-setup servers
 	$(BIN)/python benchmarks/soak.py --faults $(FAULTS) --seed $(SEED) --jobs $(WORKERS)
 
 clean:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# lock.sh UV [OPTION...]: writes the digests of all package files into locked.txt, docs.txt and boards.txt (`make lock`).
-# locked.txt keeps its versions where they still fit; OPTION is uv's, for example --upgrade. boards.txt keeps those
-# that people wrote into it. torch for x86-64 is in neither (docs/decisions/0010).
+# lock.sh UV [OPTION...]: writes the digests of all package files into locked.txt, tests.txt, docs.txt and boards.txt
+# (`make lock`). They keep their versions where these still fit; OPTION is uv's, for example --upgrade. boards.txt keeps
+# those that people wrote into it. torch for x86-64 is in none of them (docs/decisions/0010).
 set -eu
 cd "$(dirname "$0")/.."
 uv=$1
@@ -11,17 +11,27 @@ compiled() { "$uv" pip compile -q --generate-hashes --no-strip-extras --python-v
 scratch=$(mktemp -d)
 trap 'rm -r "$scratch"' EXIT
 
-[ ! -e locked.txt ] || cp locked.txt "$scratch/locked.txt"
-compiled --extra controller --extra test -c constraints.txt -o "$scratch/locked.txt" "$@" pyproject.toml >/dev/null
+without_torch() { awk '/^[^ ]/ { skip = /^(torch|triton|nvidia-|cuda-)/ } !skip'; }
+pinned() { sed -n 's/^\([a-z][^ ]*\).*/\1/p' "$@" | sed 's/\[.*\]//'; }
+
+# All that tests need too, in one go; of these the versions of what runs without them.
+cat locked.txt tests.txt >"$scratch/all.txt" 2>/dev/null || true
+compiled --extra controller --extra watch --extra test -c constraints.txt -o "$scratch/all.txt" "$@" pyproject.toml >/dev/null
+without_torch <"$scratch/all.txt" | pinned >"$scratch/installed.txt"
+compiled --extra controller --extra watch -c "$scratch/installed.txt" -o "$scratch/locked.txt" pyproject.toml >/dev/null
 {
     echo "# What \`make setup\` installs, but for torch: made by \`make lock\` from pyproject.toml and constraints.txt."
-    awk '/^[^ ]/ { skip = /^(torch|triton|nvidia-|cuda-)/ } !skip' "$scratch/locked.txt"
-} >"$scratch/new"
-cp "$scratch/new" locked.txt
+    without_torch <"$scratch/locked.txt"
+} >locked.txt
+{
+    echo "# What \`make test\` installs beside locked.txt: made by \`make lock\` from the extra test."
+    without_torch <"$scratch/all.txt" | awk -v locked=locked.txt '
+        BEGIN { while ((getline line <locked) > 0) if (line ~ /^[a-z]/) { split(line, word, "=="); has[word[1]] = 1 } }
+        /^[^ ]/ { split($0, word, "=="); skip = word[1] in has } !skip'
+} >tests.txt
 
-# What the site needs, in the versions of locked.txt where both name one.
+# What the site needs, in the versions of the other two where both name one.
 [ ! -e docs.txt ] || cp docs.txt "$scratch/docs.txt"
-sed -n 's/^\([a-z][^ ]*\).*/\1/p' locked.txt | sed 's/\[.*\]//' >"$scratch/installed.txt"
 sed -n 's/^docs = \[\(.*\)\]$/\1/p' pyproject.toml | tr -d '"' | sed 's/, mk/\nmk/g' >"$scratch/docs.in"
 compiled -c "$scratch/installed.txt" -o "$scratch/docs.txt" "$scratch/docs.in" >/dev/null
 {

@@ -1,7 +1,7 @@
 """The pictures of README and docs, from a real run: `make pictures` runs this in the checkout.
 
-Runs the demo once (its folder is kept in build/pictures), makes the pages of it that a user would, and takes
-pictures of them in a Chromium: docs/images/*.webp, and the report itself as docs/images/report.html.
+Runs the longer demo once (its folder is kept in build/pictures), makes the pages of it that a user would, and
+takes pictures of them in a Chromium: docs/images/*.webp, and the report itself as docs/images/report.html.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def roambench(*words: str | Path) -> None:
 
 
 def runs() -> list[Path]:
-    """The runs of the demo, in the order in which they were made: made now where there are none."""
+    """The runs of the longer demo, in the order in which they were made: made now where there are none."""
     if not list((ROOT / RUNS).rglob("run.json")):
-        roambench("run", "experiments/demo.toml", "--fleet", "local", "--runs-dir", RUNS)
+        roambench("run", "experiments/demo_full.toml", "--fleet", "local", "--runs-dir", RUNS)
     found = {
         path.parent.relative_to(ROOT): json.loads(path.read_bytes())
         for path in (ROOT / RUNS).rglob("run.json")

@@ -34,7 +34,7 @@ class Campaign:
     def __init__(self, folder: Path, bench: Path, seeds: int, devices: int) -> None:
         self.out = folder / "out"
         (folder / "s.toml").write_text(
-            f'experiment = "{_ROOT}/experiments/demo.toml"\nfleet = "bench:{bench}"\n'
+            f'experiment = "{_ROOT}/experiments/demo_full.toml"\nfleet = "bench:{bench}"\n'
             f'metrics = ["final_accuracy", "measured_j"]\n[grid]\nsystems = ["mohawk"]\nseeds = {seeds}\n'
         )
         settings = (*ALWAYS_THERE, *_SHORT, f"fleet.agents={devices}")

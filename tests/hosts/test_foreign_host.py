@@ -133,7 +133,7 @@ def _simulated(folder: Path) -> Sequence[RoundRecord]:
     words = [word for setting in settings for word in ("--set", setting)]
     runs = folder / "simulated"
     said = roambench(
-        *("run", "experiments/demo.toml", "--fleet", "simulated", "--runs-dir", runs, *words), cwd=ROOT
+        *("run", "experiments/demo_full.toml", "--fleet", "simulated", "--runs-dir", runs, *words), cwd=ROOT
     )
     assert said.code == 0, said
     (run,) = (path for path in runs.glob("*/latest/*") if path.is_dir())

@@ -64,11 +64,11 @@ def test_a_run_goes_on_by_itself_after_a_reboot_and_after_a_power_cut(tmp_path: 
     chosen = (*SETTINGS, *MORE[fleet])
     server = Server(tmp_path / "server")
     command = f"{sys.executable} -m roambench.controller.cli"
-    experiment = f"{_CHECKOUT}/experiments/demo.toml --fleet {fleet}"
+    experiment = f"{_CHECKOUT}/experiments/demo_full.toml --fleet {fleet}"
     settings = " ".join(f"--set '{setting}'" for setting in chosen)
     server.on()
     try:
-        run = server.root / "srv/runs/demo/latest/mohawk"
+        run = server.root / "srv/runs/demo-full/latest/mohawk"
         unit = "/etc/systemd/system/roambench-resume.service"
         server.inside(
             f"cd /srv; {command} resume runs --unit > {unit}; systemctl enable -q roambench-resume; "

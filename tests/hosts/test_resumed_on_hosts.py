@@ -61,7 +61,7 @@ PEERS = (
 
 def unfaulted(folder: Path, settings: tuple[str, ...]) -> Path:
     """The same on virtual devices, which give the digests of agents."""
-    experiment = load_experiment("experiments/demo.toml", list(settings))
+    experiment = load_experiment("experiments/demo_full.toml", list(settings))
     (path,) = run_experiment(experiment, fleet="simulated", runs_dir=folder, console=Console(quiet=True))
     return path
 

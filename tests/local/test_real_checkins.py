@@ -18,7 +18,7 @@ from roambench.runs.info import RunState
 pytestmark = [pytest.mark.timeout(150), pytest.mark.slow]
 
 SYSTEMS = ("mohawk", "hierfavg")
-DEMO = Path(__file__).resolve().parents[2] / "experiments" / "demo.toml"
+DEMO = Path(__file__).resolve().parents[2] / "experiments" / "demo_full.toml"
 STEPS = 6
 
 
@@ -50,7 +50,7 @@ def run(launch, data_folder: Path, trace: Path):
         "local.time_scale=8",
         "energy.idle_baseline_s=4",
         file=DEMO,
-        name="demo",
+        name="demo-full",
         words=("--fleet", "local", "--trace", str(trace)),
     ).finish()
 
@@ -108,6 +108,6 @@ def test_the_report_compares_the_joules_of_both(run, launch):
         )  # Eq. 1: sending costs more
     assert mohawk["trainings"]["wasted_share"] < hierfavg["trainings"]["wasted_share"]
     assert mohawk["wasted_j"] < hierfavg["wasted_j"]
-    page = (run.runs_dir / "demo/latest/report.html").read_text()
+    page = (run.runs_dir / "demo-full/latest/report.html").read_text()
     assert "demo-mohawk" in page
     assert "demo-hierfavg" in page

@@ -1,4 +1,4 @@
-"""What `make setup` installs by digest is what pyproject.toml asks for."""
+"""What `make setup` and `make test-setup` install by digest is what pyproject.toml asks for."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    lock = {name: line.split()[0].partition("==")[2] for name, line in read_lock(ROOT / "locked.txt").items()}
-    wanted = [
-        Requirement(text) for text in (*project["dependencies"], *extras["controller"], *extras["test"])
-    ]
-    named = {canonicalize_name(need.name): need for need in wanted}
-    assert sorted(named.keys() - lock.keys()) == ["torch"]
-    assert [name for name, need in named.items() if name in lock and lock[name] not in need.specifier] == []
+    runs, tests = locked("locked.txt"), locked("tests.txt")
+    assert runs.keys() & tests.keys() == set()
+    needed = (*project["dependencies"], *extras["controller"], *extras["watch"])
+    for lock, texts in ((runs, needed), (runs | tests, extras["test"])):
+        named = {canonicalize_name(need.name): need for need in map(Requirement, texts)}
+        assert named.keys() - lock.keys() <= {"torch"}
+        assert [n for n, need in named.items() if n in lock and lock[n] not in need.specifier] == []
+
+
+def locked(file: str) -> dict[str, str]:
+    return {name: line.split()[0].partition("==")[2] for name, line in read_lock(ROOT / file).items()}
 
 
 def test_what_the_site_needs_is_locked_in_the_versions_of_the_rest() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    site, rest = (
-        {name: line.split()[0].partition("==")[2] for name, line in read_lock(ROOT / file).items()}
-        for file in ("docs.txt", "locked.txt")
-    )
+    site, rest = locked("docs.txt"), locked("locked.txt") | locked("tests.txt")
     wanted = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
     assert [need.name for need in wanted if site[canonicalize_name(need.name)] not in need.specifier] == []
     assert {name: site[name] for name in site.keys() & rest.keys() if site[name] != rest[name]} == {}

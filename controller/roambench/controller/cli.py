@@ -20,6 +20,7 @@ try:
     from roambench.controller.commands.campaign import campaign
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
+    from roambench.controller.commands.demo import demo
     from roambench.controller.commands.export import export_app
     from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
@@ -42,8 +43,7 @@ except KeyboardInterrupt:  # all this takes half a second to read
 app = typer.Typer(
     name="roambench",
     help="Benches for mobile federated learning that account for every joule.",
-    epilog="A first run: roambench run experiments/demo.toml    Who would train: --fleet rehearsal    "
-    "What it takes: --plan",
+    epilog="A first run: roambench demo    Who would train: --fleet rehearsal    What it takes: --plan",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
@@ -71,6 +71,7 @@ def _options(
     pass
 
 
+app.command(rich_help_panel=_RUN)(demo)
 app.command(rich_help_panel=_RUN)(run)
 app.command(rich_help_panel=_RUN)(resume)
 app.command(rich_help_panel=_RUN)(pause)

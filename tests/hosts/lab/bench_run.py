@@ -29,7 +29,7 @@ WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND bo
 
 
 class BenchRun:
-    """`roambench run experiments/demo.toml` with `settings` on the hosts of `bench`, started at once."""
+    """`roambench run experiments/demo_full.toml` with `settings` on the hosts of `bench`, started at once."""
 
     def __init__(self, bench: Path, folder: Path, *settings: str) -> None:
         folder.mkdir(exist_ok=True)
@@ -37,7 +37,7 @@ class BenchRun:
         self._words = [
             str(_ROAMBENCH),
             "run",
-            "experiments/demo.toml",
+            "experiments/demo_full.toml",
             "--fleet",
             f"bench:{bench}",
             "--no-preflight",

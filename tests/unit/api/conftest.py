@@ -8,7 +8,7 @@ import pytest
 import roambench as rb
 import small_runs
 
-DEMO = Path(__file__).parents[3] / "experiments" / "demo.toml"
+DEMO = Path(__file__).parents[3] / "experiments" / "demo_full.toml"
 SMALL = {"trace.steps": 4, "fleet.agents": 3, "learning.local_epochs": 1}
 
 

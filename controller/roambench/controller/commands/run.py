@@ -17,6 +17,10 @@ from roambench.controller.commands.report import FullOption, show
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
 ]
+RunsDirOption = Annotated[Path, typer.Option(metavar="DIR", help="Where the runs go: DIR/NAME/START/SYSTEM.")]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Serve a live page meanwhile, as `roambench watch` does.")
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
@@ -42,9 +46,7 @@ def run(
         int | None, typer.Option(metavar="N", help="Number of devices; 0: all of the trace.")
     ] = None,
     set_: SetOption = None,
-    runs_dir: Annotated[
-        Path, typer.Option(help="Where the runs go: DIR/NAME/START/SYSTEM.", metavar="DIR")
-    ] = Path("runs"),
+    runs_dir: RunsDirOption = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the experiment, instead of the file's.")] = None,
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes; else beside the runs.")
@@ -61,10 +63,8 @@ def run(
     preflight: PreflightOption = True,
     unproven: UnprovenOption = False,
     wait: WaitOption = 0.0,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Serve a live page meanwhile, as `roambench watch` does.")
-    ] = False,
-) -> None:
+    watch: WatchOption = False,
+) -> Path | None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
     Runs that died or were stopped go on where they were.
@@ -86,7 +86,7 @@ def run(
         from roambench.controller.plans.tables import print_plans
 
         print_plans(plan_experiment(experiment, fleet, only or ()), Console())
-        return
+        return None
 
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import SystemsFailed, run_experiment
@@ -113,8 +113,8 @@ def run(
             soft_wrap=True,
         )
         raise
-    if runs:
-        page = html or runs[0].parent / REPORT
+    page = (html or runs[0].parent / REPORT) if runs else None
+    if page is not None:
         made = show(runs, html=page, as_json=False, console=console, full=full)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"
@@ -123,3 +123,4 @@ def run(
         ]
     if problems:
         raise RunError("\n".join(problems))
+    return page

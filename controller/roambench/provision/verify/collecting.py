@@ -62,7 +62,7 @@ while last - first < float(sys.argv[1]):
     last = time.monotonic()
 print(first, last, count, file=sys.stderr)
 """
-#: CPU-seconds of an SGD step of experiments/demo.toml's model; torch is that of the agent.
+#: CPU-seconds of an SGD step of experiments/demo_full.toml's model; torch is that of the agent.
 _STEP: Final = """
 from roambench.contract.learning_spec import LearningSpec
 from roambench.learning.learner import Learner
