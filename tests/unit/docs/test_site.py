@@ -33,7 +33,7 @@ def test_pages_are_linked_by_what_they_are_about() -> None:
         if page.parent.name not in ("decisions", "results"):
             text = re.sub(r"^```.*?^```$|^<!--.*?-->$", "", page.read_text("utf-8"), flags=re.S | re.M)
             wrong += [
-                f"{page.name}: {it}" for it in re.findall(r"\[[^\]]*\.md\]|(?<![\w/(.])docs/[\w-]+\.md", text)
+                f"{page.name}: {it}" for it in re.findall(r"\[[^\]]*\.md\]|(?<![\w/.])docs/[\w-]+\.md", text)
             ]
     assert wrong == []
 
