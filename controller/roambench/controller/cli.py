@@ -24,6 +24,7 @@ try:
     from roambench.controller.commands.export import export_app
     from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
+    from roambench.controller.commands.init import init
     from roambench.controller.commands.list_rows import list_rows
     from roambench.controller.commands.meters.app import meter_app
     from roambench.controller.commands.overhead import overhead
@@ -72,6 +73,7 @@ def _options(
 
 
 app.command(rich_help_panel=_RUN)(demo)
+app.command(rich_help_panel=_RUN)(init)
 app.command(rich_help_panel=_RUN)(run)
 app.command(rich_help_panel=_RUN)(resume)
 app.command(rich_help_panel=_RUN)(pause)

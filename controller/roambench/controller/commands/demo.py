@@ -13,6 +13,7 @@ import typer
 from roambench.controller.commands.report import FullOption
 from roambench.controller.commands.run import FreshOption, RunsDirOption, WatchOption, run
 from roambench.controller.ready import DEMO
+from roambench.controller.torch_build import torch_advice
 
 
 def demo(
@@ -27,6 +28,8 @@ def demo(
 ) -> None:
     """Run MOHAWK and HierFAVG on eight emulated boards: a minute or two on two cores, nothing to download."""
     page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch)
+    if advice := torch_advice():
+        typer.echo(advice)
     if open_page and page is not None and _has_desktop():
         webbrowser.open(page.resolve().as_uri())
 

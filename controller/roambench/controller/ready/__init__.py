@@ -1,4 +1,4 @@
-"""Experiment files that come with the package: in a checkout links to those in `experiments`."""
+"""Experiment files that come with the package; `demo.toml` is that of the folder `experiments`."""
 
 from __future__ import annotations
 
@@ -7,3 +7,5 @@ from typing import Final
 
 #: MOHAWK against HierFAVG on eight emulated boards, in a minute or two.
 DEMO: Final = Path(__file__).with_name("demo.toml")
+#: What `roambench init` writes: every table with a comment.
+EXPERIMENT: Final = Path(__file__).with_name("experiment.toml")
