@@ -13,7 +13,7 @@ from roambench.energy.comparison.comparison import Comparison
 from roambench.energy.comparison.transfer import Basis, Transfer, Way
 from roambench.energy.comparison.verdict import Finding
 from roambench.report import numbers
-from roambench.report.figures.figure import Figure, drawn, names_axis, safe
+from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
 from roambench.report.figures.look import INK, MUTED, PHASE_COLOURS, RUN_COLOURS
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.communication import basis_name, classes_and_total, leading_basis
@@ -98,6 +98,7 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
         130 + 30 * len(names),
         xaxis={"title": "measured ÷ modelled", "rangemode": "tozero"},
         yaxis=names_axis(names),
+        narrow={"height": 130 + 48 * len(names), "yaxis": names_axis(names) | wrapped_names(names)},
         shapes=[{"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}],
     )
 

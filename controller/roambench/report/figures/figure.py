@@ -6,6 +6,7 @@ Text that came from a run (names, reasons) is HTML-escaped here: Plotly reads ma
 from __future__ import annotations
 
 import html
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -90,6 +91,12 @@ def names_axis(names: Sequence[str]) -> dict[str, Any]:
     order = [safe(name) for name in reversed(names)]
     span = [-0.6, len(names) - 0.4]
     return {"categoryorder": "array", "categoryarray": order, "ticks": "", "range": span}
+
+
+def wrapped_names(names: Sequence[str]) -> dict[str, Any]:
+    """What an axis of names has besides on a narrow screen: smaller ones, over several lines."""
+    lines = ["<br>".join(safe(line) for line in textwrap.wrap(name, 18)) for name in names]
+    return {"tickvals": [safe(name) for name in names], "ticktext": lines, "tickfont": {"size": 11}}
 
 
 def run_colour(index: int) -> str:

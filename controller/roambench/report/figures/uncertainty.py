@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import plotly.graph_objects as go
 
-from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.figures.figure import Figure, drawn, hover, safe, wrapped_names
 from roambench.report.figures.look import PAPER, RUN_COLOURS, RUN_PATTERNS, pattern
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.uncertainty import PARTS, budget_rows, part_j
@@ -20,7 +20,7 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
     for run in runs:
         for name, energy in budget_rows(run):
             if energy.u_joules > 0.0:
-                names.append(safe(f"{run.label}: {name}" if several else name))
+                names.append(f"{run.label}: {name}" if several else name)
                 budgets.append(energy.budget)
     if not budgets:
         return None
@@ -32,7 +32,7 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
                 go.Bar(
                     orientation="h",
                     name=part,
-                    y=names,
+                    y=[safe(name) for name in names],
                     x=[round(share, 3) for share in shares],
                     customdata=[round(2.0 * part_j(budget, field), 4) for budget in budgets],
                     marker={
@@ -43,6 +43,7 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
                     hovertemplate=hover("%{x:.1f} % of the variance, ± %{customdata:.3g} J", part),
                 )
             )
+    up = {"showgrid": False, "ticks": "", "autorange": "reversed"}
     return drawn(
         "budget",
         "What makes the uncertainty",
@@ -53,5 +54,10 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
         barmode="stack",
         bargap=0.3,
         xaxis={"title": "share of the variance, %", "range": [0, 100]},
-        yaxis={"showgrid": False, "ticks": "", "autorange": "reversed"},
+        yaxis=up,
+        narrow={
+            "height": 120 + 36 * len(names),
+            "xaxis": {"title": "variance, %", "range": [0, 100]},
+            "yaxis": up | wrapped_names(names),
+        },
     )

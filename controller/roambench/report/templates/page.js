@@ -103,7 +103,7 @@
     };
     const layout = {
       height: 420, uirevision: element("power-run").value + "/" + element("power-device").value,
-      xaxis: { title: { text: "device time since the start of the run, " + power.unit }, range: [0, device.end] },
+      xaxis: { title: { text: (phone.matches ? "device time, " : "device time since the start of the run, ") + power.unit }, range: [0, device.end] },
       yaxis: { title: { text: "power, W" }, range: [band, top] },
       annotations: w.some((watts) => watts !== null) ? [] : [{ text: "no readings", x: 0.5, y: 0.5, xanchor: "center" }],
     };

@@ -32,6 +32,7 @@ def places_figure(trace: Trace, seed: int) -> Figure | None:
     most = max(float(heat.max()) for heat in heats)
     traces = []
     titles = ("(a) spread evenly", "(b) heat map of (a)", "(c) this trace", "(d) heat map of (c)")
+    short = ("(a) even", "(b) map of (a)", "(c) this trace", "(d) map of (c)")  # for two beside each other
     for panel in range(len(titles)):
         name = "" if panel == 0 else str(panel + 1)
         if panel % 2 == 0:
@@ -49,7 +50,7 @@ def places_figure(trace: Trace, seed: int) -> Figure | None:
             across = {"title": "east, km", "range": km(np.array((west, east)))}
             up = {"title": "" if panel % columns else "north, km", "range": km(np.array((south, north)))}
             axes.append((common | across, common | up | {"scaleanchor": f"x{name}"}))
-        return panels(axes, columns, row_px, titles=titles)
+        return panels(axes, columns, row_px, titles=titles if columns > 2 else short)
 
     return drawn(
         "fig2",
