@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from fnmatch import fnmatch
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import roambench as rb
+from roambench.api.recorded_run import Run
 from roambench.runs.reference import FILES
 
 pytestmark = pytest.mark.lengthy
@@ -59,11 +61,13 @@ rb.run(
 """
 
 
-def executed(name: str, folder: Path) -> str:
+def executed(name: str, folder: Path, **environment: str) -> str:
     """The notebook as its reader sees it then, as text."""
     out = folder.parent / f"{folder.name}.ipynb"
     words = [sys.executable, "-c", _EXECUTE, str(NOTEBOOKS / name), str(folder), str(out)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        words, env={**os.environ, **environment}, capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return out.read_text("utf-8")
 
@@ -88,6 +92,47 @@ def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path) -
         if file.is_file()
     }
     assert [name for name in sorted(left) if not any(fnmatch(name, known) for known in FILES)] == []
+
+
+@pytest.mark.timeout(900)
+def test_a_local_algorithm_of_ones_own_with_its_joules(tmp_path: Path) -> None:
+    """pip puts the package into a folder of the test's, not into this environment, and asks no index."""
+    site, work = tmp_path / "site", tmp_path / "work"
+    site.mkdir()
+    work.mkdir()
+    told = executed(
+        "own_local_algorithm.ipynb",
+        work,
+        PYTHONPATH=str(site),
+        PIP_TARGET=str(site),
+        PIP_NO_DEPS="1",
+        PIP_NO_INDEX="1",
+        PIP_NO_BUILD_ISOLATION="0",  # pip's spelling of "yes"
+    )
+    plain, ours = (rb.load(work / "runs" / name / "latest" / "mohawk") for name in ("plain", "ours"))
+    assert (plain.state, ours.state) == ("finished", "finished")
+    (code,) = ours.info.code
+    assert (code["package"], code["version"], code["modules"]) == ("bench-ideas", "0.1", ["shared_direction"])
+    assert code["sha256"][:16] in told
+    assert not plain.info.code
+    for run in (plain, ours):
+        total, truth = run.energy().total, run.summary.measured.truth.true_j
+        assert f"{total.joules:.0f} ± {2 * total.u_joules:.0f} J on all boards" in told
+        assert abs(total.joules - truth) < 3.0 * total.u_joules
+    # A vector as long as the model travels with it.
+    vector = 4 * sum(int(tensor.size) for tensor in plain.models["global"].values())  # float32
+    before, after = (_longest(run) for run in (plain, ours))
+    assert before.keys() == {"download", "upload"}
+    assert after == {phase: size + vector for phase, size in before.items()}
+
+
+def _longest(run: Run) -> dict[str, int]:
+    """The most bytes that one phase of a kind moved: a whole model, and what travels with it."""
+    found: dict[str, int] = {}
+    for row in run.phases.arrow.select(["phase", "transferred_bytes"]).to_pylist():
+        if row["transferred_bytes"]:
+            found[row["phase"]] = max(found.get(row["phase"], 0), row["transferred_bytes"])
+    return found
 
 
 @pytest.mark.timeout(400)
