@@ -121,7 +121,7 @@ build/protobuf: boards.txt
 
 # Links, anchors and the order of pages are checked (mkdocs.yml), then the site in a Chromium where there is one; nothing is
 # fetched once docs.txt is installed.
-docs: setup $(VENV)/.docs
+docs: test-setup $(VENV)/.docs
 	@$(BIN)/python packaging/site.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
 	@$(BIN)/pytest -q --no-header -p no_skips packaging/test_built_site.py
