@@ -137,9 +137,19 @@ def test_help_shows_every_text_as_it_was_written(
     assert lost == []
 
 
-def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [("report",), ("compare",), ("data", "show"), ("run",), ("resume",)])
+def test_pages_go_where_dash_o_says(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["--version"])
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "--html" in line)
+    assert " -o " in line
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_the_packages(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([option])
     assert ended.value.code == 0
     own = own_code()
     told = capsys.readouterr().out

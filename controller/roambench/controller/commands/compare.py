@@ -25,7 +25,8 @@ _PIPE_WIDTH: Final = 130
 def compare(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")
+        Path | None,
+        typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     link_model: Annotated[

@@ -51,7 +51,8 @@ def show(
     ] = None,
     devices: Annotated[int, typer.Option(min=0, help="Devices to print; the totals are of all.")] = 20,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write the plots as a self-contained page.")
+        Path | None,
+        typer.Option("--html", "-o", metavar="FILE", help="Also write the plots as a self-contained page."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:

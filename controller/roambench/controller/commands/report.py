@@ -31,7 +31,8 @@ FullOption = Annotated[bool, typer.Option("--full", help="Print all tables, not 
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders to compare.")],
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write one self-contained HTML page.")
+        Path | None,
+        typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     full: FullOption = False,

@@ -46,7 +46,9 @@ def resume(
             metavar="RUN", help="Folder of a run that died or was stopped; or of runs: all that died."
         ),
     ],
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", "-o", metavar="FILE", help="Where the HTML report goes.")
+    ] = None,
     unit: Annotated[
         bool, typer.Option("--unit", help="Only print a systemd unit that does this at every boot.")
     ] = False,

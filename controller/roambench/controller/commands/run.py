@@ -49,7 +49,10 @@ def run(
     runs_dir: RunsDirOption = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the experiment, instead of the file's.")] = None,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the HTML report goes; else beside the runs.")
+        Path | None,
+        typer.Option(
+            "--html", "-o", metavar="FILE", help="Where the HTML report goes; else beside the runs."
+        ),
     ] = None,
     plan: Annotated[
         bool,
