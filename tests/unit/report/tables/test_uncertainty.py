@@ -106,4 +106,4 @@ def test_a_dark_run_has_no_budget(hand_made):
 def test_tables_of_transfers_say_where_a_tail_is_booked(hand_made):
     captions = {table.key: table.caption for table in comparison_tables(report([hand_made()]).summaries)}
     assert "its tail) counts to the phase that follows" in captions["phases"]
-    assert "its tail) is booked to what follows and is not in here" in captions["transfers"]
+    assert "its tail) is booked to what follows, not here" in captions["transfers"]
