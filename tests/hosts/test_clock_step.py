@@ -62,7 +62,7 @@ def boards(provisioned: BenchHosts) -> Iterator[BenchHosts]:
 def _set(hosts: BenchHosts, *names: str) -> list[HostOutcome[list[str]]]:
     """The steps of the clock performed, with pi3 for the time server; subjects that are left to do."""
     bench = replace(load_bench(hosts.bench), time_server=hosts.address("pi3"))
-    build = Builds(bench.state_dir).of(PLATFORMS["x86_64"])
+    build = Builds(bench.state_dir, ()).of(PLATFORMS["x86_64"])
 
     def work(link: HostLink) -> list[str]:
         for step in _steps(link):

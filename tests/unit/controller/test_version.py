@@ -27,8 +27,8 @@ def test_a_wheel_has_the_version_at_the_top_and_all_three_parts(tmp_path: Path) 
     # Without `site`, which would put the source tree beside it.
     asks = (
         f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import roambench, roambench.contract.errors\n"
-        "import roambench.agent, roambench.controller\n"
-        "assert all(map(callable, map(roambench.__getattr__, ('load', 'run', 'sweep', 'compare'))))\n"
+        "import roambench.agent, roambench.controller, roambench.api as api\n"
+        "assert all(map(callable, (api.load, api.run, api.sweep, api.compare)))\n"
         "print(roambench.__version__, roambench.contract.__version__, roambench.__file__)\n"
         "from roambench.contract.sources import own_code\n"
         "print(own_code())"

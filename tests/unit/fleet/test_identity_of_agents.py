@@ -84,14 +84,15 @@ async def test_a_revoked_serial_is_refused_by_name() -> None:
     )
     hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01")
     task = asyncio.create_task(link.run(lambda: hello, lambda frame: None))
-    async with asyncio.timeout(5):
-        while not seen:
-            await asyncio.sleep(0.02)
-    assert "'pi-01' is revoked" in seen[0]
-    link.hang_up("test")
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
-    await fleet.stop("over", drain_s=0.1)
+    try:
+        async with asyncio.timeout(20):  # gRPC itself may end the first attempt, before the reason has come
+            while not any("'pi-01' is revoked" in line for line in seen):
+                await asyncio.sleep(0.02)
+    finally:
+        link.hang_up("test")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await fleet.stop("over", drain_s=0.1)
 
 
 async def test_two_machines_with_one_identity_are_both_named_and_refused() -> None:
