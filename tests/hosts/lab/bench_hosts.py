@@ -97,7 +97,7 @@ class BenchHosts:
         there = self.state()[name]
         options = (
             *("StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "LogLevel=ERROR"),
-            *(f"Port={there['port']}", f"User={there['user']}", "ConnectTimeout=5"),
+            *(f"Port={there['port']}", f"User={there['user']}", "ConnectTimeout=30"),
         )
         words = [word for option in options for word in ("-o", option)]
         return do("ssh", "-n", "-i", self.key, *words, there["address"], command).splitlines()
