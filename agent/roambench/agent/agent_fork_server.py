@@ -98,7 +98,7 @@ def main() -> int:
         load_trainer()
     import_for(spec.agents)
     # Everything so far is shared by all agents; frozen objects keep their pages unwritten by the collector.
-    # It runs during the imports: what they leave would lie between what lasts, and agents that write into such
+    # It runs during the imports: what they leave would lie between what lasts, and agents that write into its
     # holes share less (36 of them took a tenth more memory).
     gc.collect()
     gc.freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -39,6 +40,7 @@ def test_the_demo_says_who_wastes_more_and_opens_its_report_on_a_desktop(
         check=True,
     )
     assert "In one run each, hierfavg wasted 27 % of its trainings, mohawk 8 %." in done.stdout
+    assert re.search(r"^trace \w{12}: 8 devices, .* \d+ cores$", done.stdout, re.MULTILINE)  # in one piece
     report = (tmp_path / "runs/demo/latest/report.html").resolve()
     assert report.is_file()
     opened = tmp_path / "opened"

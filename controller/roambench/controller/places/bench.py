@@ -111,7 +111,7 @@ class BenchPlace:
         purpose = f"resume {self.resumed}" if self.resumed else f"run {self.experiment.name}"
         if self.missing:
             taking = f"the busiest {len(self.hosts)} take part"
-            console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False)
+            console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False, soft_wrap=True)
         names = self.names(len(self.hosts))
         with holding(
             self.bench, purpose, report, self.options.wait_s, expects=expects, boards=names

@@ -65,5 +65,6 @@ async def _introduced(
             f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
             f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
             highlight=False,
+            soft_wrap=True,
         )
         yield bench

@@ -58,6 +58,7 @@ class PeerWorld:
             f"movement {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, {trace.steps} "
             f"iterations, {int(self.moved.high_mobility.sum())} of high mobility",
             highlight=False,
+            soft_wrap=True,
         )
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:

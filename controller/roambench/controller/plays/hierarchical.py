@@ -63,12 +63,15 @@ class HierarchicalWorld:
             f"{len(trace.ap_names)} APs, {trace.steps} steps of {trace.step_s:.0f} s, {min(present)} to "
             f"{max(present)} present (mean {sum(present) / len(present):.1f}); {os.cpu_count()} cores",
             highlight=False,
+            soft_wrap=True,
         )
         for doubt in self.movement.doubts:
-            console.print(f"[yellow]{doubt}[/]")
+            console.print(f"[yellow]{doubt}[/]", soft_wrap=True)
         if not self.experiment.fleet.agents:
             console.print(
-                f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace", highlight=False
+                f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace",
+                highlight=False,
+                soft_wrap=True,
             )
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
