@@ -16,9 +16,9 @@ pinned() { sed -n 's/^\([a-z][^ ]*\).*/\1/p' "$@" | sed 's/\[.*\]//'; }
 
 # All that tests need too, in one go; of these the versions of what runs without them.
 cat locked.txt tests.txt >"$scratch/all.txt" 2>/dev/null || true
-compiled --extra controller --extra watch --extra test -c constraints.txt -o "$scratch/all.txt" "$@" pyproject.toml >/dev/null
+compiled --extra controller --extra test -c constraints.txt -o "$scratch/all.txt" "$@" pyproject.toml >/dev/null
 without_torch <"$scratch/all.txt" | pinned >"$scratch/installed.txt"
-compiled --extra controller --extra watch -c "$scratch/installed.txt" -o "$scratch/locked.txt" pyproject.toml >/dev/null
+compiled --extra controller -c "$scratch/installed.txt" -o "$scratch/locked.txt" pyproject.toml >/dev/null
 {
     echo "# What \`make setup\` installs, but for torch: made by \`make lock\` from pyproject.toml and constraints.txt."
     without_torch <"$scratch/locked.txt"

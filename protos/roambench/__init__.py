@@ -36,8 +36,10 @@ _CONTROLLER = (
     "rich",
     "sklearn",
     "scipy",
+    "starlette",
     "tomlkit",
     "typer",
+    "uvicorn",
 )
 
 

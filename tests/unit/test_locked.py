@@ -18,7 +18,7 @@ def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
     extras = project["optional-dependencies"]
     runs, tests = locked("locked.txt"), locked("tests.txt")
     assert runs.keys() & tests.keys() == set()
-    needed = (*project["dependencies"], *extras["controller"], *extras["watch"])
+    needed = (*project["dependencies"], *extras["controller"])
     for lock, texts in ((runs, needed), (runs | tests, extras["test"])):
         named = {canonicalize_name(need.name): need for need in map(Requirement, texts)}
         assert named.keys() - lock.keys() <= {"torch"}

@@ -7,28 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
-
-from roambench.contract.errors import ConfigError
-
-#: What `roambench watch` needs beside what every command needs.
-NEEDED: Final = ("starlette", "uvicorn")
-
-
-def check_watch() -> None:
-    """ConfigError where what serves the page is not installed."""
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
-        raise ConfigError([f"watching needs {' and '.join(missing)}: pip install 'roambench[watch]'"])
 
 
 @contextmanager
 def live_page(runs_dir: Path) -> Iterator[None]:
     """Serve the runs in `runs_dir` while the body runs; the page's address is printed once it can be opened.
-    It ends with this process, however that ends. ConfigError as `check_watch`."""
-    check_watch()
+    It ends with this process, however that ends."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "roambench.controller.cli", "watch", str(runs_dir)]
     # In a session of its own: Ctrl-C is for the run, whose end the page still shows.

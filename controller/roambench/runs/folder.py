@@ -107,7 +107,9 @@ class RunFolder:
         if not path.exists():
             raise RunError(f"{path}: no such folder; expected a run, for example runs/mohawk")
         if not (path / "run.json").is_file():
-            raise RunError(f"{path}: not a run folder (it has no run.json)")
+            inside = ", ".join(sorted(found.parent.name for found in path.glob("*/run.json")))
+            there = f"; runs in it: {inside}" if inside else ""
+            raise RunError(f"{path}: not a run folder (it has no run.json){there}")
         lock = WriterLock(path / "lock") if write else None
         try:
             info = RunInfo.read(path / "run.json")

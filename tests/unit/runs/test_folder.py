@@ -104,7 +104,11 @@ def test_how_the_body_ended_is_written_down(tmp_path, raised, state, reason):
 def test_what_is_no_run_folder_is_said(tmp_path):
     with pytest.raises(RunError, match="nothing: no such folder"):
         RunFolder.open(tmp_path / "nothing")
-    with pytest.raises(RunError, match=r"not a run folder \(it has no run.json\)"):
+    with pytest.raises(RunError, match=r"not a run folder \(it has no run.json\)$"):
+        RunFolder.open(tmp_path)
+    for name in ("mohawk", "hierfavg"):
+        make(tmp_path / name).close()
+    with pytest.raises(RunError, match=r"run.json\); runs in it: hierfavg, mohawk$"):
         RunFolder.open(tmp_path)
 
 

@@ -32,9 +32,6 @@ def watch(
     It reads the run folder and nothing else: no agent is asked anything, so no joule is changed.
     Ctrl-C ends it.
     """
-    from roambench.controller.live_page import check_watch
-
-    check_watch()
     from roambench.live.serving import serve
 
     serve(
