@@ -8,9 +8,11 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from roambench.controller.sweep.pool import _POINT, _SHARED
 from roambench.mobility.files import write_trace
 from roambench.runs.lock import is_held
 from small_traces import two_walks
@@ -144,25 +146,28 @@ def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> No
     assert "1 finished already, 1 to run" in checked.stdout  # what failed is tried again
 
 
-def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+@pytest.mark.parametrize("jobs", [1, 2])  # executed, forked
+def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path, jobs: int) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
     running = subprocess.Popen(
-        [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", "o"],
+        [*CLI, "sweep", "s.toml", "--jobs", str(jobs), "--out", "o"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
-    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
-    info = workers.parents[1] / "run.json"
+    workers = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json", jobs)
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=120)
     assert running.returncode == 130
     assert "interrupted: 0 of 2 runs are kept; the same command goes on from here" in out
     assert "Traceback" not in err
-    assert json.loads(info.read_text())["state"] == "interrupted"  # stopped in good order, not killed
-    assert not is_held(info.parents[2] / "lock")
+    for run in (path.parents[1] for path in workers):
+        assert (
+            json.loads((run / "run.json").read_text())["state"] == "interrupted"
+        )  # in good order, not killed
+        assert not is_held(run.parents[1] / "lock")
     assert not is_held(tmp_path / "o" / "lock")
 
 
@@ -187,3 +192,79 @@ def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: 
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
     assert json.loads(info.read_text())["state"] == "interrupted"
+
+
+def outcomes(out: Path) -> dict[int, dict[str, object]]:
+    """Of every point that has ended, by its seed."""
+    found = {}
+    for path in out.glob("points/*/result.json"):
+        seed = json.loads((path.parent / "point.json").read_text())["config"]["seed"]
+        found[seed] = json.loads(path.read_text())
+    return found
+
+
+def test_what_is_loaded_before_the_forks_has_no_grpc_and_no_threads_of_torch() -> None:
+    """What is forked of a process with grpc hangs; so does what is forked while a thread holds a lock."""
+    code = (
+        "import importlib, os, sys\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+        "assert 'torch' in sys.modules and 'grpc' not in sys.modules\n"
+        "print([open(f'/proc/self/task/{one}/comm').read().strip() for one in os.listdir('/proc/self/task')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *_SHARED],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    threads = [
+        name for name in eval(done.stdout) if name != "jemalloc_bg_thd"
+    ]  # pyarrow's, which knows forks
+    assert len(threads) == 1
+
+
+def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
+    command = [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    folder = next((tmp_path / "o" / "points").iterdir())
+    forked = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").unlink()
+    (folder / "runs").rename(folder / "forked")
+    with subprocess.Popen([sys.executable, "-m", _POINT, str(folder)], stdin=subprocess.PIPE) as alone:
+        assert alone.wait() == 0  # its standard input stays open: an end of it is the sweep's
+    executed = json.loads((folder / "result.json").read_text())
+    del forked["wall_s"], executed["wall_s"]
+    assert executed == forked
+
+
+def test_a_killed_point_harms_no_other_and_neither_does_the_death_of_what_forks_them(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 96"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 3\n')
+    running = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(tmp_path / "o", "points/*/lock", 2)
+    (server,) = psutil.Process(running.pid).children()
+    points = [child for child in server.children() if os.getsid(child.pid) == child.pid]
+    assert len(points) == 2
+    points[0].kill()
+    deadline_s = time.monotonic() + 60.0
+    while len(outcomes(tmp_path / "o")) < 1:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    server.kill()
+    _, errors = running.communicate(timeout=200)
+    assert running.returncode == 1, errors
+    assert errors.splitlines()[-1] == "roambench: 1 of 3 runs failed"
+    ended = outcomes(tmp_path / "o")
+    reasons = sorted(str(outcome["reason"]) for outcome in ended.values())
+    assert len(ended) == 3
+    assert reasons[:2] == ["", ""]
+    assert reasons[2].startswith("its process was killed by SIGKILL; see ")

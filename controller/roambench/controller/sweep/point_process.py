@@ -1,4 +1,6 @@
-"""One point of a sweep in a process of its own: `python -m roambench.controller.sweep.point_process FOLDER`.
+"""One point of a sweep in a process of its own, forked or by itself:
+
+    python -m roambench.controller.sweep.point_process FOLDER
 
 Its standard input is held open by the sweep. When it ends, the sweep is gone or was interrupted, and the run
 is stopped as Ctrl-C would stop it. Exit status: 0 finished, 1 failed (the reason is in result.json), 130
@@ -52,6 +54,12 @@ def main(arguments: list[str]) -> int:
     if outcome.reason:
         print(outcome.reason, file=sys.stderr)
     return 0 if outcome.finished else 1
+
+
+def forked(folder: str) -> int:
+    """The same, forked by the sweep. Ctrl-C reaches the sweep alone, which stops its points."""
+    os.setsid()
+    return main([folder])
 
 
 def _carried_out(folder: Path, described: PointFile) -> Outcome:

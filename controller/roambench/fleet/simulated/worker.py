@@ -6,6 +6,8 @@ Its trainer carries out a job wherever the models come from: the same in every p
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO
@@ -133,3 +135,17 @@ def serve(worker: TrainingWorker, jobs: IO[bytes], answers: IO[bytes]) -> None:
         outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
         answers.write(json.dumps(asdict(outcome), separators=(",", ":")).encode() + b"\n")
         answers.flush()
+
+
+def forked(setting_path: str) -> int:
+    """Be a worker with the setting in this file until its line to the controller, standard input, ends."""
+    try:
+        setting = WorkerSetting.from_json(Path(setting_path).read_text(), setting_path)
+        with os.fdopen(os.dup(0), "rb") as jobs, os.fdopen(os.dup(0), "wb") as answers:
+            serve(TrainingWorker(setting), jobs, answers)
+    except ConnectionError:
+        pass  # the controller is gone
+    except (RoambenchError, OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0

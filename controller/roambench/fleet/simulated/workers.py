@@ -8,24 +8,30 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.errors import FleetError
 from roambench.contract.json_values import from_json
+from roambench.fleet.simulated.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
-from roambench.fleet.simulated.worker_fork_server import WorkerForkServer, WorkerLink
 
+_WORKER: Final = "roambench.fleet.simulated.worker"
 #: A job that killed this many workers is answered instead of being tried again.
 ATTEMPTS: Final = 3
+#: Workers that are killed before they are warm are tried again so often.
+_STARTS: Final = 3
 
 
 class TrainingWorkers:
     """`count` processes of one thread each; two with one thread do 1.7-2.6 times the work of one with two."""
 
     def __init__(self, setting: WorkerSetting, folder: Path, count: int) -> None:
-        setting_path = folder / "workers.json"
-        setting_path.write_text(setting.to_json())
-        self._fork_server = WorkerForkServer(setting_path, folder / "workers.log")
+        self._setting_path = folder / "workers.json"
+        self._setting_path.write_text(setting.to_json())
+        self._log_path = folder / "workers.log"
+        self._log_path.touch()
+        self._fork_server = ForkServer([_WORKER], self._log_path)
         self._count = count
-        self._workers: list[WorkerLink] = []
+        self._workers: list[ForkedProcess] = []
 
     @property
     def process_ids(self) -> list[int]:
@@ -34,9 +40,9 @@ class TrainingWorkers:
 
     async def start(self) -> None:
         """Start all and wait until they are warm; FleetError says what one of them could not load."""
-        forking = (self._fork_server.fork() for _ in range(self._count))
+        forking = (self._fork() for _ in range(self._count))
         starting = await asyncio.gather(*forking, return_exceptions=True)
-        self._workers = [worker for worker in starting if isinstance(worker, WorkerLink)]
+        self._workers = [worker for worker in starting if isinstance(worker, ForkedProcess)]
         failures = [failure for failure in starting if isinstance(failure, BaseException)]
         if failures:
             await self.stop()
@@ -55,7 +61,7 @@ class TrainingWorkers:
                 index, job = waiting.popleft()
                 outcome = await self._ask(self._workers[place], job)
                 if outcome is None:
-                    self._workers[place] = await self._fork_server.fork()
+                    self._workers[place] = await self._fork()
                     tries[index] += 1
                     if tries[index] < ATTEMPTS:
                         waiting.append((index, job))
@@ -78,7 +84,21 @@ class TrainingWorkers:
         self._workers = []
         await self._fork_server.end()
 
-    async def _ask(self, worker: WorkerLink, job: TrainingJob) -> TrainingOutcome | None:
+    async def _fork(self) -> ForkedProcess:
+        """A warm worker. FleetError says what it could not load."""
+        for _ in range(_STARTS):
+            said = self._log_path.read_bytes()
+            worker = await self._fork_server.fork(_WORKER, str(self._setting_path), self._log_path)
+            if worker is not None:
+                if await worker.answers.readline() == b"{}\n":
+                    return worker
+                worker.orders.close()
+            if not await self._fork_server.has_died() and self._log_path.read_bytes() != said:
+                break  # it says what is wrong, and would again; one that was killed says nothing
+        tail = self._log_path.read_text(errors="replace").strip().splitlines()[-1:]
+        raise FleetError(f"a training worker cannot start: {' '.join(tail) or 'it said nothing'}")
+
+    async def _ask(self, worker: ForkedProcess, job: TrainingJob) -> TrainingOutcome | None:
         """The worker's answer, or None if it died (what it wrote to the job's row will be overwritten)."""
         answer = await worker.ask(job.to_line())
         return None if answer is None else from_json(TrainingOutcome, answer, "worker", finite=False)

@@ -1,0 +1,152 @@
+"""The other end of the fork server: asks for processes and holds the line to each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_PATIENCE_S: Final = 5.0
+
+#: How a process that was forked itself, and may, asks the server that forked it for others.
+inherited: socket.socket | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ForkedProcess:
+    """A process of the fork server and the line to it, which is its standard input."""
+
+    pid: int
+    answers: asyncio.StreamReader
+    orders: asyncio.StreamWriter
+
+    async def ask(self, line: bytes) -> bytes | None:
+        """Its answer to a line, both with their line ends; None if it died."""
+        with contextlib.suppress(ConnectionError):
+            self.orders.write(line)
+            await self.orders.drain()
+            answer = await self.answers.readline()
+            if answer.endswith(b"\n"):
+                return answer
+        self.orders.close()
+        return None
+
+    async def ended(self) -> int | None:
+        """The exit status of one that was asked for with `tells_end`, negative for a signal; None where the
+        server that would tell it was killed."""
+        with contextlib.suppress(ConnectionError):
+            while line := await self.answers.readline():
+                with contextlib.suppress(ValueError, KeyError, TypeError):
+                    return int(json.loads(line)["status"])
+        return None
+
+    async def end(self) -> None:
+        """Let it finish what it does and end; kill it if that takes long."""
+        with contextlib.suppress(ConnectionError):
+            self.close_input()
+            try:
+                await asyncio.wait_for(self.answers.read(), _PATIENCE_S)
+            except TimeoutError:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
+        self.orders.close()
+
+    def close_input(self) -> None:
+        """Its standard input is at an end; what it says can still be read."""
+        with contextlib.suppress(OSError):
+            self.orders.write_eof()
+
+
+class ForkServer:
+    """Starts with the first process that is asked for, has `modules` loaded, and prints into `log_path`; one
+    that was killed is replaced. A process that was forked itself, and may, asks the one that it came from."""
+
+    def __init__(self, modules: Sequence[str], log_path: Path) -> None:
+        self._modules = modules
+        self.log_path = log_path
+        self._process: asyncio.subprocess.Process | None = None
+        self._orders: socket.socket | None = inherited
+        self._starting = asyncio.Lock()
+
+    async def fork(
+        self, module: str, argument: str, log_path: Path, *, tells_end: bool = False, may_fork: bool = False
+    ) -> ForkedProcess | None:
+        """A process that runs `forked(argument)` of the module; None if it or the server died at once.
+
+        `tells_end`: the server tells how it ended. `may_fork`: it may ask the server for processes itself.
+        """
+        await self._ensure()
+        assert self._orders is not None
+        ours, theirs = socket.socketpair()
+        answers, orders = await asyncio.open_unix_connection(sock=ours)
+        message = json.dumps({"module": module, "argument": argument, "tells_end": tells_end}).encode()
+        with theirs, log_path.open("ab") as log, contextlib.suppress(OSError):
+            own = [self._orders.fileno()] if may_fork else []
+            # One that has died shows at the first line.
+            socket.send_fds(self._orders, [message], [theirs.fileno(), log.fileno(), *own])
+        with contextlib.suppress(ConnectionError):
+            born = await answers.readline()
+            if born.endswith(b"\n"):
+                return ForkedProcess(int(json.loads(born)["pid"]), answers, orders)
+        orders.close()
+        return None
+
+    async def has_died(self) -> bool:
+        """By a signal, that is: one that ended by itself would do so again. The place of an inherited one is
+        taken by a server of its own."""
+        if self._process is None:
+            if self._orders is not None and _is_left(self._orders):
+                self._orders = None
+            return self._orders is None
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), 0.2)
+        return self._process.returncode is not None and self._process.returncode < 0
+
+    async def end(self) -> None:
+        """Let the process end, and wait for it; an inherited one goes on for the others."""
+        if self._process is None or self._orders is None:
+            return
+        self._orders.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), _PATIENCE_S)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+        self._process = self._orders = None
+
+    async def _ensure(self) -> None:
+        async with self._starting:
+            if self._orders is not None and (self._process is None or self._process.returncode is None):
+                return
+            if self._orders is not None:
+                self._orders.close()
+            self._orders, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+            with theirs, self.log_path.open("ab") as log:
+                self._process = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-m",
+                    "roambench.fleet.simulated.fork_server_process",
+                    *self._modules,
+                    stdin=theirs.fileno(),
+                    stdout=log,
+                    stderr=log,
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                )
+
+
+def _is_left(orders: socket.socket) -> bool:
+    """Whether nobody holds the other end any more."""
+    try:
+        return orders.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
