@@ -6,7 +6,7 @@ Every seed draws a board (alpha_up, alpha_down, beta within +-30 %; idle and cor
 phase, gain and offsets within the data sheet's limits, crystal) and its restless life: background jobs, a
 slow warm-up, rates that waver. The fit sees meter lines and phase stamps only, through the same functions
 as the command. Held: the truth lies in the 95 % interval of Student's t. Two meters: one off the shelf,
-whose unknown gain (1.4 %) belongs into the interval, and a calibrated one, where the interval is the fit's
+whose unknown gain (1.1 %) belongs into the interval, and a calibrated one, where the interval is the fit's
 own (there sd z, the standard deviation of error over u, shows that intervals are not simply wide). "pooled"
 fits the mean of `--boards` boards, with their scatter, against the middle that boards are drawn around.
 

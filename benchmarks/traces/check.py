@@ -5,7 +5,7 @@ FORMAT: tdrive, csv, intervals (a file per device, or the columns), one-contacts
 
 Nothing of roambench is used but the trace file itself: its columns, and the window and step of its recipe.
 Import with --top 0, and degrees with --box-corners (here --corners). What a format means says docs/traces.md.
-The exit code is 1 where anything differs. Data that were checked so: docs/traces.md, "Read anew".
+The exit code is 1 where anything differs. Data checked so: the same page, "Checked by another reader".
 """
 
 from __future__ import annotations
