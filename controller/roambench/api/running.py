@@ -12,8 +12,8 @@ from rich.console import Console
 
 from roambench.api.recorded_run import Run
 from roambench.api.run_set import RunSet
-from roambench.controller.lasting_console import lasting_console
 from roambench.controller.progress import OnStepDone, StepDone
+from roambench.controller.screen import screen
 from roambench.controller.stopping import signals_heeded, stoppable_from_elsewhere
 from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.experiment.overrides import Override
@@ -74,7 +74,7 @@ def overrides(changes: Mapping[str, Any]) -> list[Override]:
 
 def console(show: bool) -> Console:
     """Where progress goes: to standard output, or nowhere."""
-    return lasting_console() if show else Console(quiet=True)
+    return screen() if show else Console(quiet=True)
 
 
 def outside_loops(work: Callable[[], T]) -> T:

@@ -17,6 +17,7 @@ from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.places.table import AGENT_FLEETS, fleet_of
 from roambench.controller.run_log import logged
+from roambench.controller.screen import say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
 from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
@@ -130,11 +131,11 @@ async def _sweep_all(
     learning_task = learning_task_of(experiment, len(names))
     turns = -(-len(plan.devices) // at_once)
     minutes = turns * plan.lasts_s() / 60.0
-    console.print(
+    say(
+        console,
         f"{len(plan.settings.points())} points x {plan.settings.windows} windows on {len(plan.devices)} "
         f"devices, {at_once} at once: {minutes:.0f} minutes of device time, "
         f"{minutes / folder.info.time_scale:.0f} of this machine",
-        highlight=False,
     )
     async with place.agents(experiment, learning_task, folder, console) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
@@ -179,12 +180,11 @@ async def _sweep(
             (answer,) = await bench.agents_fleet.transfer([order])
             if answer.status is not AnswerStatus.DONE:
                 failed += 1
-                console.print(
+                say(
+                    console,
                     f"{names[device]}: window {window.index} ({point.direction}, {point.size_bytes} bytes at "
                     f"{point.mbit_s:g} Mbit/s) {answer.status.value}: {answer.reason}",
-                    highlight=False,
-                    markup=False,
                 )
         await bench.clock.sleep(plan.settings.idle_s)
         told = f", {failed} failed" if failed else ""
-        console.print(f"{names[device]}: {len(plan.windows(device))} windows{told}", highlight=False)
+        say(console, f"{names[device]}: {len(plan.windows(device))} windows{told}")

@@ -24,6 +24,7 @@ try:
     from roambench.controller.commands.export import export_app
     from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
+    from roambench.controller.commands.how_much import with_progress
     from roambench.controller.commands.init import init
     from roambench.controller.commands.list_rows import list_rows
     from roambench.controller.commands.meters.app import meter_app
@@ -73,23 +74,23 @@ def _options(
     pass
 
 
-app.command(rich_help_panel=_RUN)(demo)
+app.command(rich_help_panel=_RUN)(with_progress(demo))
 app.command(rich_help_panel=_RUN)(init)
-app.command(rich_help_panel=_RUN)(run)
-app.command(rich_help_panel=_RUN)(resume)
+app.command(rich_help_panel=_RUN)(with_progress(run))
+app.command(rich_help_panel=_RUN)(with_progress(resume))
 app.command(rich_help_panel=_RUN)(pause)
 app.command("resume-replay", rich_help_panel=_RUN)(resume_replay)
-app.command(rich_help_panel=_RUN)(sweep)
-app.command(rich_help_panel=_RUN)(ab)
+app.command(rich_help_panel=_RUN)(with_progress(sweep))
+app.command(rich_help_panel=_RUN)(with_progress(ab))
 app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(watch)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(figures)
 app.command(rich_help_panel=_LOOK)(results)
-app.command(rich_help_panel=_RUN)(reproduce)
-app.command(rich_help_panel=_BENCH)(overhead)
+app.command(rich_help_panel=_RUN)(with_progress(reproduce))
+app.command(rich_help_panel=_BENCH)(with_progress(overhead))
 app.command(rich_help_panel=_LOOK)(compare)
-app.command(rich_help_panel=_BENCH)(calibrate)
+app.command(rich_help_panel=_BENCH)(with_progress(calibrate))
 app.command("list", rich_help_panel=_LOOK)(list_rows)
 app.add_typer(data_app, rich_help_panel=_DATA)
 app.add_typer(export_app, rich_help_panel=_LOOK)

@@ -21,6 +21,7 @@ from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone
 from roambench.controller.resuming import Unfinished, resume_run, unfinished
 from roambench.controller.run_log import logged
+from roambench.controller.screen import RUN_PHASES, phase, say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
@@ -56,7 +57,8 @@ def run_experiment(
     """
     place = place_of(experiment, fleet, bench)
     last = None if fresh else latest_group(runs_dir, experiment.name)
-    left = unfinished(place, last, console.print) if last is not None else Unfinished({}, {})
+    report = functools.partial(say, console)
+    left = unfinished(place, last, report) if last is not None else Unfinished({}, {})
 
     @functools.cache
     def group() -> Group:
@@ -91,6 +93,7 @@ def run_group(
         @functools.cache
         def ours() -> tuple[Place, World]:
             """The boards of a run that goes on are in it still: only what begins passes the gate."""
+            phase(console, 2, RUN_PHASES, "prepare: movement and data")
             mine = held.enter_context(place.held(console, expects=planned_s))
             world = world_of(mine.experiment)
             world.announce(console)
@@ -103,15 +106,23 @@ def run_group(
             left,
             lambda path: resume_run(path, console, bench.wait_s, on_step),
             lambda system: _begin(*ours(), system, group(), console, on_step),
+            console,
         )
 
 
 def _each(
-    systems: Sequence[str], left: Unfinished, resume: Callable[[Path], None], begin: Callable[[str], Path]
+    systems: Sequence[str],
+    left: Unfinished,
+    resume: Callable[[Path], None],
+    begin: Callable[[str], Path],
+    console: Console,
 ) -> list[Path]:
     """Every system: begun, or gone on with where it was `left`; one whose own code fails stops no other."""
     finished, failed = list[Path](), list[str]()
-    for system in systems:
+    for number, system in enumerate(systems, start=1):
+        which = f"{system}: system {number} of {len(systems)}"
+        done = ", finished already" if system in left.finished else ""
+        phase(console, 3, RUN_PHASES, f"run {which}{done}")
         try:
             if system in left.finished:
                 path = left.finished[system]

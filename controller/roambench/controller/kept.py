@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.contract.orders import Vector
+from roambench.controller.screen import in_any_case, say
 from roambench.controller.world import LearningTask
 from roambench.rounds.peer_loop import Collected
 from roambench.rounds.peer_run import PeerSettings, PeerState
@@ -78,8 +79,9 @@ def kept_announced(path: Path, system: str, steps: int, console: Console) -> Ite
         yield
     except KeyboardInterrupt:
         if (path / "run.json").is_file():
-            for line in _kept(path, system, steps):
-                console.print(line, highlight=False, markup=False, soft_wrap=True)
+            with in_any_case(console):
+                for line in _kept(path, system, steps):
+                    say(console, line)
         raise
 
 

@@ -15,6 +15,7 @@ from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld
 from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone, RunProgress
+from roambench.controller.screen import say
 from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
@@ -63,7 +64,7 @@ async def play(
         export_run(folder)
     if place.kind.has_agents:
         for note in piece.notes(folder):
-            console.print(note, highlight=False, soft_wrap=True)
+            say(console, note)
     place.finished(folder)
     folder.update(state=RunState.FINISHED)
     if checkpoints is not None:

@@ -20,6 +20,7 @@ from roambench.contract.records import AgentEvent
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
 from roambench.controller.run_log import logged
+from roambench.controller.screen import say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
 from roambench.energy.idle.overhead import (
@@ -121,10 +122,10 @@ async def _idle(
         told = bench.agents_fleet.give_duty(levels, block_s)
         if told < len(names):
             raise FleetError(f"{len(names) - told} of {len(names)} agents have no session")
-        console.print(
+        say(
+            console,
             f"{len(names)} boards idle for {len(levels)} blocks of {block_s:.0f} s: "
             + " ".join(level.value for level in levels),
-            highlight=False,
         )
         await bench.clock.sleep(len(levels) * block_s)
         await _all_back(bench, len(names))

@@ -18,6 +18,7 @@ from rich.live import Live
 from rich.text import Text
 
 from roambench.contract.orders import AnswerStatus
+from roambench.controller.screen import detail, say
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord, StepClosed, StepOpened
 
@@ -82,7 +83,7 @@ class RunProgress:
 
     def __enter__(self) -> Self:
         self._started_s = self._seconds()
-        if self._console.is_terminal:
+        if self._console.is_terminal and not self._console.quiet:
             self._live = Live(
                 console=self._console, get_renderable=self._status, refresh_per_second=4, transient=True
             )
@@ -106,6 +107,7 @@ class RunProgress:
                 self.on_order_given(record)
             case OrderAnswered():
                 self.on_order_answered(record)
+                detail(self._console, _told(self._system, record))
             case StepClosed():
                 self.on_step(record)
 
@@ -145,7 +147,7 @@ class RunProgress:
 
     def say(self, text: str) -> None:
         """A sentence above the step in progress."""
-        self._console.print(Text(text), soft_wrap=True)
+        say(self._console, text)
 
     def eta_s(self, steps_done: int) -> float | None:
         """Seconds left if the steps to come last as long as those done here; None before the first is."""
@@ -183,6 +185,16 @@ class RunProgress:
             parts = [(rank, part) for rank, part in parts if rank != first]
         line = Text(style="dim" if aggregated is None else "", no_wrap=True, overflow="ellipsis")
         return line.append_text(Text.assemble(*(part for _, part in parts)))
+
+
+def _told(system: str, answer: OrderAnswered) -> str:
+    """An answer for -v: which order, how it ended, and how long its work took."""
+    figures = [f"{answer.train_s:.1f} s of training"] if answer.train_s else []
+    if answer.transferred_bytes:
+        figures.append(f"{answer.transferred_bytes:,} B in {answer.transfer_s:.2f} s")
+    what = f"step {answer.step + 1} device {answer.device} {answer.order_id.rpartition('/')[2]}"
+    reason = f": {answer.reason}" if answer.reason else ""
+    return f"{system} {what}: {', '.join([answer.status, *figures])}{reason}"
 
 
 def trace_time(trace: Trace, step: int) -> str:

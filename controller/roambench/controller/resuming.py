@@ -21,6 +21,7 @@ from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone
 from roambench.controller.run_log import logged
+from roambench.controller.screen import say
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
 from roambench.experiment.sections import Experiment
@@ -99,12 +100,7 @@ def _carry_on(
             folder.doubt(NOT_AGAIN)
         over = checkpoint.next_step == steps
         where = "the end of its last step" if over else f"step {checkpoint.next_step + 1} of {steps}"
-        console.print(
-            f"{system} goes on at {where}, after {outage_s:,.0f} s without a controller: {path}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        say(console, f"{system} goes on at {where}, after {outage_s:,.0f} s without a controller: {path}")
         run_async(play(world, system, place, folder, console, outage_s, on_step), STOPPING)
 
 

@@ -18,7 +18,6 @@ from roambench.mobility.trace import MADE_UP, Trace
 
 _QUANTILES = ("min", "p5", "p25", "median", "mean", "p75", "p90", "p95", "max", "sd")
 _BAR = 40  # characters of the longest bar
-_PROVENANCE_WIDTH = 300  # characters shown of one entry
 
 
 def statistics_tables(found: TraceStatistics) -> list[Table]:
@@ -87,8 +86,7 @@ def overview_table(trace: Trace, content_hash: str) -> Table:
     table.add_row("content hash", content_hash)
     for key, value in trace.provenance.items():
         text = value if isinstance(value, str) else json.dumps(value, default=str)
-        shown = text if len(text) <= _PROVENANCE_WIDTH else text[:_PROVENANCE_WIDTH] + "..."
-        table.add_row(key.replace("_", " "), shown)
+        table.add_row(key.replace("_", " "), text)
     table.add_row("", "")
     present = [len(trace.present(step)) for step in range(trace.steps)]
     most = max([1, *present])

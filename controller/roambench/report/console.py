@@ -25,13 +25,14 @@ _GAP: Final = 2  # cells between columns
 _HARD: Final = "\N{NO-BREAK SPACE}"
 
 
-def print_brief(runs: Sequence[RunSummary], console: Console) -> None:
-    """One screen: the finding, a line per run, the gravest notes."""
+def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = True) -> None:
+    """One screen: the finding, a line per run (the `table`), the gravest notes."""
     console.print(Text(finding_of(runs), style="bold"), soft_wrap=not console.is_terminal)
-    console.print()
-    print_table(brief_table(runs[:_MOST_RUNS]), console)
-    if len(runs) > _MOST_RUNS:
-        console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
+    if table:
+        console.print()
+        print_table(brief_table(runs[:_MOST_RUNS]), console)
+        if len(runs) > _MOST_RUNS:
+            console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
     notes = _notes(runs)
     for note in notes[:_MOST_NOTES]:
         _print_note(note, console, whole=False)

@@ -18,6 +18,7 @@ from roambench.controller.ab.ab_results import AbTable, ab_table
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign import CampaignOptions, campaign_in, lease_of, run_campaign
 from roambench.controller.campaign.cooling import Cooled, Thermometer
+from roambench.controller.screen import in_any_case, say, warn
 from roambench.controller.sweep.campaign_point import CampaignPoint, is_done, read_start
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
@@ -48,18 +49,17 @@ def run_ab(
     end if runs failed (they are tried again next time); KeyboardInterrupt leaves what finished.
     """
     folder = SweepFolder(out, bench, fresh=fresh)
-    report = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    report = partial(say, console)
     what = f"ab {plan.labels['A']} against {plan.labels['B']}"
     with naming(out):
         out.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(out / "lock")
     try:
         todo = [turn for turn in plan.turns if not is_done(folder, turn.point, campaign.tries)]
-        console.print(
+        say(
+            console,
             f"{plan.labels['A']} against {plan.labels['B']}: {len(plan.turns)} runs, {order_of(plan)}; "
             f"{len(plan.turns) - len(todo)} finished already",
-            highlight=False,
-            markup=False,
         )
         with campaign_in(
             out,
@@ -77,7 +77,8 @@ def run_ab(
                 run_campaign(session, [_task(turn, folder, report) for turn in todo], ours, report)
             return conclude(plan, out=out, console=console)
     except KeyboardInterrupt:
-        console.print("interrupted: the same command goes on from here", highlight=False)
+        with in_any_case(console):
+            say(console, "interrupted: the same command goes on from here")
         raise
     finally:
         lock.release()
@@ -116,11 +117,12 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     write_whole(out / JSON_NAME, text + "\n")
     write_whole(out / PAGE_NAME, ab_page(plan, table, ended, starts, notes), synced=False)
-    print_table(results_table(plan, table), console)
-    for note in notes:
-        console.print(f"! {note}", highlight=False, markup=False, soft_wrap=True)
-    for name in (JSON_NAME, PAGE_NAME):
-        console.print(str(out / name), highlight=False, markup=False, soft_wrap=True)
+    with in_any_case(console):
+        print_table(results_table(plan, table), console)
+        for note in notes:
+            warn(console, f"! {note}")
+        for name in (JSON_NAME, PAGE_NAME):
+            say(console, str(out / name))
     if failed:
         raise RunError("\n".join([*failed, f"{len(failed)} of {len(plan.turns)} runs failed"]))
     return table

@@ -28,6 +28,7 @@ from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.plays.decentralised import is_decentralised
+from roambench.controller.screen import say
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
 from roambench.experiment.sections import Experiment
@@ -79,8 +80,8 @@ async def bench_fleet(
     settled = found is None or not was_booted(found.fleet)
     shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
-    say = partial(console.print, highlight=False, soft_wrap=True)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
+    tell = partial(say, console)
+    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, tell))
 
     def clock_probed(record: ClockProbed) -> None:
         if settled:
@@ -109,7 +110,7 @@ async def bench_fleet(
         BenchAuthority(bench.state_dir).fleet_identity(),
         clock,
         watch.store,
-        partial(observe, watch, say),
+        partial(observe, watch, tell),
         clock_observer=clock_probed,
     )
     await fleet.start()
@@ -126,9 +127,9 @@ async def bench_fleet(
         yield AgentBench(fleet, clock, watch, clocks, fleet)
     finally:
         try:
-            await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", say)
+            await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", tell)
         finally:
-            await to_its_end(_forward, live, say)
+            await to_its_end(_forward, live, tell)
 
 
 async def _settle(clock: DeviceClock, fleet: GrpcFleet, folder: RunFolder) -> None:
@@ -245,7 +246,7 @@ def arrivals(console: Console, watch: Watch, hosts: tuple[Host, ...]) -> Iterato
             if host.name in watch.ready and host.name not in told:
                 told.add(host.name)
                 waited_s = time.monotonic() - watch.started_s
-                console.print(f"{host.name} is ready after {waited_s:.1f} s", highlight=False)
+                say(console, f"{host.name} is ready after {waited_s:.1f} s")
 
     yield show
 

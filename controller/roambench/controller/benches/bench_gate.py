@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from rich.console import Console
 
 from roambench.contract.errors import FleetError, HostsFailed
+from roambench.controller.screen import say, warn
 from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
@@ -88,7 +89,7 @@ def energy_doubts(
                 f"would inherit; rename its table to [{serial}]"
             )
     for line in told:
-        console.print(f"preflight: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        warn(console, f"preflight: {line}")
     return doubts
 
 
@@ -115,6 +116,6 @@ def _preflight(
     machine_ids |= {host.host: host.machine_id for host in made.hosts}
     warnings = made.lines([Verdict.WARN])
     for line in warnings:
-        console.print(f"preflight: {line}", style="yellow", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"preflight: {len(hosts)} hosts passed", highlight=False)
+        warn(console, f"preflight: {line}")
+    say(console, f"preflight: {len(hosts)} hosts passed")
     return [f"preflight warned: {line}" for line in warnings]

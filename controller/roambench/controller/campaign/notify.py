@@ -34,6 +34,7 @@ from roambench.controller.campaign.campaign_log import (
     read_campaign,
 )
 from roambench.controller.campaign.summary import headline, summary_of, summary_text
+from roambench.controller.screen import warn
 from roambench.provision.leases.holding import LEASE_VARIABLE
 from roambench.provision.leases.local_time import iso
 from roambench.provision.power.http import post
@@ -146,7 +147,7 @@ def notifying(
             raise ConfigError(["--summary-at: expected --notify, which says to whom it goes"])
         yield lambda row: None
         return
-    report = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    report = partial(warn, console)
     notifier = Notifier(folder, sender_of(notify), report, hour)
     try:
         yield notifier.hear

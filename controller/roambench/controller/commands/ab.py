@@ -74,7 +74,7 @@ def ab(
     from roambench.controller.ab.ab_runner import conclude, run_ab
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.campaign.notify import notifying
-    from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.screen import progress_screen
 
     on_bench = fleet.startswith("bench:")
     asked = Asked(
@@ -82,7 +82,7 @@ def ab(
     )
     plan = plan_ab(asked)
     folder = out or Path("runs") / f"ab-{a.stem}-{b.stem}"
-    console = lasting_console()
+    console = progress_screen()
     if table:
         conclude(plan, out=folder, console=console)
         return

@@ -72,9 +72,9 @@ def calibrate(
 
     The model's name or file can then stand in `links.model` of an experiment and in `compare --link-model`.
     """
-    from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.screen import in_any_case, progress_screen, say
 
-    console = lasting_console(stderr=as_json)
+    console = progress_screen(stderr=as_json)
     if file.is_dir():
         folder = file
     else:
@@ -101,13 +101,16 @@ def calibrate(
         typer.echo(json.dumps(made.values(), indent=1))
     else:
         _print(made, console)
-    for what, path in (("link model", out), ("page", html), ("run folder", folder)):
-        if path is not None:
-            console.print(f"{what}: {path}", soft_wrap=True, highlight=False, markup=False)
+    with in_any_case(console):
+        for what, path in (("link model", out), ("page", html), ("run folder", folder)):
+            if path is not None:
+                say(console, f"{what}: {path}")
 
 
 def _warn_too_short(settings: SweepSettings, console: Console) -> None:
     """Before anything starts: which windows will not count; ConfigError where the others cannot be fitted."""
+    from roambench.controller.screen import warn
+
     short = settings.too_short()
     if not short:
         return
@@ -117,7 +120,7 @@ def _warn_too_short(settings: SweepSettings, console: Console) -> None:
     )
     if len({point.mbit_s for point in settings.points() if point not in short}) < 2:
         raise ConfigError([f"calibration: {told}; at two rates at least they must be"])
-    console.print(told, style="yellow", markup=False, highlight=False, soft_wrap=True)
+    warn(console, told)
 
 
 def _sweep(
@@ -162,19 +165,16 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
 
 
 def _print(made: Calibration, console: Console) -> None:
-    from rich.table import Table as RichTable
-
+    from roambench.controller.screen import in_any_case, say, warn
+    from roambench.report.console import print_table
     from roambench.report.pages.calibration import fit_table, parameter_table
 
-    for table in (parameter_table(made), fit_table(made)):
-        shown = RichTable(title=table.title, title_justify="left", caption=table.caption)
-        for column, name in enumerate(table.head):
-            shown.add_column(name, justify="right" if table.is_numeric(column) else "left")
-        for row in table.rows:
-            shown.add_row(*row)
-        console.print(shown)
-    for flag in made.flags():
-        console.print(flag, style="yellow", markup=False, highlight=False)
+    with in_any_case(console):
+        for table in (parameter_table(made), fit_table(made)):
+            print_table(table, console)
+            say(console, f"{table.caption}\n")
+        for flag in made.flags():
+            warn(console, flag)
 
 
 def _numbers(option: str, text: str) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,8 +18,6 @@ from roambench.controller.readings_source import (
 
 if TYPE_CHECKING:
     from roambench.energy.links.models import LinkModel
-
-_PIPE_WIDTH: Final = 130
 
 
 def compare(
@@ -44,8 +42,7 @@ def compare(
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
     """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
-    from rich.console import Console
-
+    from roambench.controller.screen import say, screen
     from roambench.report.comparison import compare_runs, print_comparison, write_page
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
@@ -55,11 +52,10 @@ def compare(
     if as_json:
         typer.echo(made.json(), nl=False)
         return
-    # Nine columns do not fit into the 80 that a pipe is taken for.
-    console = Console() if Console().is_terminal else Console(width=_PIPE_WIDTH)
+    console = screen()
     print_comparison(made, console)
     if html is not None:
-        console.print(f"page: {html}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"page: {html}")
 
 
 def _model(name: str) -> LinkModel:

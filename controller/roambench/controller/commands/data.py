@@ -15,9 +15,9 @@ data_app = typer.Typer(name="data", help="Data sets: which are at hand, who gets
 @data_app.command("list")
 def list_() -> None:
     """List the data sets: offline, here, or missing, and where their files are looked for."""
-    from rich.console import Console
     from rich.table import Table
 
+    from roambench.controller.screen import say, screen
     from roambench.learning.datasets.catalogue import DATASETS, availability
 
     table = Table(box=None, header_style="bold", pad_edge=False)
@@ -34,11 +34,12 @@ def list_() -> None:
             table.add_row(name, "missing", str(found.place), style="dim")
         else:
             table.add_row(name, "here", str(found.place))
-    console = Console()
+    console = screen()
     console.print(table)
-    console.print(
+    say(
+        console,
         "\nFiles are looked for in learning.data_path, else in the folder shown: $ROAMBENCH_DATA/<name>, "
-        "else the cache. learning.download = true fetches what is missing. See docs/data.md."
+        "else the cache. learning.download = true fetches what is missing. See docs/data.md.",
     )
 
 
@@ -59,8 +60,7 @@ def show(
     """Show who gets which training data in EXPERIMENT: exactly what a run of it would deal out."""
     import json
 
-    from rich.console import Console
-
+    from roambench.controller.screen import say, screen
     from roambench.experiment.load import load_experiment
 
     experiment = load_experiment(file, list(set_ or []))
@@ -90,12 +90,12 @@ def show(
         }
         typer.echo(json.dumps(facts | data_tables.shares_document(shares), indent=2))
     else:
-        console = Console()
-        console.print(title, style="bold", highlight=False)
+        console = screen()
+        console.print(title, style="bold", markup=False, soft_wrap=True)
         console.print(data_tables.class_table(shares, devices, console.width))
         console.print()
         console.print(data_tables.spread_table(shares))
-        console.print(f"{used}.", highlight=False)
+        say(console, f"{used}.")
     if html is not None:
         lines = [
             f"{used}; the test set has {len(learning_task.dataset.test_labels)}.",

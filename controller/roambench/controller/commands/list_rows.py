@@ -26,9 +26,9 @@ class Kind(StrEnum):
 
 def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))]) -> None:
     """List the names an experiment or a bench can use, ours and those that installed packages add."""
-    from rich.console import Console
     from rich.table import Table
 
+    from roambench.controller.screen import screen
     from roambench.experiment import catalogue
 
     table = Table(box=None, show_header=False, pad_edge=False)
@@ -36,4 +36,4 @@ def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".joi
     table.add_column(overflow="fold")
     for row in catalogue.rows(kind.value):
         table.add_row(row.name, row.description)
-    Console(soft_wrap=False).print(table)
+    screen().print(table)

@@ -18,10 +18,9 @@ from roambench.controller.commands.bench_choice import (
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from roambench.controller.overhead_run import OverheadResult
     from roambench.energy.idle.overhead import Overhead, PowerDifference
+    from roambench.report.table import Table
 
 
 def overhead(
@@ -47,16 +46,17 @@ def overhead(
     what their agents compute.
     """
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.overhead_run import RESULT, measure_overhead
     from roambench.controller.places.table import agents_place_of
     from roambench.controller.run_names import free_folder
+    from roambench.controller.screen import in_any_case, progress_screen, say, warn
     from roambench.experiment.load import load_experiment
     from roambench.experiment.overrides import Override
+    from roambench.report.console import print_table
 
     more = {} if agents is None else {"--agents": [Override(("fleet", "agents"), agents)]}
     experiment = load_experiment(file, set_ or (), more=more)
-    console = lasting_console(stderr=as_json)
+    console = progress_screen(stderr=as_json)
     path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     with agents_place_of(experiment, fleet, options).held(console, baselines=False) as place:
@@ -64,32 +64,28 @@ def overhead(
     if as_json:
         typer.echo(result.to_json(), nl=False)
         return
-    console.print(_table(result))
-    console.print(result.fleet.verdict(), highlight=False)
-    for doubt in result.doubts:
-        console.print(doubt, style="yellow", markup=False, highlight=False)
-    console.print(f"kept in {path / RESULT}", soft_wrap=True, highlight=False, markup=False)
+    with in_any_case(console):
+        print_table(_table(result), console)
+        say(console, result.fleet.verdict())
+        for doubt in result.doubts:
+            warn(console, doubt)
+        say(console, f"kept in {path / RESULT}")
 
 
 def _table(result: OverheadResult) -> Table:
-    from rich.table import Table
+    from roambench.report.table import Table
 
-    title = f"idle power of {len(result.boards)} boards by level, ± is 2 u, ? is not resolved"
-    table = Table(title=title, title_justify="left")
-    table.add_column("board")
-    for column in ("reading W", "session mW", "streaming mW", "both mW", "of idle"):
-        table.add_column(column, justify="right")
+    head = ["board", "reading W", "session mW", "streaming mW", "both mW", "of idle"]
     true = any(board.true_instrument_w is not None for board in result.boards)
-    if true:
-        table.add_column("truth mW", justify="right")
+    rows = []
     for board in result.boards:
         truth_w = board.true_instrument_w
         truths = [("" if truth_w is None else f"{truth_w * 1e3:.1f}")] if true else []
-        table.add_row(board.device, *_cells(board.overhead), *truths)
+        rows.append((board.device, *_cells(board.overhead), *truths))
     if len(result.boards) > 1:
-        table.add_section()
-        table.add_row("mean", *_cells(result.fleet), *([""] if true else []))
-    return table
+        rows.append(("mean", *_cells(result.fleet), *([""] if true else [])))
+    title = f"idle power of {len(result.boards)} boards by level, ± is 2 u, ? is not resolved"
+    return Table("overhead", title, "", (*head, *(["truth mW"] if true else [])), tuple(rows))
 
 
 def _cells(overhead: Overhead) -> list[str]:

@@ -42,10 +42,10 @@ def report(
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
     """Compare runs: accuracy, devices aggregated, wasted and consumed energy, measured and modelled."""
-    from rich.console import Console
+    from roambench.controller.screen import screen
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
-    show(runs, html=html, as_json=as_json, console=Console(), source=source, full=full)
+    show(runs, html=html, as_json=as_json, console=screen(), source=source, full=full)
 
 
 def show(
@@ -57,7 +57,9 @@ def show(
     source: OpenRecords | None = None,
     full: bool = False,
 ) -> Report:
-    """Print what matters, or all tables, or JSON and nothing else; and write the page."""
+    """Print what matters, or all tables, or JSON and nothing else; and write the page. -q leaves what was
+    found, notes, and where the page is."""
+    from roambench.controller.screen import in_any_case, say, tells_little
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
 
@@ -65,10 +67,15 @@ def show(
     if as_json:
         typer.echo(made.json(), nl=False)
         return made
-    (terminal.print_report if full else terminal.print_brief)(made.summaries, console)
+    with in_any_case(console):
+        if full:
+            terminal.print_report(made.summaries, console)
+        else:
+            terminal.print_brief(made.summaries, console, table=not tells_little())
     if not full:
         again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
-        console.print(f"all tables: {again}", soft_wrap=True, highlight=False, markup=False)
+        say(console, f"all tables: {again}")
     if html is not None:
-        console.print(f"report: {html}", soft_wrap=True, highlight=False, markup=False)
+        with in_any_case(console):
+            say(console, f"report: {html}")
     return made

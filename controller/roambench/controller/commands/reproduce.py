@@ -44,18 +44,16 @@ def reproduce(
     A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
     Interrupted or killed, the same command goes on from what is there.
     """
-    from rich.console import Console
-
-    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.reproduce import studies as found
     from roambench.controller.reproduce.catalogue import read_catalogue
+    from roambench.controller.screen import progress_screen, say, screen
 
     known = read_catalogue(catalogue)
     if list_ or json:
         if json:
             print(found.list_json(known))
         else:
-            Console().print(found.list_text(known), highlight=False, markup=False, soft_wrap=True)
+            say(screen(), found.list_text(known))
         return
     choice = found.Choice(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
-    found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=lasting_console())
+    found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=progress_screen())

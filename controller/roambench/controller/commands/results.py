@@ -44,15 +44,14 @@ def results(
     """
     import sys
 
-    from rich.console import Console
-
+    from roambench.controller.screen import say, screen
     from roambench.controller.sweep.finished_runs import doubtful
     from roambench.controller.sweep.mohawk_page import mohawk_page
     from roambench.controller.sweep.peer_page import peer_page
     from roambench.report.console import print_table
     from roambench.report.report import write_text
 
-    console = Console()
+    console = screen()
     names = ", ".join(folder.resolve().name for folder in sweeps)
     curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
     heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
@@ -67,7 +66,7 @@ def results(
             print_table(table, console)
         return
     write_text(out, page.text)
-    console.print(str(out), highlight=False, markup=False, soft_wrap=True)
+    say(console, str(out))
     if page.curves:
         write_text(curves, page.curves)
-        console.print(str(curves), highlight=False, markup=False, soft_wrap=True)
+        say(console, str(curves))

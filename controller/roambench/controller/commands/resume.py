@@ -65,10 +65,12 @@ def resume(
         return
 
     from roambench.controller.campaign.left_behind import carry_on, left_behind
-    from roambench.controller.lasting_console import lasting_console
+    from roambench.controller.screen import progress_screen, say
+
+    console = progress_screen()
+    say(console, f"look at {run}")  # before torch is read
     from roambench.controller.resuming import ended_by_others, resume_run
 
-    console = lasting_console()
     if (run / "run.json").is_file():
         resume_run(run, console, wait)
         _show(run, html, console, full)
@@ -82,13 +84,13 @@ def resume(
             problems.append(str(error))
     campaigns = left_behind(run)
     for path in campaigns:
-        console.print(f"goes on: {path}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"goes on: {path}")
         try:
             carry_on(path)
         except RoambenchError as error:
             problems.append(str(error))
     if not left and not campaigns:
-        console.print(f"{run}: no run to go on with", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{run}: no run to go on with")
     if problems:
         raise RunError("\n".join(problems))
 

@@ -82,22 +82,25 @@ def run(
         more["--name"] = [Override(("name",), name)]
     experiment = load_experiment(file, set_ or (), trace_file=trace, more=more)
 
-    if plan:
-        from rich.console import Console
+    from roambench.controller.screen import RUN_PHASES, in_any_case, phase, progress_screen, say
 
+    console = progress_screen()
+    told = f"{file}: {', '.join(experiment.systems)} on {fleet}"
+    if plan:
+        say(console, f"plan {told}")
         from roambench.controller.plans.plan import plan_experiment
         from roambench.controller.plans.tables import print_plans
 
-        print_plans(plan_experiment(experiment, fleet, only or ()), Console())
+        with in_any_case(console):
+            print_plans(plan_experiment(experiment, fleet, only or ()), console)
         return None
 
+    phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import SystemsFailed, run_experiment
-    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.live_page import live_page
     from roambench.runs.groups import REPORT
 
-    console = lasting_console()
     options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     problems: list[str] = []
     try:
@@ -109,15 +112,12 @@ def run(
         runs, problems = list(error.finished), str(error).splitlines()
     except KeyboardInterrupt:
         anew = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
-        console.print(
-            f"  start anew   {anew}",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        with in_any_case(console):
+            say(console, f"  start anew   {anew}")
         raise
     page = (html or runs[0].parent / REPORT) if runs else None
     if page is not None:
+        phase(console, RUN_PHASES, RUN_PHASES, f"compare {len(runs)} run{'s' * (len(runs) != 1)}")
         made = show(runs, html=page, as_json=False, console=console, full=full)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"

@@ -66,17 +66,20 @@ def sweep(
 
     Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
     """
+    from roambench.controller.screen import SWEEP_PHASES, phase, progress_screen
+
+    console = progress_screen()
+    if not (check or table):
+        phase(console, 1, SWEEP_PHASES, f"check {file}")  # before what reads it is imported
     from roambench.contract.errors import ConfigError
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.campaign.notify import notifying
-    from roambench.controller.lasting_console import lasting_console
     from roambench.controller.places.table import fleet_of
     from roambench.controller.sweep.sweep_file import read_sweep
     from roambench.controller.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
 
     sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
-    console = lasting_console()
     if check:
         check_sweep(sweep_file, out=folder, console=console)
     elif table:

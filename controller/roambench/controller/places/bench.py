@@ -23,6 +23,7 @@ from roambench.controller.foreign_code import needed_on_boards
 from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
+from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
@@ -107,18 +108,18 @@ class BenchPlace:
     ) -> Iterator[BenchPlace]:
         """Leased, and past its gate; where a run goes on nothing that it passed or measured before its first
         step is done again: its boards are in it still."""
-        report = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        report = partial(say, console)
         purpose = f"resume {self.resumed}" if self.resumed else f"run {self.experiment.name}"
         if self.missing:
             taking = f"the busiest {len(self.hosts)} take part"
-            console.print(f"[yellow]{self.missing}: {taking}[/]", highlight=False, soft_wrap=True)
+            warn(console, f"{self.missing}: {taking}")
         names = self.names(len(self.hosts))
         with holding(
             self.bench, purpose, report, self.options.wait_s, expects=expects, boards=names
         ) as lease:
             beside = tuple(f"on the same network worked, when it began: {line}" for line in lease.beside)
             for doubt in beside:
-                report(doubt)
+                warn(console, doubt)
             doubts = () if self.resumed else self._gated(console, baselines=baselines)
             yield replace(self, doubts=(*beside, *doubts), lease=lease)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import ClassVar
 
 from rich.console import Console
@@ -14,6 +15,7 @@ from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
+from roambench.controller.screen import say
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
@@ -40,7 +42,7 @@ class LocalPlace(ThisMachine):
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[LocalBench]:
         """Start one agent process and one emulated meter per device; they end with the context."""
-        return local_bench(experiment, learning_task, folder, console.print, agent_cost=agent_cost)
+        return local_bench(experiment, learning_task, folder, partial(say, console), agent_cost=agent_cost)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
@@ -55,16 +57,15 @@ async def _introduced(
 ) -> AsyncIterator[LocalBench]:
     """The agents, with start-up figures on the console: users size their laptops by them."""
     async with local_bench(
-        play.experiment, play.learning_task, folder, console.print, checkpoints=checkpoints
+        play.experiment, play.learning_task, folder, partial(say, console), checkpoints=checkpoints
     ) as bench:
         hello_s = bench.watch.hello_s
         memory = bench.agents.memory()
         mib = 2**20
-        console.print(
+        say(
+            console,
             f"{len(hello_s)} agents connected within {max(hello_s.values()):.1f} s; memory: largest process "
             f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
             f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
-            highlight=False,
-            soft_wrap=True,
         )
         yield bench

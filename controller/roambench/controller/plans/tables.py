@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape
 
 from roambench.controller.plans.plan import Plan
+from roambench.controller.screen import say, warn
 from roambench.report import numbers
 from roambench.report.console import print_table
 from roambench.report.table import Table
@@ -26,23 +26,21 @@ def print_plans(plans: Sequence[Plan], console: Console) -> None:
     wall_s = sum(plan.wall_s for plan in plans)
     disk = sum(plan.disk_bytes for plan in plans)
     gross_j = sum(item.gross_j for plan in plans for item in plan.joules)
-    console.print(
+    say(
+        console,
         f"all {numbers.count(len(plans), 'system')} on the {fleet} fleet, one after the other: "
         f"{hours(wall_s)}, {numbers.joules(gross_j) if gross_j else 'no joules'}, {size(disk)} of disk. "
         "Nothing was started.",
-        highlight=False,
-        soft_wrap=True,
     )
 
     for doubt in plans[0].doubts:
-        console.print(f"[yellow]![/] {escape(doubt)}", highlight=False, soft_wrap=True)
+        warn(console, f"! {doubt}")
     share = plans[0].core_share
     if share < BUSY_BELOW:
-        console.print(
-            f"[yellow]![/] this machine is busy: a warm-up step got {share:.0%} of a core. The times are "
+        warn(
+            console,
+            f"! this machine is busy: a warm-up step got {share:.0%} of a core. The times are "
             "those of a free machine",
-            highlight=False,
-            soft_wrap=True,
         )
 
 

@@ -14,6 +14,7 @@ from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.kept import average_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.screen import say
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.experiment.sections import Experiment
 from roambench.mobility.contacts import everybody
@@ -54,11 +55,10 @@ class PeerWorld:
     def announce(self, console: Console) -> None:
         """Print devices, iterations and how many devices are of high mobility."""
         trace = self.movement.trace
-        console.print(
+        say(
+            console,
             f"movement {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, {trace.steps} "
             f"iterations, {int(self.moved.high_mobility.sum())} of high mobility",
-            highlight=False,
-            soft_wrap=True,
         )
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:

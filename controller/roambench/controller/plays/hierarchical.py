@@ -16,6 +16,7 @@ from roambench.controller.kept import global_model_kept
 from roambench.controller.plays.stage import Stage
 from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
+from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.energy.links.model import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
@@ -58,21 +59,16 @@ class HierarchicalWorld:
         """Print devices, access points, steps, presence, and what is doubtful about the trace."""
         trace = self.movement.trace
         present = [len(trace.present(step)) for step in range(trace.steps)]
-        console.print(
+        say(
+            console,
             f"trace {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, "
             f"{len(trace.ap_names)} APs, {trace.steps} steps of {trace.step_s:.0f} s, {min(present)} to "
             f"{max(present)} present (mean {sum(present) / len(present):.1f}); {os.cpu_count()} cores",
-            highlight=False,
-            soft_wrap=True,
         )
         for doubt in self.movement.doubts:
-            console.print(f"[yellow]{doubt}[/]", soft_wrap=True)
+            warn(console, doubt)
         if not self.experiment.fleet.agents:
-            console.print(
-                f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace",
-                highlight=False,
-                soft_wrap=True,
-            )
+            say(console, f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace")
 
     def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
         """The play of one system, by name. Without `trains` models are four zeros, and no data are loaded."""

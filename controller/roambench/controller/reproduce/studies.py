@@ -14,6 +14,7 @@ from roambench.contract.errors import ConfigError
 from roambench.controller.reproduce.catalogue import Catalogue, Item, Study, Sweep
 from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
+from roambench.controller.screen import in_any_case, say
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_runner import run_sweep
 from roambench.report.report import write_text
@@ -48,7 +49,7 @@ def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Conso
     if problems:
         raise ConfigError(problems)
     for number, study in enumerate(chosen, start=1):
-        console.print(f"[{number}/{len(chosen)}] {study.title}", highlight=False, markup=False)
+        say(console, f"study {number} of {len(chosen)}: {study.title}")
         _one(choice, study, jobs=jobs, console=console)
 
 
@@ -64,7 +65,8 @@ def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> None:
     write_text(page, made.text)
     if made.curves:
         write_text(curves, made.curves)
-    console.print(str(page), highlight=False, markup=False, soft_wrap=True)
+    with in_any_case(console):
+        say(console, str(page))
 
 
 def list_text(catalogue: Catalogue) -> str:

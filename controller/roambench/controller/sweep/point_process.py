@@ -16,9 +16,8 @@ import sys
 import threading
 import time
 import traceback
+from functools import partial
 from pathlib import Path
-
-from rich.console import Console
 
 from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
@@ -28,6 +27,7 @@ from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import Unfinished, unfinished
+from roambench.controller.screen import say, screen
 from roambench.controller.stopping import exit_status, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
@@ -69,12 +69,12 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
         (folder / "result.json").unlink(missing_ok=True)
         experiment = from_resolved(described.config, str(folder / "point.json"))
         _refuse_other_code(experiment, described)
-        console = Console(no_color=True)
+        console = screen()
         options = described.bench or BenchOptions()
         place = place_of(experiment, fleet, options)
         # On a bench the next point's preflight ends what is left there of a dead one.
         group = Group(folder / "runs")
-        left = unfinished(place, group, console.print)
+        left = unfinished(place, group, partial(say, console))
         if place.kind.has_file or not left.to_resume:
             shutil.rmtree(group.path, ignore_errors=True)  # what a killed run left
             left = Unfinished({}, {})

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from roambench.contract.json_values import without_nan
+from roambench.controller.screen import say, warn
 from roambench.controller.sweep.metrics import Metric, metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
@@ -71,10 +72,10 @@ def print_table(table: SweepTable, console: Console) -> None:
         drawn.add_row(*(Text(part) for part in told))
     console.print(drawn)
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
-        console.print(f"! {doubt}", highlight=False, markup=False, soft_wrap=True)
+        warn(console, f"! {doubt}")
     without = [_metric(name).title for name in table.metrics if name not in metrics]
     if without:
-        console.print(f"no figures: {', '.join(without)}", highlight=False)
+        say(console, f"no figures: {', '.join(without)}")
 
 
 def _values(table: SweepTable, key: str) -> list[Any]:

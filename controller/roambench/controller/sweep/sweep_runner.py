@@ -23,6 +23,7 @@ from roambench.controller.campaign.campaign import (
     run_campaign,
 )
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow
+from roambench.controller.screen import SWEEP_PHASES, detail, in_any_case, phase, say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.campaign_point import CampaignPoint, ended_of, is_done
 from roambench.controller.sweep.points import Point, points_of
@@ -54,7 +55,7 @@ def run_sweep(
     """
     points = points_of(sweep)
     folder = SweepFolder(out, bench, fresh=fresh)
-    report = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    report = partial(say, console)
 
     def open_points() -> int:
         return sum(not is_done(folder, point, campaign.tries) for point in points)
@@ -64,7 +65,7 @@ def run_sweep(
     lock = WriterLock(out / "lock")
     try:
         todo = [point for point in points if not is_done(folder, point, campaign.tries)]
-        console.print(_counted(points, len(todo), min(jobs, len(todo))), highlight=False)
+        phase(console, 2, SWEEP_PHASES, f"run {_counted(points, len(todo), min(jobs, len(todo)))}")
         if todo:
             note_session(folder, sweep, jobs=jobs)
         what = f"sweep {sweep.path.name}"
@@ -79,7 +80,7 @@ def run_sweep(
             bench=bench,
         ) as session:
             if todo:
-                with _Shown(console, len(points), len(points) - len(todo)) as shown:
+                with _Shown(console, folder, len(points), len(points) - len(todo)) as shown:
                     if jobs == 1:
                         tasks = [
                             CampaignPoint(point, folder, point.label, shown.report, lambda: None)
@@ -89,13 +90,13 @@ def run_sweep(
                         run_campaign(session, tasks, ours, report)
                     else:
                         _at_once(todo, jobs, folder, session, campaign.tries, shown.report)
+            phase(console, SWEEP_PHASES, SWEEP_PHASES, "table")
             _conclude(sweep, points, folder, console, write=True)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
-        console.print(
-            f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here",
-            highlight=False,
-        )
+        told = f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here"
+        with in_any_case(console):
+            say(console, told)
         raise
     finally:
         lock.release()
@@ -154,9 +155,9 @@ def check_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
     outcomes = [folder.outcome_of(point) for point in points]
     for point, outcome in zip(points, outcomes, strict=True):
         state = "open" if outcome is None else "finished" if outcome.finished else f"failed: {outcome.reason}"
-        console.print(f"{point.label}  {state}", highlight=False, markup=False, soft_wrap=True)
+        say(console, f"{point.label}  {state}")
     todo = sum(outcome is None or not outcome.finished for outcome in outcomes)
-    console.print(_counted(points, todo, 0), highlight=False)
+    say(console, _counted(points, todo, 0))
 
 
 def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:
@@ -171,10 +172,11 @@ def _conclude(
 ) -> None:
     outcomes = [folder.outcome_of(point) for point in points]
     table = table_of(points, outcomes, sweep.metrics)
-    print_table(table, console)
-    if write:
-        for path in write_results(folder, table, points, outcomes):
-            console.print(str(path), highlight=False, markup=False, soft_wrap=True)
+    with in_any_case(console):
+        print_table(table, console)
+        if write:
+            for path in write_results(folder, table, points, outcomes):
+                say(console, str(path))
     failed = [
         f"{point.label}: {outcome.reason}"
         for point, outcome in zip(points, outcomes, strict=True)
@@ -187,15 +189,16 @@ def _conclude(
 class _Shown:
     """A line per run that ended, and on a terminal a bar with what is running below them."""
 
-    def __init__(self, console: Console, total: int, kept: int) -> None:
+    def __init__(self, console: Console, folder: SweepFolder, total: int, kept: int) -> None:
         self._console = console
+        self._folder = folder
         self._total = total
         self._ended: set[str] = set()  # a point that is tried again counts once
         self._kept = kept
         self._running: list[Point] = []
         self._bar: Progress | None = None
         context: AbstractContextManager[object] = nullcontext()
-        if console.is_terminal:
+        if console.is_terminal and not console.quiet:
             context = self._bar = Progress(
                 BarColumn(),
                 MofNCompleteColumn(),
@@ -218,6 +221,7 @@ class _Shown:
     def _report(self, point: Point, outcome: Outcome | None) -> None:
         if outcome is None:
             self._running.append(point)
+            detail(self._console, f"{point.label}  begins: {self._folder.folder_of(point) / 'log.txt'}")
         else:
             self._running.remove(point)
             self._ended.add(point.key)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
+from roambench.controller.screen import progress_screen, say
 from roambench.provision.bench import Bench, Host
 from roambench.provision.leases.holding import Held, holding
 
@@ -40,7 +41,6 @@ def in_hand(
         yield InHand(bench, hosts, None)
         return
     names = [host.name for host in hosts]
-    with holding(
-        bench, f"fleet {purpose}", lambda line: print(line, file=sys.stderr), wait_s, boards=names
-    ) as held:
+    report = partial(say, progress_screen(stderr=True))
+    with holding(bench, f"fleet {purpose}", report, wait_s, boards=names) as held:
         yield InHand(bench, hosts, held)

@@ -28,10 +28,10 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.table import Table
 
     from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.screen import screen
     from roambench.identity.authority import CONTROLLER_NAME
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory.load import load_bench
@@ -60,7 +60,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     for name, entry, state in rows:
         serial, issued, ends = (entry.serial, entry.issued, entry.expires) if entry else ("", "", "")
         table.add_row(name, serial, issued, ends, state)
-    Console(highlight=False).print(table, markup=False)
+    screen().print(table, markup=False)
 
 
 @certs_app.command("rotate")
@@ -91,11 +91,11 @@ def rotate(
     import datetime as dt
     import json
 
-    from rich.console import Console
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.outcome_table import add_columns, outcome_json
+    from roambench.controller.screen import screen
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.rotation import rotate_host
     from roambench.provision.inventory.load import load_bench
@@ -133,7 +133,7 @@ def rotate(
                 outcome.reason,
                 outcome.next_action,
             )
-        Console(highlight=False).print(table, markup=False)
+        screen().print(table, markup=False)
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)
     if authority and not as_json:

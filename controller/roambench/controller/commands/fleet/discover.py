@@ -59,10 +59,9 @@ def discover(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
     from roambench.contract.errors import ConfigError
     from roambench.contract.whole_file import write_whole
+    from roambench.controller.screen import screen
     from roambench.provision.discovery.draft import drafted
     from roambench.provision.discovery.mdns import mdns_is_there
     from roambench.provision.discovery.searching import Login, found_boards, look, seen_from, unknown_to
@@ -82,7 +81,7 @@ def discover(
     else:
         machines = len({one.address for one in seen})
         told = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
-        Console(highlight=False).print(_table(f"{told}; {machines} addresses seen", new), markup=False)
+        screen().print(_table(f"{told}; {machines} addresses seen", new), markup=False)
     if out is not None and new:
         controller = known.controller.address if known is not None else seen_from(new[0].address)
         shown_key = str(key.expanduser().absolute()) if key else ""

@@ -47,10 +47,9 @@ def fetch(
     and without RUN)."""
     import contextlib
 
-    from rich.console import Console
-
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.screen import say, screen
     from roambench.provision.fetching import fetch_run, revive
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.journal_lines import journal
@@ -61,7 +60,7 @@ def fetch(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    console = Console(highlight=False)
+    console = screen()
     if run is None:
 
         def save(link: HostLink) -> list[Fetched]:
@@ -101,9 +100,7 @@ def fetch(
         if any(one.value for one in outcomes):
             export_run(folder)
             if not as_json:
-                console.print(
-                    f"{run}: ledger and tables are computed anew; see roambench report {run}", markup=False
-                )
+                say(console, f"{run}: ledger and tables are computed anew; see roambench report {run}")
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

@@ -40,14 +40,15 @@ def lease(
 
     A run takes and gives back the bench by itself: this is for an afternoon, or a night, of several.
     """
-    from rich.console import Console
+    from functools import partial
 
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import progress_screen, say
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.holding import book_ahead, described, reserve
     from roambench.provision.leases.local_time import moment_s
 
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = progress_screen(stderr=True)
     loaded = load_bench(bench)
     if begins is not None:
         if wait:
@@ -56,7 +57,7 @@ def lease(
         print(f"{loaded.name}: {described(booked)}")
         print(f"roambench fleet release {bench} --booking {booked.number} takes it back")
         return
-    reserve(loaded, purpose, hours * 3600.0, wait, lambda line: console.print(line, markup=False))
+    reserve(loaded, purpose, hours * 3600.0, wait, partial(say, console))
     print(f"{loaded.name} is yours for {hours:g} h; roambench fleet release {bench} gives it back")
 
 

@@ -24,9 +24,9 @@ def list_hosts(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.table import Table
 
+    from roambench.controller.screen import say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.power.described import as_written, outlet_of
 
@@ -66,9 +66,10 @@ def list_hosts(
         table.add_column(name)
     for row in rows:
         table.add_row(*(row[name] for name in columns))
-    console = Console(highlight=False, width=_WIDTH)
+    console = screen()
+    console.width = max(console.width, _WIDTH)
     console.print(title, style="bold", markup=False)
     console.print(table, markup=False)
     if alike:
         told = ", ".join(f"{name} {rows[0][name]}" for name in alike)
-        console.print(f"all: {told}", markup=False)
+        say(console, f"all: {told}")

@@ -37,11 +37,11 @@ def power(
     """
     import json
 
-    from rich.console import Console
     from rich.table import Table
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.screen import screen
     from roambench.controller.stopping import run_async
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.power.switching import switch_power
@@ -73,6 +73,6 @@ def power(
             said = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
             output = ", ".join(filter(None, (said, one.detail)))
             table.add_row(one.host.name, output, one.reason, one.next_action)
-        Console(highlight=False).print(table, markup=False)
+        screen().print(table, markup=False)
     if not all(one.done for one in switched):
         raise typer.Exit(1)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.how_much import with_progress
 from roambench.provision.checks import Verdict
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ _MARKS: Final = {Verdict.PASS: "pass", Verdict.WARN: "warn", Verdict.FAIL: "FAIL
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
     app.command("preflight")(preflight)
-    app.command("identify")(identify)
+    app.command("identify")(with_progress(identify))
 
 
 def preflight(
@@ -41,8 +42,7 @@ def preflight(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
+    from roambench.controller.screen import say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.preflight.preflight import check
 
@@ -52,10 +52,11 @@ def preflight(
     if as_json:
         print(json.dumps({"passed": made.passed, **asdict(made)}, indent=2))
     else:
-        console = Console(highlight=False, width=max(Console().width, _WIDTH))
+        console = screen()
+        console.width = max(console.width, _WIDTH)
         console.print(_table(made), markup=False)
         for line in made.lines():
-            console.print(line, markup=False, soft_wrap=True)
+            say(console, line)
         console.print(_verdict(made), markup=False)
     if not made.passed:
         raise typer.Exit(1)
@@ -85,8 +86,7 @@ def identify(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
+    from roambench.controller.screen import progress_screen, say, screen
     from roambench.provision.identify import identify as prove
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.holding import holding
@@ -95,10 +95,10 @@ def identify(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    told = Console(stderr=True, highlight=False, soft_wrap=True)
+    told = progress_screen(stderr=True)
 
     def report(line: str) -> None:
-        told.print(line, markup=False)
+        say(told, line)
 
     with holding(loaded, "identify", report, wait, boards=[host.name for host in hosts]):
         made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, report=report)
@@ -106,14 +106,14 @@ def identify(
     if as_json:
         print(json.dumps(asdict(made), indent=2))
     else:
-        console = Console(highlight=False)
+        console = screen()
         console.print(_map_table(made), markup=False)
         proven = sum(entry.verdict is Proof.PROVEN for entry in made.entries)
         for entry in made.entries:
             if entry.reason:
-                console.print(f"{entry.board}: {entry.verdict}: {entry.reason}", markup=False, soft_wrap=True)
+                say(console, f"{entry.board}: {entry.verdict}: {entry.reason}")
         told_last = f"{proven} of {len(made.entries)} boards are proven; kept in {path}"
-        console.print(told_last, markup=False, soft_wrap=True)
+        say(console, told_last)
     if any(entry.verdict is not Proof.PROVEN for entry in made.entries):
         raise typer.Exit(1)
 

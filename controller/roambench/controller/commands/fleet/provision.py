@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.how_much import with_progress
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
@@ -22,7 +23,7 @@ DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebo
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("provision")(provision_hosts)
+    app.command("provision")(with_progress(provision_hosts))
     app.command("wheelhouse")(wheelhouse)
     app.command("rollback")(roll_back)
     app.command("unprovision")(unprovision_hosts)
@@ -63,12 +64,11 @@ def provision_hosts(
     from functools import partial
     from tempfile import TemporaryDirectory
 
-    from rich.console import Console
-
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_table
     from roambench.controller.commands.fleet.provision_text import plans_text, provision_json, state_text
+    from roambench.controller.screen import progress_screen, say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.provisioning import provision
     from roambench.provision.wheels.user_packages import keep_packages, kept_packages, wheel_of
@@ -77,11 +77,11 @@ def provision_hosts(
         raise ConfigError(["--diff: expected with --dry-run"])
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    progress = Console(highlight=False, soft_wrap=True, stderr=True)
+    progress = progress_screen(stderr=True)
     chosen = [] if without_packages else list(kept_packages(loaded.state_dir))
 
     def report(host: Host, text: str) -> None:
-        progress.print(f"{host.name}  {text}", markup=False)
+        say(progress, f"{host.name}  {text}")
 
     with TemporaryDirectory() as scratch:
         for number, source in enumerate(with_package or ()):
@@ -97,7 +97,7 @@ def provision_hosts(
     if as_json:
         print(provision_json(outcomes, dry_run=dry_run))
     else:
-        console = Console(highlight=False)
+        console = screen()
         if dry_run:
             print(plans_text(outcomes))
         title = f"{loaded.name}: {_count(outcomes, dry_run=dry_run)}"
@@ -125,10 +125,10 @@ def wheelhouse(
     import json
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
     from roambench.provision.wheels.source_tree import source_root
@@ -147,7 +147,7 @@ def wheelhouse(
     if as_json:
         print(json.dumps([asdict(house) for house in houses], indent=2, default=str))
         return
-    console = Console(highlight=False)
+    console = screen()
     for name, house in zip(wanted, houses, strict=True):
         table = Table(title=f"{name}, Python {PYTHON}", title_justify="left")
         table.add_column("wheel", no_wrap=True, overflow="ignore")
@@ -156,11 +156,10 @@ def wheelhouse(
         for wheel in house.wheels:
             table.add_row(wheel.name, wheel.version, f"{wheel.size_bytes / 1e6:.1f}")
         console.print(table, markup=False)
-        console.print(
+        say(
+            console,
             f"{len(house.wheels)} wheels, {house.size_bytes / 1e6:.1f} MB, installed "
             f"{house.unpacked_bytes / 1e6:.0f} MB; {house.hash} in {house.archive}",
-            markup=False,
-            soft_wrap=True,
         )
 
 
@@ -173,10 +172,9 @@ def roll_back(
     as_json: JsonOption = False,
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
-    from rich.console import Console
-
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.screen import screen
     from roambench.provision.changes.removal import RolledBack, rollback
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
@@ -192,7 +190,7 @@ def roll_back(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: builds"
-        Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+        screen().print(outcome_table(title, "state", outcomes, told), markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -209,10 +207,9 @@ def unprovision_hosts(
     as_json: JsonOption = False,
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
-    from rich.console import Console
-
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.screen import screen
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
     from roambench.provision.inventory.load import load_bench
@@ -238,7 +235,7 @@ def unprovision_hosts(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: unprovisioned"
-        Console(highlight=False).print(outcome_table(title, "state", outcomes, told), markup=False)
+        screen().print(outcome_table(title, "state", outcomes, told), markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

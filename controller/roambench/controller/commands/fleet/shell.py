@@ -247,10 +247,9 @@ def reboot_hosts(
     """Reboot hosts and wait until they are back."""
     import json
 
-    from rich.console import Console
-
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.screen import screen
     from roambench.provision.changes.rebooting import Rebooted, reboot
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
@@ -275,6 +274,6 @@ def reboot_hosts(
         print(json.dumps(rows, indent=2))
     else:
         table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, told)
-        Console(highlight=False).print(table, markup=False)
+        screen().print(table, markup=False)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -38,17 +38,17 @@ def status(
     import time
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.live import Live
 
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.provision.status import look_at
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    console = Console(highlight=False)
+    console = screen()
     if live and (as_json or not console.is_terminal):
         raise ConfigError(["--live: needs a terminal, and no --json"])
     outcomes = on_hosts(loaded, hosts, look_at)

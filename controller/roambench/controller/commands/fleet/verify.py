@@ -9,11 +9,12 @@ import typer
 
 from roambench.controller.commands.fleet.options import JsonOption, OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
+from roambench.controller.commands.how_much import with_progress
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("verify")(verify)
+    app.command("verify")(with_progress(verify))
 
 
 def verify(
@@ -45,11 +46,11 @@ def verify(
     """
     import json
     from dataclasses import asdict
-
-    from rich.console import Console
+    from functools import partial
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
+    from roambench.controller.screen import progress_screen, say
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.verify.collecting import Pace, collect
     from roambench.provision.verify.finding import Held
@@ -63,12 +64,10 @@ def verify(
         hosts = loaded.only(only or ())
         if len(hosts) != 1:
             raise ConfigError([f"expected one host, got {len(hosts)}: --only NAME"])
-        progress = Console(highlight=False, soft_wrap=True, stderr=True)
+        progress = progress_screen(stderr=True)
         with in_hand(loaded, "verify", wait_s, hosts=hosts, during_run=False):
             pace = Pace(wave_s=minutes * 60.0)
-            kit = collect(
-                loaded, hosts[0], pace, lambda text: progress.print(text, markup=False), may_cut=cut_power
-            )
+            kit = collect(loaded, hosts[0], pace, partial(say, progress), may_cut=cut_power)
     findings = judged(kit)
     lines = [f"{kit.board}, {kit.driver}, roambench {kit.version}"]
     for one in findings:

@@ -35,23 +35,22 @@ WifiOption = Annotated[
 @meter_app.command("list")
 def list_() -> None:
     """List the drivers, what their port looks like, and whether they can switch the board's power."""
-    from rich.console import Console
-
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import say, screen
     from roambench.experiment import catalogue
     from roambench.meters.catalogue import driver_row
     from roambench.meters.ports import COMMON_OPTIONS
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen()
     for row in catalogue.rows("meters"):
         console.print(f"[bold]{row.name}[/]")
         try:
             driver = driver_row(row.name)
         except ConfigError:  # no wire of its own, or another package's that cannot be loaded
-            console.print(f"    {row.description}", markup=False)
+            say(console, f"    {row.description}")
             continue
         options = ", ".join((*driver.options, *COMMON_OPTIONS))
-        console.print(f"    {driver.summary}", markup=False)
+        say(console, f"    {driver.summary}")
         console.print(f"    port   {driver.address}; options {options}", markup=False, style="dim")
         console.print(f"    power  {driver.power or 'unavailable'}", markup=False, style="dim")
 

@@ -20,6 +20,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
+from roambench.controller.screen import screen
 from roambench.meters.catalogue import open_meter
 from roambench.meters.frames.counts import LineCounts
 from roambench.meters.protocol import Meter, MeterItem
@@ -34,7 +35,7 @@ async def show(driver: str, port: str, seconds: float | None, *, as_json: bool) 
     A person at the keyboard is no boot loop: the port is opened without the latch.
     """
     meter = open_meter(driver, port, DeviceClock(), reopen_allowed=True)
-    console = Console()
+    console = screen()
     printer: _Printer
     if as_json:
         printer = _Json()

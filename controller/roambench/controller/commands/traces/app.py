@@ -73,13 +73,12 @@ def generate(
     trace = row.generate(seed, parameters)
     written(output, write_trace(trace, output), trace.steps, len(trace.device_names), len(trace.step))
     if stats:
-        from rich.console import Console
-
+        from roambench.controller.screen import screen
         from roambench.controller.trace_tables import statistics_tables
         from roambench.mobility.statistics import trace_statistics
 
         for table in statistics_tables(trace_statistics(trace, seed=seed)):
-            Console().print(table)
+            screen().print(table)
 
 
 trace_app.command("import")(import_)
@@ -166,8 +165,7 @@ def stats(
     json_: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
     """Print what the trace is like, beside MOHAWK's published figures and those of New York's check-ins."""
-    from rich.console import Console
-
+    from roambench.controller.screen import say, screen
     from roambench.controller.trace_tables import statistics_document, statistics_tables
     from roambench.mobility.files import content_hash, read_trace
     from roambench.mobility.statistics import trace_statistics
@@ -177,11 +175,11 @@ def stats(
     if json_:
         typer.echo(statistics_document(found, content_hash(trace)))
         return
-    console = Console()
+    console = screen()
     for table in statistics_tables(found):
         console.print(table)
         console.print()
-    console.print(f"content hash {content_hash(trace)}", soft_wrap=True)
+    say(console, f"content hash {content_hash(trace)}")
 
 
 @trace_app.command()
@@ -190,8 +188,7 @@ def show(
     step: Annotated[int | None, typer.Option(min=0, help="Show who is where at this step.")] = None,
 ) -> None:
     """Print where a trace comes from and how many are present, or one step in full."""
-    from rich.console import Console
-
+    from roambench.controller.screen import screen
     from roambench.controller.trace_tables import overview_table, step_table
     from roambench.mobility.association import NearestAp, RecordedAp
     from roambench.mobility.files import content_hash, read_trace
@@ -199,7 +196,7 @@ def show(
     trace = read_trace(file)
     if step is not None and step >= trace.steps:
         raise TraceError(f"--step {step}: expected 0..{trace.steps - 1}, the steps of {file}")
-    console = Console()
+    console = screen()
     if step is None:
         console.print(overview_table(trace, content_hash(trace)))
     else:

@@ -1,0 +1,52 @@
+"""-q and -v: the same two options of every command that tells how its work goes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+_KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
+_OPTIONS: Final = [
+    inspect.Parameter(
+        "quiet",
+        _KEYWORD,
+        default=False,
+        annotation=Annotated[
+            bool,
+            typer.Option("--quiet", "-q", help="Only print what was found, where it is, and warnings."),
+        ],
+    ),
+    inspect.Parameter(
+        "verbose",
+        _KEYWORD,
+        default=False,
+        annotation=Annotated[
+            bool,
+            typer.Option("--verbose", "-v", help="Also print every order of a run and what libraries log."),
+        ],
+    ),
+]
+
+
+def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with -q and -v: what it tells goes to a `progress_screen`."""
+
+    @functools.wraps(command)
+    def told(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
+        from roambench.controller.screen import Told, tell
+
+        if quiet and verbose:
+            raise typer.BadParameter("expected one of --quiet and --verbose")
+        tell(Told.LITTLE if quiet else Told.ALL if verbose else Told.USUAL)
+        try:
+            return command(*words, **more)
+        finally:
+            tell(Told.USUAL)
+
+    found = inspect.signature(command, eval_str=True)
+    told.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
+    return told
