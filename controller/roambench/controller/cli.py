@@ -18,13 +18,13 @@ try:
     from roambench.controller.commands.ab import ab
     from roambench.controller.commands.calibrate import calibrate
     from roambench.controller.commands.campaign import campaign
+    from roambench.controller.commands.common_options import with_progress
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
     from roambench.controller.commands.demo import demo
     from roambench.controller.commands.export import export_app
     from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
-    from roambench.controller.commands.how_much import with_progress
     from roambench.controller.commands.init import init
     from roambench.controller.commands.list_rows import list_rows
     from roambench.controller.commands.meters.app import meter_app

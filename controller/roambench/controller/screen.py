@@ -5,6 +5,7 @@ A pipe, a file and a log get lines of any length: only a terminal has a width.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import sys
@@ -15,6 +16,8 @@ from typing import Any, Final, TextIO, cast
 
 from rich.console import Console
 from rich.text import Text
+
+from roambench.contract.json_values import without_nan
 
 #: Columns of what is no terminal: no table needs as many.
 _PIPE_WIDTH: Final = 100_000
@@ -92,6 +95,13 @@ def detail(console: Console, text: str) -> None:
 def phase(console: Console, number: int, of: int, what: str) -> None:
     """The work's next part: `[2/4] what`."""
     console.print(Text.assemble((f"[{number}/{of}] ", "bold"), what), soft_wrap=True)
+
+
+def print_json(document: object) -> None:
+    """One JSON document on standard output; numbers that are none become null, paths their text."""
+    plain = without_nan(document)
+    text = json.dumps(plain, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    print(text, file=cast(TextIO, _Lasting(sys.stdout)))
 
 
 def tells_all() -> bool:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.table import Table
 
-from roambench.contract.json_values import without_nan
 from roambench.mobility.association import Placement
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
@@ -54,8 +54,8 @@ def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatist
     return table
 
 
-def statistics_document(found: TraceStatistics, content_hash: str) -> str:
-    """The same as JSON: the statistics by their names, the targets, the trace's hash. NaN becomes null."""
+def statistics_document(found: TraceStatistics, content_hash: str) -> dict[str, Any]:
+    """The same for JSON: the statistics by their names, the targets, the trace's hash."""
     targets = {
         name: [
             {
@@ -70,8 +70,46 @@ def statistics_document(found: TraceStatistics, content_hash: str) -> str:
         ]
         for name, rows in (("mohawk", PAPER_TARGETS), ("new_york_checkins", CHECKIN_TARGETS))
     }
-    document = {"content_hash": content_hash, "statistics": asdict(found), "targets": targets}
-    return json.dumps(without_nan(document), indent=1, allow_nan=False)
+    return {"content_hash": content_hash, "statistics": asdict(found), "targets": targets}
+
+
+def overview_document(trace: Trace, content_hash: str) -> dict[str, Any]:
+    """What `overview_table` shows, with the devices present at every step."""
+    return {
+        "steps": trace.steps,
+        "step_s": trace.step_s,
+        "start_utc_s": trace.start_utc_s or None,
+        "devices": len(trace.device_names),
+        "fixes": len(trace.step),
+        "access_points": len(trace.ap_names),
+        "candidate_places": len(trace.place_x_m),
+        "content_hash": content_hash,
+        "provenance": dict(trace.provenance),
+        "present": [len(trace.present(step)) for step in range(trace.steps)],
+    }
+
+
+def step_document(trace: Trace, placement: Placement) -> dict[str, Any]:
+    """What `step_table` shows; positions of a trace that has none are null."""
+    rows = trace.rows(placement.step)
+    known = not trace.made_up
+    columns = zip(
+        placement.devices, trace.x_m[rows], trace.y_m[rows], placement.aps, placement.distances_m, strict=True
+    )
+    return {
+        "step": placement.step,
+        "devices": len(trace.device_names),
+        "present": [
+            {
+                "device": trace.device_names[device],
+                "x_m": float(x_m) if known else None,
+                "y_m": float(y_m) if known else None,
+                "ap": trace.ap_names[at],
+                "distance_m": float(distance_m) if known else None,
+            }
+            for device, x_m, y_m, at, distance_m in columns
+        ],
+    }
 
 
 def overview_table(trace: Trace, content_hash: str) -> Table:

@@ -331,7 +331,7 @@ def test_a_folder_without_such_runs_is_no_mistake(tmp_path: Path, capsys: pytest
     with pytest.raises(SystemExit) as end:
         main(["resume", str(tmp_path)])
     assert not end.value.code
-    assert capsys.readouterr().out == f"{tmp_path}: no run to go on with\n"
+    assert capsys.readouterr().out == f"look at {tmp_path}\n{tmp_path}: no run to go on with\n"
 
 
 def test_the_printed_unit_names_this_python_and_folder_as_systemd_reads_them(

@@ -117,7 +117,7 @@ def test_a_run_whose_reader_goes_away_runs_to_its_end(tmp_path: Path) -> None:
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=True
     )
     first, status = done.stdout.splitlines()
-    assert first.startswith("trace ")
+    assert first.startswith("[1/4] ")
     assert status == "0"
     assert (tmp_path / "errors").read_text() == ""
     for system in ("mohawk", "hierfavg"):

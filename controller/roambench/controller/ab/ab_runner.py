@@ -18,7 +18,7 @@ from roambench.controller.ab.ab_results import AbTable, ab_table
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign import CampaignOptions, campaign_in, lease_of, run_campaign
 from roambench.controller.campaign.cooling import Cooled, Thermometer
-from roambench.controller.screen import in_any_case, say, warn
+from roambench.controller.screen import in_any_case, print_json, say, warn
 from roambench.controller.sweep.campaign_point import CampaignPoint, is_done, read_start
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
@@ -41,6 +41,7 @@ def run_ab(
     bench: BenchOptions | None = None,
     thermometer: Thermometer | None = None,
     fresh: bool = False,
+    as_json: bool = False,
 ) -> AbTable:
     """Run every turn that has not finished, or is not fit and may be tried again, then write table and page
     and print the table. `fresh`: turns that died or were stopped begin anew.
@@ -75,7 +76,7 @@ def run_ab(
             if todo:
                 ours = lease_of(plan.asked.fleet, what, campaign.wait_s, session.log, bench)
                 run_campaign(session, [_task(turn, folder, report) for turn in todo], ours, report)
-            return conclude(plan, out=out, console=console)
+            return conclude(plan, out=out, console=console, as_json=as_json)
     except KeyboardInterrupt:
         with in_any_case(console):
             say(console, "interrupted: the same command goes on from here")
@@ -84,7 +85,7 @@ def run_ab(
         lock.release()
 
 
-def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
+def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False) -> AbTable:
     """Write and print what there is; nothing is run. RunError names the runs that failed."""
     folder = SweepFolder(out)
     ended: dict[tuple[ArmName, int], dict[str, Measured]] = {}
@@ -118,7 +119,10 @@ def conclude(plan: AbPlan, *, out: Path, console: Console) -> AbTable:
     write_whole(out / JSON_NAME, text + "\n")
     write_whole(out / PAGE_NAME, ab_page(plan, table, ended, starts, notes), synced=False)
     with in_any_case(console):
-        print_table(results_table(plan, table), console)
+        if as_json:
+            print_json(document)
+        else:
+            print_table(results_table(plan, table), console)
         for note in notes:
             warn(console, f"! {note}")
         for name in (JSON_NAME, PAGE_NAME):

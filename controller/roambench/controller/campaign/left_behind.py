@@ -50,15 +50,19 @@ def left_behind(runs_dir: Path) -> list[Path]:
     return found
 
 
-def carry_on(campaign: Path) -> None:
-    """Go on with it by the command that began it, to its end; RunError where it has none, or fails."""
+def carry_on(campaign: Path, *, to_stderr: bool = False) -> None:
+    """Go on with it by the command that began it, to its end; RunError where it has none, or fails.
+
+    `to_stderr`: what it prints goes there, as standard output is for something else.
+    """
     command = kept_in(Command, campaign / COMMAND_NAME)
     if command is None or not command.words or command.words[0] not in _OURS:
         raise RunError(f"{campaign}: does not tell by which command it was begun; type that again")
     if not Path(command.folder).is_dir():
         raise RunError(f"{campaign}: was begun in {command.folder}, which is no folder any more")
     words = [sys.executable, "-m", "roambench.controller.cli", *command.words]
-    with subprocess.Popen(words, cwd=command.folder, stdin=subprocess.DEVNULL) as process:
+    output = sys.stderr if to_stderr else None
+    with subprocess.Popen(words, cwd=command.folder, stdin=subprocess.DEVNULL, stdout=output) as process:
         try:
             process.wait()
         except KeyboardInterrupt:  # a unit's SIGTERM reaches this process alone

@@ -23,6 +23,7 @@ from roambench.controller.commands.bench_choice import (
     UnprovenOption,
     campaign_options,
 )
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import FreshOption, SetOption
 
 
@@ -65,6 +66,7 @@ def ab(
     wait: CampaignWaitOption = None,
     notify: NotifyOption = None,
     summary_at: SummaryAtOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 
@@ -82,9 +84,9 @@ def ab(
     )
     plan = plan_ab(asked)
     folder = out or Path("runs") / f"ab-{a.stem}-{b.stem}"
-    console = progress_screen()
+    console = progress_screen(stderr=as_json)
     if table:
-        conclude(plan, out=folder, console=console)
+        conclude(plan, out=folder, console=console, as_json=as_json)
         return
     options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
     with notifying(folder, notify, summary_at, console) as heard:
@@ -106,4 +108,5 @@ def ab(
             console=console,
             bench=options if on_bench else None,
             fresh=fresh,
+            as_json=as_json,
         )

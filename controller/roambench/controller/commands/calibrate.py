@@ -16,6 +16,7 @@ from roambench.controller.commands.bench_choice import (
     UnprovenOption,
     WaitOption,
 )
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def calibrate(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write a page with fits and residuals.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Sweep transfer size and rate on devices in both directions; fit and store the bench's link model.
 

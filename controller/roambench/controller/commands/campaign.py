@@ -7,17 +7,21 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
+
 
 def campaign(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder of a sweep or a comparison (their --out).")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Sum up a campaign: points done and open, boards in trouble, joules, when it will end, the disk."""
-    import json
-
     from roambench.controller.campaign.summary import summary_of, summary_text
+    from roambench.controller.screen import print_json
 
     found = summary_of(folder)
-    print(json.dumps(found.as_json(), indent=2) if as_json else summary_text(found))
+    if as_json:
+        print_json(found.as_json())
+    else:
+        print(summary_text(found))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -26,7 +27,7 @@ def compare(
         Path | None,
         typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: JsonOption = False,
     link_model: Annotated[
         str | None,
         typer.Option(

@@ -8,32 +8,29 @@ from typing import Annotated
 import typer
 
 from roambench.contract.errors import DataError
+from roambench.controller.commands.common_options import JsonOption
 
 data_app = typer.Typer(name="data", help="Data sets: which are at hand, who gets what.", no_args_is_help=True)
 
 
 @data_app.command("list")
-def list_() -> None:
+def list_(as_json: JsonOption = False) -> None:
     """List the data sets: offline, here, or missing, and where their files are looked for."""
     from rich.table import Table
 
-    from roambench.controller.screen import say, screen
-    from roambench.learning.datasets.catalogue import DATASETS, availability
+    from roambench.controller.screen import print_json, say, screen
 
+    rows = _datasets()
+    if as_json:
+        print_json([dict(zip(("name", "state", "folder"), row, strict=True)) for row in rows])
+        return
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("data set", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("files", overflow="fold")
-    for name in DATASETS.names():
-        found = availability(name)
-        if found is None:
-            table.add_row(name, "?", "of another package, which knows")
-        elif found.place is None:
-            table.add_row(name, "offline", "needs none")
-        elif found.missing:
-            table.add_row(name, "missing", str(found.place), style="dim")
-        else:
-            table.add_row(name, "here", str(found.place))
+    told = {"offline": "needs none", "?": "of another package, which knows"}
+    for name, state, folder in rows:
+        table.add_row(name, state, folder or told[state], style="dim" if state == "missing" else None)
     console = screen()
     console.print(table)
     say(
@@ -41,6 +38,20 @@ def list_() -> None:
         "\nFiles are looked for in learning.data_path, else in the folder shown: $ROAMBENCH_DATA/<name>, "
         "else the cache. learning.download = true fetches what is missing. See docs/data.md.",
     )
+
+
+def _datasets() -> list[tuple[str, str, str | None]]:
+    """Name, state and folder of each data set; "?" is one of another package."""
+    from roambench.learning.datasets.catalogue import DATASETS, availability
+
+    rows: list[tuple[str, str, str | None]] = []
+    for name in DATASETS.names():
+        found = availability(name)
+        if found is None or found.place is None:
+            rows.append((name, "?" if found is None else "offline", None))
+        else:
+            rows.append((name, "missing" if found.missing else "here", str(found.place)))
+    return rows
 
 
 @data_app.command()
@@ -55,12 +66,10 @@ def show(
         Path | None,
         typer.Option("--html", "-o", metavar="FILE", help="Also write the plots as a self-contained page."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show who gets which training data in EXPERIMENT: exactly what a run of it would deal out."""
-    import json
-
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.experiment.load import load_experiment
 
     experiment = load_experiment(file, list(set_ or []))
@@ -88,7 +97,7 @@ def show(
             "seed": experiment.seed,
             "test_images": len(learning_task.dataset.test_labels),
         }
-        typer.echo(json.dumps(facts | data_tables.shares_document(shares), indent=2))
+        print_json(facts | data_tables.shares_document(shares))
     else:
         console = screen()
         console.print(title, style="bold", markup=False, soft_wrap=True)

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.report import FullOption
 from roambench.controller.commands.run import FreshOption, RunsDirOption, WatchOption, run
 from roambench.controller.ready import DEMO
@@ -25,11 +26,12 @@ def demo(
     fresh: FreshOption = False,
     full: FullOption = False,
     watch: WatchOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Run MOHAWK and HierFAVG on eight emulated boards: a minute or two on two cores, nothing to download."""
-    page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch)
+    page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json)
     if advice := torch_advice():
-        typer.echo(advice)
+        typer.echo(advice, err=as_json)
     if open_page and page is not None and _has_desktop():
         webbrowser.open(page.resolve().as_uri())
 

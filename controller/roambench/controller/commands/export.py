@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from roambench.controller.commands.common_options import JsonOption
 
 export_app = typer.Typer(name="export", help="Runs in the formats of other tools.", no_args_is_help=True)
 
@@ -46,14 +49,20 @@ def mlflow(
             metavar="MIB", min=0.0, help="Also store the report page and the tables, files up to this size."
         ),
     ] = 0.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
 
     It needs the extra `mlflow`.
     """
     from roambench.controller.exports.mlflow import export_mlflow
+    from roambench.controller.screen import print_json
 
-    for made in export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts):
+    exported = export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts)
+    if as_json:
+        print_json([asdict(made) for made in exported])
+        return
+    for made in exported:
         typer.echo(f"{made.name}: run {made.mlflow_id} of experiment {made.experiment}")
         for file in made.left_out:
             typer.echo(f"{made.name}: {file} is over --artifacts and was left out", err=True)
@@ -68,14 +77,20 @@ def wandb(
     project: Annotated[
         str, typer.Option(metavar="NAME", help="Their project; else the name in the experiment file.")
     ] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
 
     It needs the extra `wandb`.
     """
     from roambench.controller.exports.wandb import export_wandb
+    from roambench.controller.screen import print_json
 
-    for made in export_wandb(runs, out, project=project):
+    exported = export_wandb(runs, out, project=project)
+    if as_json:
+        print_json([asdict(made) for made in exported])
+        return
+    for made in exported:
         typer.echo(f"{made.name}: {made.folder}")
 
 

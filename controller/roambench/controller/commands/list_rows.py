@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
+
 
 class Kind(StrEnum):
     """The tables that `roambench list` prints."""
@@ -24,13 +26,18 @@ class Kind(StrEnum):
     SWITCHES = "switches"
 
 
-def list_rows(kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))]) -> None:
+def list_rows(
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))], as_json: JsonOption = False
+) -> None:
     """List the names an experiment or a bench can use, ours and those that installed packages add."""
     from rich.table import Table
 
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.experiment import catalogue
 
+    if as_json:
+        print_json([{"name": row.name, "description": row.description} for row in catalogue.rows(kind.value)])
+        return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")

@@ -15,6 +15,7 @@ from roambench.controller.commands.bench_choice import (
     UnprovenOption,
     WaitOption,
 )
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def overhead(
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Measure the power that the agent itself draws on FILE's idle devices, part by part.
 

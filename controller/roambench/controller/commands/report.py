@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -34,7 +35,7 @@ def report(
         Path | None,
         typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    as_json: JsonOption = False,
     full: FullOption = False,
     readings: ReadingsOption = Readings.FOLDER,
     influx_url: InfluxUrlOption = "",
@@ -45,7 +46,7 @@ def report(
     from roambench.controller.screen import screen
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
-    show(runs, html=html, as_json=as_json, console=screen(), source=source, full=full)
+    show(runs, html=html, as_json=as_json, console=screen(stderr=as_json), source=source, full=full)
 
 
 def show(
@@ -66,6 +67,8 @@ def show(
     made = made_of(runs, html=html, open_records=source)
     if as_json:
         typer.echo(made.json(), nl=False)
+        if html is not None:
+            say(console, f"report: {html}")
         return made
     with in_any_case(console):
         if full:

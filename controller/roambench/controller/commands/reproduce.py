@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import SetOption
 from roambench.controller.reproduce.scale import CATALOGUE, Scale
 
@@ -20,7 +21,7 @@ def reproduce(
     list_: Annotated[
         bool, typer.Option("--list", help="Only list every table and figure with its command.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="With --list: as JSON.")] = False,
+    as_json: JsonOption = False,
     scale: Annotated[
         Scale, typer.Option(help="small: minutes on two cores; medium: hours; full: the paper's.")
     ] = Scale.SMALL,
@@ -46,14 +47,17 @@ def reproduce(
     """
     from roambench.controller.reproduce import studies as found
     from roambench.controller.reproduce.catalogue import read_catalogue
-    from roambench.controller.screen import progress_screen, say, screen
+    from roambench.controller.screen import print_json, progress_screen, say, screen
 
     known = read_catalogue(catalogue)
-    if list_ or json:
-        if json:
-            print(found.list_json(known))
+    if list_:
+        if as_json:
+            print_json(found.list_document(known))
         else:
             say(screen(), found.list_text(known))
         return
     choice = found.Choice(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
-    found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=progress_screen())
+    console = progress_screen(stderr=as_json)
+    pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)
+    if as_json:
+        print_json([{"study": name, "scale": scale, "page": page} for name, page in pages_made.items()])

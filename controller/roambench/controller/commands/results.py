@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
+
 
 class Paper(StrEnum):
     """The papers whose tables a sweep can be set beside."""
@@ -37,6 +39,7 @@ def results(
         typer.Option("--out", "-o", metavar="FILE.md", help="Markdown page; its curves go beside it (.svg)."),
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page; default: named after the sweep.")] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Set the finished runs of sweeps beside the paper's tables: print them, or write a page.
 
@@ -44,14 +47,14 @@ def results(
     """
     import sys
 
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.controller.sweep.finished_runs import doubtful
     from roambench.controller.sweep.mohawk_page import mohawk_page
     from roambench.controller.sweep.peer_page import peer_page
     from roambench.report.console import print_table
     from roambench.report.report import write_text
 
-    console = screen()
+    console = screen(stderr=as_json)
     names = ", ".join(folder.resolve().name for folder in sweeps)
     curves = Path(f"{names}.svg") if out is None else out.with_suffix(".svg")
     heading = title or f"{names}: beside {_NAMES[paper]}'s tables"
@@ -61,9 +64,12 @@ def results(
         page = peer_page(sweeps, paper.value, title=heading, curves_name=curves.name)
     for doubt in (doubt for folder in sweeps for doubt in doubtful(folder)):
         print(f"left out: {doubt}", file=sys.stderr)
-    if out is None:
+    if as_json:
+        print_json(page.document())
+    elif out is None:
         for table in page.tables:
             print_table(table, console)
+    if out is None:
         return
     write_text(out, page.text)
     say(console, str(out))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 import shlex
 import sys
 from pathlib import Path
@@ -12,10 +13,13 @@ import typer
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.controller.commands.bench_choice import WaitOption
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.report import FullOption, show
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from roambench.report.report import Report
 
 _UNIT: Final = """\
 # Goes on with the runs in a folder that a reboot, a power cut or a crash of this machine ended.
@@ -54,55 +58,62 @@ def resume(
     ] = False,
     full: FullOption = False,
     wait: WaitOption = 0.0,
+    as_json: JsonOption = False,
 ) -> None:
     """Go on with RUN where its controller died or was stopped, to the end that it would have had.
 
     Where RUN is a folder of runs, with each in it that died or was ended by the system, sweeps and
-    comparisons (`ab`) among them; not after a Ctrl-C.
+    comparisons (`ab`) among them; not after a Ctrl-C. --json: a list of reports.
     """
     if unit:
         typer.echo(_unit(run), nl=False)
         return
 
     from roambench.controller.campaign.left_behind import carry_on, left_behind
-    from roambench.controller.screen import progress_screen, say
+    from roambench.controller.screen import print_json, progress_screen, say
 
-    console = progress_screen()
+    console = progress_screen(stderr=as_json)
     say(console, f"look at {run}")  # before torch is read
     from roambench.controller.resuming import ended_by_others, resume_run
 
-    if (run / "run.json").is_file():
-        resume_run(run, console, wait)
-        _show(run, html, console, full)
-        return
-    left, problems = ended_by_others(run), list[str]()
+    problems: list[str] = []
+    reports: list[Report] = []
+    alone = (run / "run.json").is_file()
+    left = [run] if alone else ended_by_others(run)
     for path in left:
         try:
             resume_run(path, console, wait)
-            _show(path, html, console, full)
+            reports.append(_show(path, html, console, full, as_json))
         except RoambenchError as error:
+            if alone:
+                raise
             problems.append(str(error))
-    campaigns = left_behind(run)
+    campaigns = [] if alone else left_behind(run)
     for path in campaigns:
         say(console, f"goes on: {path}")
         try:
-            carry_on(path)
+            carry_on(path, to_stderr=as_json)
         except RoambenchError as error:
             problems.append(str(error))
+    if as_json:
+        print_json([json.loads(made.json()) for made in reports])
     if not left and not campaigns:
         say(console, f"{run}: no run to go on with")
     if problems:
         raise RunError("\n".join(problems))
 
 
-def _show(run: Path, html: Path | None, console: Console, full: bool) -> None:
-    """The run, beside those of its group."""
+def _show(run: Path, html: Path | None, console: Console, full: bool, as_json: bool) -> Report:
+    """The run, beside those of its group; with `as_json` only the page is made."""
+    from roambench.report.report import report
     from roambench.runs.groups import REPORT, home_of, run_folders
 
     grouped = bool(home_of(run))
     runs = list(run_folders(run.parent, 1)) if grouped else [run]
     page = html or run.parent / (REPORT if grouped else f"{run.name}.html")
-    show(runs, html=page, as_json=False, console=console, full=full)
+    if as_json:
+        return report(runs, html=page)
+    return show(runs, html=page, as_json=False, console=console, full=full)
 
 
 def _unit(runs: Path) -> str:

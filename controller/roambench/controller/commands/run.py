@@ -12,6 +12,7 @@ import typer
 
 from roambench.contract.errors import RunError
 from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.report import FullOption, show
 
 FreshOption = Annotated[
@@ -67,6 +68,7 @@ def run(
     unproven: UnprovenOption = False,
     wait: WaitOption = 0.0,
     watch: WatchOption = False,
+    as_json: JsonOption = False,
 ) -> Path | None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
@@ -82,17 +84,21 @@ def run(
         more["--name"] = [Override(("name",), name)]
     experiment = load_experiment(file, set_ or (), trace_file=trace, more=more)
 
-    from roambench.controller.screen import RUN_PHASES, in_any_case, phase, progress_screen, say
+    from roambench.controller.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
 
-    console = progress_screen()
+    console = progress_screen(stderr=as_json)
     told = f"{file}: {', '.join(experiment.systems)} on {fleet}"
     if plan:
         say(console, f"plan {told}")
         from roambench.controller.plans.plan import plan_experiment
-        from roambench.controller.plans.tables import print_plans
+        from roambench.controller.plans.tables import plans_document, print_plans
 
-        with in_any_case(console):
-            print_plans(plan_experiment(experiment, fleet, only or ()), console)
+        plans = plan_experiment(experiment, fleet, only or ())
+        if as_json:
+            print_json(plans_document(plans))
+        else:
+            with in_any_case(console):
+                print_plans(plans, console)
         return None
 
     phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
@@ -118,7 +124,7 @@ def run(
     page = (html or runs[0].parent / REPORT) if runs else None
     if page is not None:
         phase(console, RUN_PHASES, RUN_PHASES, f"compare {len(runs)} run{'s' * (len(runs) != 1)}")
-        made = show(runs, html=page, as_json=False, console=console, full=full)
+        made = show(runs, html=page, as_json=as_json, console=console, full=full)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"
             for summary in made.summaries

@@ -24,6 +24,7 @@ from roambench.controller.commands.bench_choice import (
     UnprovenOption,
     campaign_options,
 )
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import FreshOption, SetOption
 
 
@@ -61,6 +62,7 @@ def sweep(
     least: LeastOption = None,
     notify: NotifyOption = None,
     summary_at: SummaryAtOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
 
@@ -68,7 +70,7 @@ def sweep(
     """
     from roambench.controller.screen import SWEEP_PHASES, phase, progress_screen
 
-    console = progress_screen()
+    console = progress_screen(stderr=as_json)
     if not (check or table):
         phase(console, 1, SWEEP_PHASES, f"check {file}")  # before what reads it is imported
     from roambench.contract.errors import ConfigError
@@ -81,9 +83,9 @@ def sweep(
     sweep_file = read_sweep(file, set_ or (), trace)
     folder = out or Path("runs") / file.stem
     if check:
-        check_sweep(sweep_file, out=folder, console=console)
+        check_sweep(sweep_file, out=folder, console=console, as_json=as_json)
     elif table:
-        show_sweep(sweep_file, out=folder, console=console)
+        show_sweep(sweep_file, out=folder, console=console, as_json=as_json)
     else:
         kind, _ = fleet_of(sweep_file.fleet)
         if kind.has_file and (jobs or 1) > 1:
@@ -110,4 +112,5 @@ def sweep(
                     heard=heard,
                 ),
                 bench=options if kind.has_file else None,
+                as_json=as_json,
             )

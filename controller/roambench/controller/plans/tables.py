@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from dataclasses import asdict
+from typing import Any, Final
 
 from rich.console import Console
 
@@ -42,6 +43,19 @@ def print_plans(plans: Sequence[Plan], console: Console) -> None:
             f"! this machine is busy: a warm-up step got {share:.0%} of a core. The times are "
             "those of a free machine",
         )
+
+
+def plans_document(plans: Sequence[Plan]) -> dict[str, Any]:
+    """The same in JSON types: seconds, joules and bytes, a plan for each system."""
+    return {
+        "schema": "roambench.plan/1",
+        "plans": [
+            asdict(plan)
+            | {"fleet": plan.fleet.name}
+            | {"joules": [asdict(item) | {"gross_j": item.gross_j} for item in plan.joules]}
+            for plan in plans
+        ],
+    }
 
 
 def hours(seconds: float) -> str:

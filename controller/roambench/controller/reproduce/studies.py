@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,9 +33,10 @@ class Choice:
     trace_file: Path | None = None
 
 
-def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Console) -> None:
-    """Run what is open of each study's sweep, then write its page; all studies with this scale where no names
-    are given. ConfigError before anything runs, RunError where runs failed: the same command goes on."""
+def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
+    """Run what is open of each study's sweep, then write its page; gives the pages by study. All studies with
+    this scale where no names are given. ConfigError before anything runs, RunError where runs failed: the
+    same command goes on."""
     chosen = [choice.catalogue.study(name) for name in names]
     if not names:
         chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
@@ -48,12 +48,14 @@ def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Conso
     ]
     if problems:
         raise ConfigError(problems)
+    pages = {}
     for number, study in enumerate(chosen, start=1):
         say(console, f"study {number} of {len(chosen)}: {study.title}")
-        _one(choice, study, jobs=jobs, console=console)
+        pages[study.name] = _one(choice, study, jobs=jobs, console=console)
+    return pages
 
 
-def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> None:
+def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> Path:
     sweep = study.sweep(choice.scale)
     assert sweep is not None  # looked at before
     file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
@@ -67,6 +69,7 @@ def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> None:
         write_text(curves, made.curves)
     with in_any_case(console):
         say(console, str(page))
+    return page
 
 
 def list_text(catalogue: Catalogue) -> str:
@@ -92,11 +95,6 @@ def list_document(catalogue: Catalogue) -> dict[str, Any]:
         "schema": "roambench.reproduce/1",
         "items": [_document(catalogue, item) for item in catalogue.items],
     }
-
-
-def list_json(catalogue: Catalogue) -> str:
-    """`list_document` as text."""
-    return json.dumps(list_document(catalogue), indent=2, ensure_ascii=False)
 
 
 def _document(catalogue: Catalogue, item: Item) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def write_results(
             ["" if cell is None else cell if isinstance(cell, float) else text(cell) for cell in row]
         )
     write_whole(paths[1], lines.getvalue())
-    document = without_nan(_document(folder, table, points, outcomes))
+    document = without_nan(sweep_document(folder, table, points, outcomes))
     write_whole(paths[2], json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
     return paths
 
@@ -130,9 +130,10 @@ def _array(values: list[Any]) -> Any:
     return pa.array([None if value is None else text(value) for value in values], pa.string())
 
 
-def _document(
+def sweep_document(
     folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[Outcome | None]
 ) -> dict[str, Any]:
+    """Table and points in plain JSON types; units are in the metrics' names."""
     return {
         "schema": SCHEMA,
         "fleet": points[0].fleet,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.session_notes import SessionNotes, read_notes
@@ -19,11 +20,29 @@ Says = Sequence[tuple[str, Callable[[FinishedRun], object]]]
 
 @dataclass(frozen=True, slots=True)
 class ResultsPage:
-    """`curves` is an SVG, "" where nothing was scored."""
+    """`curves` is an SVG, "" where nothing was scored. `figures` of every run by its sweep's metrics, whose
+    names have the units."""
 
     text: str
     tables: tuple[Table, ...]
     curves: str
+    figures: tuple[dict[str, Any], ...]
+
+    def document(self) -> dict[str, Any]:
+        """The tables, their cells as they are printed, and the figures of every run as numbers."""
+        return {
+            "schema": "roambench.results/1",
+            "tables": [
+                {
+                    "key": table.key,
+                    "title": table.title,
+                    "caption": table.caption,
+                    "rows": [dict(zip(table.head, row, strict=True)) for row in table.rows],
+                }
+                for table in self.tables
+            ],
+            "runs": list(self.figures),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +83,11 @@ def results_page(
         parts += [f"## {curves.heading}", "", f"![{curves.heading}]({curves_name})", ""]
         parts += [curves.caption, ""] if curves.caption else []
     parts.append(markdown_table(points))
-    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves.svg)
+    figures = tuple(
+        {"system": run.system, "seed": run.experiment.seed, "fleet": run.fleet, **run.outcome.figures}
+        for run in runs
+    )
+    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves.svg, figures)
 
 
 def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str, str]) -> list[str]:

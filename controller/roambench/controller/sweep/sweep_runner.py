@@ -23,13 +23,13 @@ from roambench.controller.campaign.campaign import (
     run_campaign,
 )
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow
-from roambench.controller.screen import SWEEP_PHASES, detail, in_any_case, phase, say
+from roambench.controller.screen import SWEEP_PHASES, detail, in_any_case, phase, print_json, say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.campaign_point import CampaignPoint, ended_of, is_done
 from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.pool import Listener, run_points
 from roambench.controller.sweep.results import table_of
-from roambench.controller.sweep.results_files import print_table, write_results
+from roambench.controller.sweep.results_files import print_table, sweep_document, write_results
 from roambench.controller.sweep.session_notes import note_session
 from roambench.controller.sweep.sweep_file import SweepFile
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
@@ -46,6 +46,7 @@ def run_sweep(
     fresh: bool = False,
     campaign: CampaignOptions = ONE_TRY,
     bench: BenchOptions | None = None,
+    as_json: bool = False,
 ) -> None:
     """Run every point that has not finished, or is not fit and may be tried again, then write and print the
     table. One at a time they are a `campaign`, on a `bench` under its lease from the first to the last.
@@ -91,7 +92,7 @@ def run_sweep(
                     else:
                         _at_once(todo, jobs, folder, session, campaign.tries, shown.report)
             phase(console, SWEEP_PHASES, SWEEP_PHASES, "table")
-            _conclude(sweep, points, folder, console, write=True)
+            _conclude(sweep, points, folder, console, write=True, as_json=as_json)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
         told = f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here"
@@ -142,17 +143,20 @@ def _is_worth_another(folder: SweepFolder, point: Point, tries: int) -> bool:
     return not fit and len(folder.tries_of(point)) < tries
 
 
-def show_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
+def show_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool = False) -> None:
     """Print the table of what there is; nothing is run or written."""
     points = points_of(sweep)
-    _conclude(sweep, points, SweepFolder(out), console, write=False)
+    _conclude(sweep, points, SweepFolder(out), console, write=False, as_json=as_json)
 
 
-def check_sweep(sweep: SweepFile, *, out: Path, console: Console) -> None:
+def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool = False) -> None:
     """Check the file and tell which runs it asks for and which are there already."""
     points = points_of(sweep)
     folder = SweepFolder(out)
     outcomes = [folder.outcome_of(point) for point in points]
+    if as_json:
+        print_json(sweep_document(folder, table_of(points, outcomes, sweep.metrics), points, outcomes))
+        return
     for point, outcome in zip(points, outcomes, strict=True):
         state = "open" if outcome is None else "finished" if outcome.finished else f"failed: {outcome.reason}"
         say(console, f"{point.label}  {state}")
@@ -168,12 +172,21 @@ def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:
 
 
 def _conclude(
-    sweep: SweepFile, points: Sequence[Point], folder: SweepFolder, console: Console, *, write: bool
+    sweep: SweepFile,
+    points: Sequence[Point],
+    folder: SweepFolder,
+    console: Console,
+    *,
+    write: bool,
+    as_json: bool,
 ) -> None:
     outcomes = [folder.outcome_of(point) for point in points]
     table = table_of(points, outcomes, sweep.metrics)
     with in_any_case(console):
-        print_table(table, console)
+        if as_json:
+            print_json(sweep_document(folder, table, points, outcomes))
+        else:
+            print_table(table, console)
         if write:
             for path in write_results(folder, table, points, outcomes):
                 say(console, str(path))

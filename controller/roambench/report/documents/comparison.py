@@ -12,14 +12,14 @@ from roambench.report.tables.uncertainty import PARTS, part_j
 
 
 def value(energy: Energy) -> dict[str, Any]:
-    """`u_joules` is a standard uncertainty (k = 1), `budget` the parts that add up to it in quadrature."""
+    """`u_joules` is a standard uncertainty (k = 1), `budget_j` the parts that add up to it in quadrature."""
     return {
         "joules": energy.joules,
         "u_joules": energy.u_joules,
         "covered_s": energy.covered_s,
         "gap_s": energy.gap_s,
         "coverage": energy.coverage,
-        "budget": {name: part_j(energy.budget, field) for name, field in PARTS},
+        "budget_j": {name: part_j(energy.budget, field) for name, field in PARTS},
     }
 
 

@@ -36,8 +36,8 @@ def test_the_budget_of_a_whole_run_by_hand(hand_made):
     assert float(rows["train, gross"]["offset"]) == pytest.approx(2 * 0.02 * 20 * math.sqrt(2.0), rel=1e-2)
     assert rows["train, net"]["offset"] == "0"
     parts = json.loads(made.json())["runs"][0]["energy"]["whole_run"]
-    assert math.hypot(*parts["budget"].values()) == pytest.approx(parts["u_joules"])
-    assert parts["budget"]["gain"] == pytest.approx(2.0 * math.sqrt(2.0))
+    assert math.hypot(*parts["budget_j"].values()) == pytest.approx(parts["u_joules"])
+    assert parts["budget_j"]["gain"] == pytest.approx(2.0 * math.sqrt(2.0))
 
 
 def test_the_bar_shows_shares_of_the_variance_that_add_up(hand_made):

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
     from roambench.provision.certificates import BenchAuthority
@@ -148,9 +149,11 @@ def revoke(
         str, typer.Option("--serial", metavar="HEX", help="This one instead, as `show` has it.")
     ] = "",
     reason: Annotated[str, typer.Option("--reason", help="Why, for who reads the list later.")] = "revoked",
+    as_json: JsonOption = False,
 ) -> None:
     """Believe certificates no more; a running controller ends their sessions within seconds."""
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import print_json
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory.load import load_bench
 
@@ -169,6 +172,9 @@ def revoke(
         if authority.newest(name) is None:
             raise ConfigError([f"{name}: the bench never issued it a certificate"])
         done = authority.revoke_name(name, reason)
+    if as_json:
+        print_json({"revoked": list(done)})
+        return
     for one in done:
         print(f"revoked {one}")
     if not done:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption, with_progress
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("upgrade")(upgrade_hosts)
-    app.command("replace")(replace)
+    app.command("upgrade")(with_progress(upgrade_hosts))
+    app.command("replace")(with_progress(replace))
 
 
 def upgrade_hosts(
@@ -88,6 +89,6 @@ def replace(
 
 
 def _print_step(host: Host, text: str) -> None:
-    import sys
+    from roambench.controller.screen import progress_screen, say
 
-    print(f"{host.name}  {text}", file=sys.stderr)
+    say(progress_screen(stderr=True), f"{host.name}  {text}")

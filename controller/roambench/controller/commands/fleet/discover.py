@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import JsonOption
+from roambench.controller.commands.common_options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,7 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 _TRIXIE: Final = "Trixie comes with Python 3.13, and hosts need 3.11: fleet provision will refuse it"
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.fleet.options import BenchArgument
 
 
@@ -50,10 +51,12 @@ def import_bench(
             help="What boards dial; default: this machine, as they see it.",
         ),
     ] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Make a bench description of hosts that Ansible or labgrid knows. No host is asked anything."""
     from roambench.contract.errors import ConfigError
     from roambench.contract.whole_file import write_whole
+    from roambench.controller.screen import print_json
     from roambench.provision.discovery.searching import seen_from
     from roambench.provision.interop.ansible import listed, read_ansible
     from roambench.provision.interop.foreign import bench_text
@@ -86,6 +89,10 @@ def import_bench(
         write_whole(out, text)
     except OSError as error:
         raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+    if as_json:
+        notes = {str(host.table["name"]): list(host.notes) for host in found.hosts}
+        print_json({"file": out, "hosts": notes, "left_out": list(found.left_out)})
+        return
     for line in found.left_out:
         print(f"left out: {line}")
     for host in found.hosts:

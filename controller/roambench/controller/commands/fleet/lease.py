@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument
 
 if TYPE_CHECKING:
     from roambench.provision.leases.queue import Claim
@@ -34,6 +35,7 @@ def lease(
             help='Book it for later: "2026-12-01 20:00" in local time, or with an offset.',
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Reserve the bench for yourself, now or --from a later time: then only your runs start on it, one at a
     time.
@@ -43,9 +45,9 @@ def lease(
     from functools import partial
 
     from roambench.contract.errors import ConfigError
-    from roambench.controller.screen import progress_screen, say
+    from roambench.controller.screen import print_json, progress_screen, say
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.leases.holding import book_ahead, described, reserve
+    from roambench.provision.leases.holding import book_ahead, described, reserve, standing_of
     from roambench.provision.leases.local_time import moment_s
 
     console = progress_screen(stderr=True)
@@ -54,10 +56,16 @@ def lease(
         if wait:
             raise ConfigError(["--wait: a booking (--from) waits for nobody"])
         booked = book_ahead(loaded, purpose, moment_s(begins, "--from"), hours * 3600.0)
+        if as_json:
+            print_json({"bench": loaded.name, "booking": _row(booked)})
+            return
         print(f"{loaded.name}: {described(booked)}")
         print(f"roambench fleet release {bench} --booking {booked.number} takes it back")
         return
     reserve(loaded, purpose, hours * 3600.0, wait, partial(say, console))
+    if as_json:
+        print_json({"bench": loaded.name, "holder": _row(standing_of(loaded).holder)})
+        return
     print(f"{loaded.name} is yours for {hours:g} h; roambench fleet release {bench} gives it back")
 
 

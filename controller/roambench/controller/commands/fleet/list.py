@@ -6,7 +6,8 @@ from typing import Final
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 #: A table takes what it needs: names are copied, so no terminal's width breaks them.
 _WIDTH: Final = 10_000

@@ -14,4 +14,3 @@ OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="TAG|HOST", help="Only these hosts; may be repeated.")
 ]
 LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

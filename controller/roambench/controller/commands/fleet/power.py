@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
 from roambench.provision.power.deed import OFF_S, Deed
 

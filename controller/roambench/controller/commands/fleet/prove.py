@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
-from roambench.controller.commands.how_much import with_progress
+from roambench.controller.commands.common_options import JsonOption, with_progress
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.provision.checks import Verdict
 
 if TYPE_CHECKING:

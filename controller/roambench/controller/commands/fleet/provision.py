@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
-from roambench.controller.commands.how_much import with_progress
+from roambench.controller.commands.common_options import JsonOption, with_progress
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host

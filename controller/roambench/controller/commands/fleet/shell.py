@@ -13,7 +13,8 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from roambench.contract.errors import RoambenchError
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 #: Letters of a line; what is longer is printed in several.
 _LONGEST_LINE: Final = 65536

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.controller.commands.fleet.options import BenchArgument, JsonOption, LimitOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.fleet.options import JsonOption, OnlyOption
+from roambench.controller.commands.common_options import JsonOption, with_progress
+from roambench.controller.commands.fleet.options import OnlyOption
 from roambench.controller.commands.fleet.shell import WaitOption
-from roambench.controller.commands.how_much import with_progress
 
 
 def register(app: typer.Typer) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.meters.emulate import emulate, fault
 from roambench.controller.stopping import run_async
 
@@ -33,26 +34,36 @@ WifiOption = Annotated[
 
 
 @meter_app.command("list")
-def list_() -> None:
+def list_(as_json: JsonOption = False) -> None:
     """List the drivers, what their port looks like, and whether they can switch the board's power."""
     from roambench.contract.errors import ConfigError
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.experiment import catalogue
     from roambench.meters.catalogue import driver_row
     from roambench.meters.ports import COMMON_OPTIONS
 
-    console = screen()
+    rows = []
     for row in catalogue.rows("meters"):
-        console.print(f"[bold]{row.name}[/]")
+        found: dict[str, Any] = {"name": row.name, "description": row.description}
         try:
             driver = driver_row(row.name)
         except ConfigError:  # no wire of its own, or another package's that cannot be loaded
-            say(console, f"    {row.description}")
+            rows.append(found)
             continue
-        options = ", ".join((*driver.options, *COMMON_OPTIONS))
-        say(console, f"    {driver.summary}")
-        console.print(f"    port   {driver.address}; options {options}", markup=False, style="dim")
-        console.print(f"    power  {driver.power or 'unavailable'}", markup=False, style="dim")
+        known = [*driver.options, *COMMON_OPTIONS]
+        found |= {"description": driver.summary, "port": driver.address, "options": known}
+        rows.append(found | {"power": driver.power or None})
+    if as_json:
+        print_json(rows)
+        return
+    console = screen()
+    for found in rows:
+        console.print(found["name"], style="bold", markup=False)
+        say(console, f"    {found['description']}")
+        if "port" in found:
+            options = ", ".join(found["options"])
+            console.print(f"    port   {found['port']}; options {options}", markup=False, style="dim")
+            console.print(f"    power  {found['power'] or 'unavailable'}", markup=False, style="dim")
 
 
 @meter_app.command()
@@ -60,11 +71,12 @@ def read(
     port: PortArgument,
     driver: DriverOption = "smartpower2",
     seconds: SecondsOption = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="One JSON object per line: readings, events, counts.")
-    ] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what a meter reads, and count the lines that were none. Fails if not one reading came."""
+    """Show what a meter reads, and count the lines that were none. Fails if not one reading came.
+
+    --json: an object a line, readings, events, counts.
+    """
     from roambench.controller.commands.meters.read import show
 
     run_async(show(driver, port, seconds, as_json=as_json))
@@ -78,11 +90,12 @@ def record(
     ],
     driver: DriverOption = "smartpower2",
     seconds: SecondsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Record a meter's bytes with their times, as a transcript that the meter `replay` plays."""
     from roambench.controller.commands.meters.record import record_to
 
-    run_async(record_to(output, driver, port, seconds))
+    run_async(record_to(output, driver, port, seconds, as_json=as_json))
 
 
 @meter_app.command()
@@ -109,6 +122,7 @@ def calibrate(
     u_value: Annotated[
         float, typer.Option(min=0.0, help="Standard uncertainty of one value of it in watts: the last digit.")
     ] = 0.001,
+    as_json: JsonOption = False,
 ) -> None:
     """Find a meter's gain and offset at two known loads, and file them under its serial number.
 
@@ -119,19 +133,29 @@ def calibrate(
     """
     from roambench.controller.commands.meters.calibrate import calibrate_meter
 
-    calibrate_meter(driver, port, output, reference, u_reference, u_value, seconds)
+    calibrate_meter(driver, port, output, reference, u_reference, u_value, seconds, as_json=as_json)
 
 
 @power_app.command("on")
-def power_on(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+def power_on(
+    port: PortArgument,
+    driver: DriverOption = "smartpower2",
+    wifi: WifiOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Switch the output on."""
-    _switch(driver, port, wifi, lambda switch: switch.on())
+    _switch(driver, port, wifi, lambda switch: switch.on(), as_json)
 
 
 @power_app.command("off")
-def power_off(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+def power_off(
+    port: PortArgument,
+    driver: DriverOption = "smartpower2",
+    wifi: WifiOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Switch the output off: the board behind the meter loses its power at once."""
-    _switch(driver, port, wifi, lambda switch: switch.off())
+    _switch(driver, port, wifi, lambda switch: switch.off(), as_json)
 
 
 @power_app.command("volts")
@@ -140,9 +164,10 @@ def power_volts(
     volts: Annotated[float, typer.Argument(help="4.0 to 5.3; the hardware gives 4.08 to 5.25.")],
     driver: DriverOption = "smartpower2",
     wifi: WifiOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Set the output's voltage."""
-    _switch(driver, port, wifi, lambda switch: switch.set_volts(volts))
+    _switch(driver, port, wifi, lambda switch: switch.set_volts(volts), as_json)
 
 
 @power_app.command("autorun")
@@ -151,6 +176,7 @@ def power_autorun(
     on: Annotated[bool | None, typer.Option("--on/--off", help="Change it. Default: ask only.")] = None,
     driver: DriverOption = "smartpower2",
     wifi: WifiOption = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Ask whether the output comes back on after the meter's reset, or set that. Only some firmware tells."""
     from roambench.contract.errors import MeterError
@@ -167,13 +193,24 @@ def power_autorun(
             await switch.set_autorun(on)
         return await switch.autorun()
 
-    typer.echo(f"{port}: autorun {'on' if run_async(errand()) else 'off'}")
+    found = run_async(errand())
+    if as_json:
+        from roambench.controller.screen import print_json
+
+        print_json({"port": port, "autorun": found})
+        return
+    typer.echo(f"{port}: autorun {'on' if found else 'off'}")
 
 
 @power_app.command("status")
-def power_status(port: PortArgument, driver: DriverOption = "smartpower2", wifi: WifiOption = "") -> None:
+def power_status(
+    port: PortArgument,
+    driver: DriverOption = "smartpower2",
+    wifi: WifiOption = "",
+    as_json: JsonOption = False,
+) -> None:
     """Ask the meter whether its output is on."""
-    _switch(driver, port, wifi, None)
+    _switch(driver, port, wifi, None, as_json)
 
 
 def _switch(
@@ -181,6 +218,7 @@ def _switch(
     port: str,
     wifi: str,
     act: Callable[[PowerSwitch], Coroutine[Any, Any, None]] | None,
+    as_json: bool,
 ) -> None:
     """Act, then print what the meter says."""
     switch = _switch_of(driver, port, wifi)
@@ -191,6 +229,11 @@ def _switch(
         return await switch.state()
 
     state = run_async(errand())
+    if as_json:
+        from roambench.controller.screen import print_json
+
+        print_json({"port": port, "on": state.on, "set_v": state.volts, "detail": state.detail})
+        return
     volts = "" if state.volts is None else f", set to {state.volts:.2f} V"
     typer.echo(f"{port}: {'on' if state.on else 'off'}{volts}")
 

@@ -16,6 +16,7 @@ import typer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import Reading, ReadingFlag
+from roambench.controller.screen import print_json
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.energy.two_point import NO_ZERO, LoadPoint, calibrate, doubts
 from roambench.experiment.meter_calibration_file import (
@@ -37,7 +38,15 @@ _VOLTS_AND: Final = re.compile(rf"{_NUMBER}\s*V\s*,?\s*{_NUMBER}\s*(A|ohms?|Ω)"
 
 
 def calibrate_meter(
-    driver: str, port: str, path: Path, reference: str, u_reference: float, u_value_w: float, seconds: float
+    driver: str,
+    port: str,
+    path: Path,
+    reference: str,
+    u_reference: float,
+    u_value_w: float,
+    seconds: float,
+    *,
+    as_json: bool = False,
 ) -> None:
     """Guide through both loads and write the table; ConfigError or MeterError says what is in the way.
 
@@ -53,11 +62,12 @@ def calibrate_meter(
         runner.run(meter.open())
         try:
             typer.echo(
-                f"Meter {serial} is open. Its line into {path} comes from two loads, {seconds:g} s each."
+                f"Meter {serial} is open. Its line into {path} comes from two loads, {seconds:g} s each.",
+                err=as_json,
             )
             row = TRAITS.load(driver_row(driver).description(parsed).traits)
             first, second = (
-                _load(runner, meter, row, number, told, seconds, u_value_w)
+                _load(runner, meter, row, number, told, seconds, u_value_w, as_json)
                 for number, told in enumerate(_LOADS, 1)
             )
         finally:
@@ -69,6 +79,11 @@ def calibrate_meter(
     )
     today = dt.datetime.now(dt.UTC).date()
     write_whole(path, with_meter_calibration(path, serial, made, today, f"{driver}: {about}"))
+    found_doubts = doubts(made, first, second, row)
+    if as_json:
+        document = {"serial": serial, "gain": made.gain, "u_gain_rel": made.u_gain, "offset_w": made.offset_w}
+        print_json({**document, "u_offset_w": made.u_offset_w, "file": path, "doubts": found_doubts})
+        return
     typer.echo(
         f"{serial}: gain {made.gain:.5f} ± {2.0 * made.gain * made.u_gain:.5f}, offset "
         f"{1e3 * made.offset_w:+.1f} ± {2e3 * made.u_offset_w:.1f} mW (2u)"
@@ -77,7 +92,7 @@ def calibrate_meter(
         typer.echo(
             f"was: gain {before['gain']}, offset {before['offset_w']} W of {before['date'] or 'no date'}"
         )
-    for doubt in doubts(made, first, second, row):
+    for doubt in found_doubts:
         typer.echo(f"warning: {doubt}", err=True)
     typer.echo(f"{path}: [{serial}] written; name the file in the experiment: [energy] calibration_file")
 
@@ -122,23 +137,27 @@ def _load(
     told: str,
     seconds: float,
     u_value_w: float,
+    as_json: bool,
 ) -> LoadPoint:
     """Ask for a load, read it, ask what it truly was; what is mistyped is asked again."""
-    _asked(f"\nLoad {number} of {len(_LOADS)}: connect {told}, let it warm up, then press Enter")
+    _asked(f"\nLoad {number} of {len(_LOADS)}: connect {told}, let it warm up, then press Enter", as_json)
     watts = runner.run(_read(meter, seconds))
-    typer.echo(f"read: {watts.mean():.4f} W, {len(watts)} lines")
+    typer.echo(f"read: {watts.mean():.4f} W, {len(watts)} lines", err=as_json)
     while True:
-        written = _asked("what was it truly, by the reference at the meter's output? (W, or V A, or V ohm)")
+        written = _asked(
+            "what was it truly, by the reference at the meter's output? (W, or V A, or V ohm)", as_json
+        )
         try:
             return LoadPoint.of(watts_of(written), u_value_w, watts, row)
         except ConfigError as error:
             typer.echo(str(error), err=True)
 
 
-def _asked(question: str) -> str:
+def _asked(question: str, to_stderr: bool) -> str:
     """A line from the keyboard; MeterError where there is none."""
+    typer.echo(f"{question}: ", nl=False, err=to_stderr)
     try:
-        return input(f"{question}: ")
+        return input()
     except EOFError:
         raise MeterError("the calibration needs somebody at the keyboard: nothing was written") from None
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from roambench.contract.errors import MeterError
+from roambench.controller.commands.common_options import JsonOption
 
 
 class Load(StrEnum):
@@ -62,8 +63,12 @@ def emulate(
         Path | None,
         typer.Option("--dir", help="Where ports, truth and control socket go. Default: a fresh folder."),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Emulate power meters: real ports to read, a true power to compare with, faults on demand."""
+    """Emulate power meters: real ports to read, a true power to compare with, faults on demand.
+
+    --json: an object a line, each meter with its ports, at the end each with its true joules.
+    """
     from roambench.controller.commands.meters.emulated_meters import Wish, run
 
     place = Path(tempfile.mkdtemp(prefix="roambench-meters-")) if folder is None else folder
@@ -85,7 +90,7 @@ def emulate(
         held_ms,
         pace_ppm,
     )
-    run(wish, place, load, seconds)
+    run(wish, place, load, seconds, as_json=as_json)
 
 
 def fault(

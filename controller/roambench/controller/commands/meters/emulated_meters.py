@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -103,10 +104,10 @@ class Wish:
         )
 
 
-def run(wish: Wish, folder: Path, load: str, seconds: float | None) -> None:
+def run(wish: Wish, folder: Path, load: str, seconds: float | None, *, as_json: bool = False) -> None:
     """Emulate until Ctrl-C, or for so much device time; ConfigError lists everything wrong with the wish."""
     clock = DeviceClock(time.monotonic_ns(), wish.time_scale)
-    asyncio.run(_serve(wish.spec(folder.resolve(), clock), clock, load, seconds))
+    asyncio.run(_serve(wish.spec(folder.resolve(), clock), clock, load, seconds, as_json))
 
 
 def let_happen(folder: Path, faults: str, meter: str) -> None:
@@ -118,13 +119,15 @@ def let_happen(folder: Path, faults: str, meter: str) -> None:
             control.inject(path, name, one)
 
 
-async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: float | None) -> None:
+async def _serve(
+    spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: float | None, as_json: bool
+) -> None:
     server = EmulatorServer(spec)
     start_ns = 0
     chores: list[asyncio.Task[None]] = []
 
     def begin(addresses: dict[str, dict[str, str]]) -> None:
-        for line in _instructions(spec, addresses):
+        for line in (_described if as_json else _instructions)(spec, addresses):
             typer.echo(line)
         nonlocal start_ns
         start_ns = clock.now_ns()
@@ -139,14 +142,18 @@ async def _serve(spec: EmulatorSpec, clock: DeviceClock, load: str, seconds: flo
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
     for device in spec.devices:
-        typer.echo(_true_energy(Path(spec.truth_dir) / f"{device.name}.csv", device.name, start_ns))
+        true_j, lasted_s = _true_energy(Path(spec.truth_dir) / f"{device.name}.csv", start_ns)
+        if as_json:
+            typer.echo(json.dumps({"meter": device.name, "true_j": true_j, "lasted_s": lasted_s}))
+        else:
+            typer.echo(f"{device.name}: {true_j:.3f} J true in {lasted_s:.3f} s")
 
 
-def _true_energy(path: Path, name: str, start_ns: int) -> str:
-    """Energy that the board has used from the start to the end of its truth."""
+def _true_energy(path: Path, start_ns: int) -> tuple[float, float]:
+    """Joules that the board has used from the start to the end of its truth, and how many seconds that is."""
     truth = read_truth(path)
     end_ns = truth.segments[-1][0]  # unknown from there on
-    return f"{name}: {truth.energy_j(start_ns, end_ns):.3f} J true in {(end_ns - start_ns) * 1e-9:.3f} s"
+    return truth.energy_j(start_ns, end_ns), (end_ns - start_ns) * 1e-9
 
 
 async def _work(
@@ -162,6 +169,20 @@ async def _work(
 async def _stop_after(server: EmulatorServer, clock: DeviceClock, device_s: float) -> None:
     await clock.sleep(device_s)
     server.stop()
+
+
+def _described(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Each meter for a program: where its truth is, and the driver and port of each way to it."""
+    row = profile(spec.profile)
+    for name, ways in addresses.items():
+        ports = []
+        for via, address in ways.items():
+            known = driver_of(row, Transport(via)) is not None
+            driver, port = (
+                reader(row.name, Transport(via), address, spec.interval_ms) if known else (None, address)
+            )
+            ports.append({"via": via, "driver": driver, "port": port})
+        yield json.dumps({"meter": name, "truth": f"{spec.truth_dir}/{name}.csv", "ports": ports})
 
 
 def _instructions(spec: EmulatorSpec, addresses: dict[str, dict[str, str]]) -> Iterator[str]:

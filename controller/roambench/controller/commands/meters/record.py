@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import time
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,12 +14,15 @@ from pathlib import Path
 import typer
 
 from roambench.contract.errors import MeterError
+from roambench.controller.screen import print_json
 from roambench.meters.catalogue import driver_row
 from roambench.meters.sources.source import cause
 from roambench.meters.transcript import TranscriptWriter
 
 
-async def record_to(path: Path, driver: str, port: str, seconds: float | None) -> None:
+async def record_to(
+    path: Path, driver: str, port: str, seconds: float | None, *, as_json: bool = False
+) -> None:
     """Record until `seconds` are over, Ctrl-C, or the line is lost (MeterError; what came is kept)."""
     row = driver_row(driver)
     parsed = row.port(port)
@@ -65,6 +69,9 @@ async def record_to(path: Path, driver: str, port: str, seconds: float | None) -
         await source.close()
         writer.close()
     lasted_s = (time.monotonic_ns() - start_ns) * 1e-9
-    typer.echo(f"{path}: {heard} bytes in {lasted_s:.1f} s; lines: {frames.counts.text()}")
+    if as_json:
+        print_json({"file": path, "heard_bytes": heard, "lasted_s": lasted_s, "lines": asdict(frames.counts)})
+    else:
+        typer.echo(f"{path}: {heard} bytes in {lasted_s:.1f} s; lines: {frames.counts.text()}")
     if lost:
         raise MeterError(f"meter {port}: lost ({lost}); what came before is in {path}")

@@ -5,13 +5,17 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.traces.importing import import_
 from roambench.controller.commands.traces.options import OutOption, SeedOption, written
+
+if TYPE_CHECKING:
+    from roambench.mobility.trace import Trace
 
 trace_app = typer.Typer(
     name="trace", help="Mobility traces: generate, import, look at.", no_args_is_help=True
@@ -48,6 +52,7 @@ def generate(
     stats: Annotated[
         bool, typer.Option("--stats", help="Also print what `trace stats` prints of it.")
     ] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Generate a synthetic trace and write it."""
     from roambench.experiment import catalogue
@@ -71,14 +76,13 @@ def generate(
     from roambench.mobility.files import write_trace
 
     trace = row.generate(seed, parameters)
-    written(output, write_trace(trace, output), trace.steps, len(trace.device_names), len(trace.step))
-    if stats:
-        from roambench.controller.screen import screen
-        from roambench.controller.trace_tables import statistics_tables
-        from roambench.mobility.statistics import trace_statistics
-
-        for table in statistics_tables(trace_statistics(trace, seed=seed)):
-            screen().print(table)
+    found_hash = write_trace(trace, output)
+    if not stats:
+        written(output, trace, found_hash, as_json=as_json)
+        return
+    if not as_json:
+        written(output, trace, found_hash, as_json=False)
+    _print_statistics(trace, seed, None, as_json)
 
 
 trace_app.command("import")(import_)
@@ -139,6 +143,7 @@ def export(
             "bonnmotion, whose programs know no absence."
         ),
     ] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write a trace for another program."""
     from roambench.mobility.exporting import export_trace
@@ -149,6 +154,12 @@ def export(
     done = export_trace(trace, output, form.value, None if absent is None else absent.value)
     for note in (*([MADE_UP] if trace.made_up else []), *done.notes):
         typer.echo(note, err=True)
+    counts = {"steps": trace.steps, "devices": len(trace.device_names), "fixes": len(trace.step)}
+    if as_json:
+        from roambench.controller.screen import print_json
+
+        print_json({"files": list(done.paths), **counts})
+        return
     typer.echo(
         f"{', '.join(str(path) for path in done.paths)}: {trace.steps} steps, {len(trace.device_names)} "
         f"devices, {len(trace.step)} fixes"
@@ -162,43 +173,61 @@ def stats(
     utc_offset_h: Annotated[
         float | None, typer.Option(help="Local time of the hour profile. Default: the trace's own.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Print what the trace is like, beside MOHAWK's published figures and those of New York's check-ins."""
-    from roambench.controller.screen import say, screen
-    from roambench.controller.trace_tables import statistics_document, statistics_tables
     from roambench.mobility.files import content_hash, read_trace
-    from roambench.mobility.statistics import trace_statistics
 
     trace = read_trace(file)
+    _print_statistics(trace, seed, utc_offset_h, as_json)
+    if not as_json:
+        typer.echo(f"content hash {content_hash(trace)}")
+
+
+def _print_statistics(trace: Trace, seed: int, utc_offset_h: float | None, as_json: bool) -> None:
+    from roambench.controller.screen import print_json, screen
+    from roambench.controller.trace_tables import statistics_document, statistics_tables
+    from roambench.mobility.files import content_hash
+    from roambench.mobility.statistics import trace_statistics
+
     found = trace_statistics(trace, seed=seed, utc_offset_h=utc_offset_h)
-    if json_:
-        typer.echo(statistics_document(found, content_hash(trace)))
+    if as_json:
+        print_json(statistics_document(found, content_hash(trace)))
         return
     console = screen()
     for table in statistics_tables(found):
         console.print(table)
         console.print()
-    say(console, f"content hash {content_hash(trace)}")
 
 
 @trace_app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="TRACE", help="A trace file.")],
     step: Annotated[int | None, typer.Option(min=0, help="Show who is where at this step.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Print where a trace comes from and how many are present, or one step in full."""
-    from roambench.controller.screen import screen
-    from roambench.controller.trace_tables import overview_table, step_table
+    from roambench.controller.screen import print_json, screen
+    from roambench.controller.trace_tables import (
+        overview_document,
+        overview_table,
+        step_document,
+        step_table,
+    )
     from roambench.mobility.association import NearestAp, RecordedAp
     from roambench.mobility.files import content_hash, read_trace
 
     trace = read_trace(file)
     if step is not None and step >= trace.steps:
         raise TraceError(f"--step {step}: expected 0..{trace.steps - 1}, the steps of {file}")
-    console = screen()
-    if step is None:
-        console.print(overview_table(trace, content_hash(trace)))
+    if step is None and as_json:
+        print_json(overview_document(trace, content_hash(trace)))
+    elif step is None:
+        screen().print(overview_table(trace, content_hash(trace)))
     else:
         rule = NearestAp(trace) if trace.ap is None else RecordedAp(trace)
-        console.print(step_table(trace, rule.placement(step)))
+        placement = rule.placement(step)
+        if as_json:
+            print_json(step_document(trace, placement))
+        else:
+            screen().print(step_table(trace, placement))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.traces import import_texts as texts
 from roambench.controller.commands.traces.options import SeedOption, written
 
@@ -126,6 +127,7 @@ def import_(
         bool | None, typer.Option("--globe/--plane", help="SUMO: degrees or metres. Default: as it says.")
     ] = None,
     strict: Annotated[bool, typer.Option(help="Refuse a file with malformed rows.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Make a trace of recorded or simulated movement: who was where, when."""
     from roambench.mobility.files import write_trace
@@ -189,7 +191,7 @@ def import_(
     _print_presence(found)
     _print_holes(found)
     trace = found.trace
-    written(output, write_trace(trace, output), trace.steps, len(trace.device_names), len(trace.step))
+    written(output, trace, write_trace(trace, output), as_json=as_json)
 
 
 def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""-q and -v: the same two options of every command that tells how its work goes."""
+"""Options that many commands share: `--json`, and `-q` and `-v` of those that tell how their work goes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY
 _OPTIONS: Final = [
