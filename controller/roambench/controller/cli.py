@@ -38,7 +38,7 @@ try:
     from roambench.controller.commands.sweep import sweep
     from roambench.controller.commands.traces.app import trace_app
     from roambench.controller.commands.watch import watch
-    from roambench.controller.stopping import exit_status, signals_heeded
+    from roambench.controller.stopping import leave, signals_heeded
 except KeyboardInterrupt:  # all this takes half a second to read
     sys.exit(130)
 
@@ -122,9 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(f"roambench: {line}", file=sys.stderr)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
-            sys.exit(exit_status())
+            sys.exit(leave())
         except SystemExit as end:  # typer makes 130 of whatever interrupted it
-            sys.exit(exit_status() if end.code == 130 else end.code)
+            sys.exit(leave() if end.code == 130 else end.code)
         except Exception as error:
             from roambench.controller.foreign_code import blame
             from roambench.controller.run_log import keep_traceback, mistake

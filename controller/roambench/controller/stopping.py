@@ -29,14 +29,17 @@ class _Asked:
     """The request to stop that this process got, and the work that is to end in good order."""
 
     by: signal.Signals | None = None
-    task: asyncio.Task[Any] | None = None
+    again: bool = False
+    task: asyncio.Task[Any] | None = None  # of `run_async`, until its loop is closed
     words: str = ""
+    left: asyncio.Runner | None = None  # with all that it still ran: kept, so that nothing is torn down
 
 
 @contextmanager
 def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
-    """While the body runs, the first of SIGNALS cancels what `run_async` runs, or raises KeyboardInterrupt
-    where that runs nothing; every further one raises it. KeyboardInterrupt's text is a run's reason.
+    """While the body runs, each of SIGNALS cancels what `run_async` runs, or raises KeyboardInterrupt where
+    that runs nothing; so does every further one where it finds that work computing. KeyboardInterrupt's text
+    is a run's reason; who gets it calls `leave`.
 
     A signal that this process was started to ignore (nohup, a script's background command) stays ignored
     unless `also_ignored`.
@@ -51,7 +54,7 @@ def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
     try:
         yield
     finally:
-        _Asked.by = None
+        _Asked.by, _Asked.again = None, False
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -61,27 +64,43 @@ def exit_status() -> int:
     return 128 + (_Asked.by or signal.SIGINT)
 
 
+def leave() -> int:
+    """`exit_status`, for who ends this process; after a second signal it ends here, without tearing anything
+    down. gRPC under way, torn down with its loop or the interpreter, may wait for ever, or crash."""
+    if _Asked.again:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+                stream.flush()
+        os._exit(exit_status())
+    return exit_status()
+
+
 def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
     """Run `work` as `asyncio.run` does; a signal cancels `work`, whose clean-up is then awaited, and raises
-    KeyboardInterrupt, also where `work` came to its end all the same. `stopping` is then printed at once."""
+    KeyboardInterrupt, also where `work` came to its end all the same. `stopping` is then printed at once.
+
+    After a second signal whatever else the loop runs is left as it is."""
 
     async def noted() -> T:
         _Asked.task, _Asked.words = asyncio.current_task(), stopping
         if _Asked.by is not None:  # before it began
             work.close()
             raise asyncio.CancelledError
-        asyncio.get_running_loop().set_exception_handler(_without_traceback)
-        try:
-            return await work
-        finally:
-            _Asked.task = None
+        return await work
 
+    runner = asyncio.Runner()
     try:
-        result = asyncio.run(noted())
+        result = runner.run(noted())
     except asyncio.CancelledError:
         if _Asked.by is None:
             raise
         raise KeyboardInterrupt(_reason(_Asked.by)) from None
+    finally:
+        if _Asked.again:
+            _Asked.left = runner
+        else:
+            runner.close()
+        _Asked.task = None
     if _Asked.by is not None:
         raise KeyboardInterrupt(_reason(_Asked.by))
     return result
@@ -94,7 +113,7 @@ def stoppable_from_elsewhere() -> Iterator[Callable[[], None]]:
 
     def stop() -> None:
         _Asked.by, task = signal.SIGINT, _Asked.task
-        if task is not None:
+        if task is not None and not task.done():
             task.get_loop().call_soon_threadsafe(task.cancel)
 
     try:
@@ -119,24 +138,23 @@ async def to_its_end(work: Callable[P, Coroutine[Any, Any, T]], *words: P.args, 
         raise
 
 
-def _without_traceback(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """The task that a second signal happened to hit has no traceback to show for it."""
-    if not isinstance(context.get("exception"), KeyboardInterrupt):
-        loop.default_exception_handler(context)
-
-
 def _on_signal(number: int, frame: FrameType | None) -> None:
+    """While a loop runs, an exception is raised in the work itself alone: gRPC loses one that meets it, and
+    with it what it was about to tell the loop."""
     first, _Asked.by = _Asked.by is None, _Asked.by or signal.Signals(number)
+    _Asked.again = not first
     task = _Asked.task
-    works = task is not None and not task.done()
-    if works and task is not None:
+    if task is not None and not task.done():
         task.cancel()
         task.get_loop().call_soon_threadsafe(lambda: None)  # it may sleep
-    if first and works:
-        with contextlib.suppress(OSError):  # a terminal that is gone reads nothing
-            os.write(2, f"\n{_Asked.words}\n".encode() if _Asked.words else b"")
+        if first:
+            with contextlib.suppress(OSError):  # a terminal that is gone reads nothing
+                os.write(2, f"\n{_Asked.words}\n".encode() if _Asked.words else b"")
+        if first or asyncio.current_task(task.get_loop()) is not task:
+            return
+    elif first and task is not None:  # its loop is closed just now
         return
-    if not first:  # what is torn down now need not complain of it; Cython's modules do by excepthook
+    if not first:  # what is left now need not complain of it; Cython's modules do by excepthook
         sys.unraisablehook = lambda _unraisable: None
         sys.excepthook = lambda _kind, _error, _traceback: None
         warnings.simplefilter("ignore")

@@ -16,6 +16,75 @@ from roambench.controller.stopping import exit_status, run_async, signals_heeded
 from roambench.runs.folder import RunFolder
 
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
+#: The second signal comes while gRPC tells its loop of an event, in the midst of a clean-up that takes long.
+TOLD_TWICE = """
+import asyncio, os, signal, sys
+import grpc
+from roambench.controller.stopping import leave, run_async, signals_heeded, to_its_end
+
+async def echo(messages, context):
+    async for message in messages:
+        yield message
+
+async def call(port):
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        calling = channel.stream_stream("/test/echo")()
+        while True:
+            await calling.write(b"x")
+            await calling.read()
+
+async def work():
+    server = grpc.aio.server()
+    methods = {"echo": grpc.stream_stream_rpc_method_handler(echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("test", methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    calling = asyncio.create_task(call(port))
+    try:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(60)
+    finally:
+        await to_its_end(clean_up)
+
+async def clean_up():
+    loop = asyncio.get_running_loop()
+    call_soon, told = loop.call_soon, []
+
+    def tell(*words, **more):
+        handle = sys._getframe().f_back.f_locals.get("self")
+        if "PollerCompletionQueue" in repr(handle) and not told:
+            told.append(handle)
+            signal.raise_signal(signal.SIGTERM)
+        return call_soon(*words, **more)
+
+    loop.call_soon = tell
+    await asyncio.sleep(1000)
+
+with signals_heeded():
+    try:
+        run_async(work(), "stopping")
+    except KeyboardInterrupt as reason:
+        print(reason)
+        sys.exit(leave())
+"""
+#: In work that never looks at its loop.
+COMPUTES = """
+import signal, sys
+from roambench.controller.stopping import leave, run_async, signals_heeded
+
+async def work():
+    signal.raise_signal(signal.SIGHUP)
+    signal.raise_signal(signal.SIGTERM)
+    while True:
+        pass
+
+with signals_heeded():
+    try:
+        run_async(work())
+    except KeyboardInterrupt as reason:
+        print(reason)
+        sys.exit(leave())
+"""
 TWO_SYSTEMS = """
 name = "two"
 systems = ["mohawk", "hierfavg"]
@@ -94,6 +163,21 @@ def test_what_a_process_was_started_to_ignore_stays_ignored() -> None:
             signal.raise_signal(signal.SIGHUP)
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize(
+    ("works", "status", "said", "errors"),
+    [(TOLD_TWICE, 143, "stopped by SIGTERM\n", "\nstopping\n"), (COMPUTES, 129, "stopped by SIGHUP\n", "")],
+)
+def test_a_second_signal_is_never_lost_and_leaves_everything_as_it_is(
+    works: str, status: int, said: str, errors: str
+) -> None:
+    """What gRPC was about to tell when KeyboardInterrupt met it was lost: its server then waited for it for
+    ever, in the end of the interpreter, or died there of a segmentation fault."""
+    done = subprocess.run(
+        [sys.executable, "-c", works], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (status, said, errors)
 
 
 @pytest.mark.parametrize("read", ["roambench.contract.errors", "rich.markup", "typer.main"])

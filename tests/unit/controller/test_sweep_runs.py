@@ -171,6 +171,33 @@ def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path,
     assert not is_held(tmp_path / "o" / "lock")
 
 
+def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> None:
+    """It ends by itself when it can."""
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
+    with (tmp_path / "errors").open("w") as errors:
+        running = subprocess.Popen(
+            [*CLI, "sweep", "s.toml", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors
+        )
+    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
+    (point,) = psutil.Process(running.pid).children()
+    point.suspend()
+    try:
+        running.send_signal(signal.SIGINT)
+        while "stopping: " not in (tmp_path / "errors").read_text():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=100) == 130
+        assert point.status() == psutil.STATUS_STOPPED  # not killed
+    finally:
+        point.resume()
+    info = workers.parents[1] / "run.json"
+    while is_held(info.parents[2] / "lock"):
+        time.sleep(0.05)
+    assert json.loads(info.read_text())["state"] == "interrupted"
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
 def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: Path) -> None:
     """A script's background command ignores Ctrl-C, and so does all that it starts; a killed sweep's point
     must not."""

@@ -28,7 +28,7 @@ from roambench.controller.places.place import Place
 from roambench.controller.places.table import fleet_of, place_of
 from roambench.controller.resuming import Unfinished, unfinished
 from roambench.controller.screen import say, screen
-from roambench.controller.stopping import exit_status, signals_heeded
+from roambench.controller.stopping import leave, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
             outcome = _carried_out(folder, described)
             write_outcome(folder, outcome)
         except KeyboardInterrupt:
-            return exit_status()
+            return leave()
     if outcome.reason:
         print(outcome.reason, file=sys.stderr)
     return 0 if outcome.finished else 1

@@ -20,6 +20,7 @@ from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.controller.places.table import fleet_of
+from roambench.controller.stopping import to_its_end
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, SweepFolder, write_outcome
 from roambench.fleet.simulated.fork_server import ForkServer
@@ -52,7 +53,7 @@ async def run_points(
     points: Sequence[Point], jobs: int, folder: SweepFolder, report: Listener, left_out: tuple[str, ...] = ()
 ) -> None:
     """Run all, each to an outcome on disk, on a bench without the boards `left_out`. When cancelled, the
-    processes are stopped before this returns."""
+    processes are stopped before this returns; when cancelled again, they are left to stop by themselves."""
     waiting = deque(points)
     workers = 1 if jobs > 1 else 0  # 0: one training process per core
     kind, _ = fleet_of(points[0].fleet)
@@ -65,13 +66,20 @@ async def run_points(
             report(point, None)
             report(point, await _run(point, folder, workers, left_out, server))
 
+    pulling = [asyncio.create_task(pull()) for _ in range(min(jobs, len(points)))]
     try:
-        async with asyncio.TaskGroup() as pulling:
-            for _ in range(min(jobs, len(points))):
-                pulling.create_task(pull())
+        await asyncio.wait(pulling, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        if server is not None:
-            await server.end()
+        for one in pulling:
+            one.cancel()
+        try:
+            await to_its_end(asyncio.wait, pulling)  # a task group would not hear a second cancellation
+        finally:
+            if server is not None:
+                await to_its_end(server.end)
+    for one in pulling:
+        if not one.cancelled():  # where another failed
+            one.result()
 
 
 async def _run(
