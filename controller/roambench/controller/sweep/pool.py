@@ -1,8 +1,8 @@
 """Runs the points of a sweep as processes, so many at a time; one that fails or dies harms no other.
 
-Points of a simulated fleet are forked from a process that has loaded what they need, torch most of all: a
-small one takes 1.2 s of CPU time, where one that loads it itself takes 5. Points of other fleets use grpc:
-children of a process with grpc hang.
+Points without agents are forked from a process that has loaded what they need, torch most of all: a small one
+on virtual devices takes 1.2 s of CPU time, where one that loads it itself takes 5. Agents need grpc,
+and children of a process with grpc hang.
 """
 
 from __future__ import annotations
@@ -29,14 +29,9 @@ from roambench.fleet.simulated.fork_server import ForkServer
 Listener = Callable[[Point, Outcome | None], None]
 
 _POINT: Final = "roambench.controller.sweep.point_process"
-#: What a simulated point and its workers load and that does not load grpc.
-_SHARED: Final = (
-    "roambench.fleet.simulated.worker",
-    "roambench.controller.kept",
-    "roambench.controller.plan_costs",
-    "roambench.mobility.peer_movement",
-    "roambench.report.report",
-)
+#: What every point loads that does not load grpc, and what one loads besides that trains, and its workers.
+_SHARED: Final = ("roambench.controller.kept", "roambench.mobility.peer_movement", "roambench.report.report")
+_TRAINING: Final = ("roambench.fleet.simulated.worker", "roambench.controller.plan_costs")
 _STARTS: Final = 3
 
 
@@ -57,8 +52,10 @@ async def run_points(
     waiting = deque(points)
     workers = 1 if jobs > 1 else 0  # 0: one training process per core
     kind, _ = fleet_of(points[0].fleet)
-    forks = len(points) > 1 and kind.trains and not kind.has_agents
-    server = ForkServer(_SHARED, folder.path / "points.log") if forks else None
+    server = None
+    if len(points) > 1 and not kind.has_agents:
+        shared = (*_TRAINING, *_SHARED) if kind.trains else _SHARED
+        server = ForkServer(shared, folder.path / "points.log")
 
     async def pull() -> None:
         while waiting:

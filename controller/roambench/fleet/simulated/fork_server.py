@@ -42,11 +42,13 @@ class ForkedProcess:
     async def ended(self) -> int | None:
         """The exit status of one that was asked for with `tells_end`, negative for a signal; None where the
         server that would tell it was killed."""
+        status = None
         with contextlib.suppress(ConnectionError):
-            while line := await self.answers.readline():
+            while status is None and (line := await self.answers.readline()):
                 with contextlib.suppress(ValueError, KeyError, TypeError):
-                    return int(json.loads(line)["status"])
-        return None
+                    status = int(json.loads(line)["status"])
+        self.orders.close()
+        return status
 
     async def end(self) -> None:
         """Let it finish what it does and end; kill it if that takes long."""
