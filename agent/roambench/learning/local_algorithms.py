@@ -7,7 +7,6 @@ spelling needs no torch.
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.extra_vectors import Merge
-from roambench.contract.table import Table
+from roambench.contract.table import Table, first_sentence
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,9 +121,9 @@ class LocalAlgorithmRow:
     @property
     def summary(self) -> str:
         """The line of `roambench list local`: the builder's first sentence, and its numbers."""
-        about = " ".join((inspect.getdoc(self.build) or "").split("\n\n")[0].split()).partition(". ")[0]
+        about = first_sentence(self.build)
         numbers = ", ".join(f"{name}={value:g}" for name, value in self.numbers.items())
-        return f"{about.rstrip('.')} ({numbers})" if numbers else about.rstrip(".")
+        return f"{about} ({numbers})" if numbers else about
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:

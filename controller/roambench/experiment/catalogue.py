@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -10,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.table import Table
+from roambench.contract.table import Table, first_sentence
 
 #: "module:attribute" of each, imported when it is asked for.
 TABLES: Final[Mapping[str, str]] = MappingProxyType(
@@ -64,5 +63,4 @@ def _description(row: Any) -> str:
         text = getattr(row, attribute, None)
         if isinstance(text, str) and text:
             return text
-    paragraph = " ".join((inspect.getdoc(row) or "").split("\n\n")[0].split())
-    return paragraph.split(". ")[0].rstrip(".:")
+    return first_sentence(row)

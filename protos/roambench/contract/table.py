@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +15,12 @@ from typing import Any, Generic, TypeVar, cast
 from roambench.contract.errors import ConfigError
 
 Row = TypeVar("Row")
+
+
+def first_sentence(row: object) -> str:
+    """What a docstring begins with, on one line; "Eq. 2" and "Fig. 3" end no sentence."""
+    paragraph = " ".join((inspect.getdoc(row) or "").split("\n\n")[0].split())
+    return re.split(r"(?<!\bEq)(?<!\bFig)\. ", paragraph)[0].rstrip(".:")
 
 
 def _nothing_wrong(_name: str, _row: Any) -> Iterable[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.table import Table
+from roambench.contract.table import Table, first_sentence
 
 FRUIT: Table[Callable[..., object]] = Table(
     what="fruit",
@@ -77,3 +77,13 @@ def test_a_row_that_cannot_be_used_says_whose_it_is_and_why() -> None:
     with pytest.raises(ConfigError, match=r"number 'ten' .*: expected less than 9, got 10"):
         NUMBERS.load("ten")
     assert NUMBERS.load("seven") == 7
+
+
+def numbered() -> None:
+    """FedProx (Li et al., MLSys 2020, Eq. 2): a pull
+    to the start. More of it.
+    """
+
+
+def test_the_number_of_an_equation_ends_no_sentence() -> None:
+    assert first_sentence(numbered) == "FedProx (Li et al., MLSys 2020, Eq. 2): a pull to the start"
