@@ -105,8 +105,14 @@ def _carry_on(
 
 
 def unfinished(place: Place, group: Group, report: Callable[[str], None]) -> Unfinished:
-    """The runs of this very experiment at this place that can go on in the group, and those that are finished
-    already where others in it are not: by system. `report` gets the reason why one cannot go on."""
+    """As `left_in`, and nothing where nothing can go on: the same experiment again is then another run."""
+    found = left_in(place, group, report)
+    return found if found.to_resume else Unfinished({}, {})
+
+
+def left_in(place: Place, group: Group, report: Callable[[str], None]) -> Unfinished:
+    """The runs of this very experiment at this place that can go on in the group, and those that are
+    finished: by system. `report` gets the reason why one cannot go on."""
     experiment, found = place.experiment, Unfinished({}, {})
     if not place.kind.trains:
         return found
@@ -128,7 +134,7 @@ def unfinished(place: Place, group: Group, report: Callable[[str], None]) -> Unf
                 found.to_resume[system] = path
         except RoambenchError as error:
             report(str(error))
-    return found if found.to_resume else Unfinished({}, {})
+    return found
 
 
 def _settings(experiment: Experiment) -> dict[str, Any]:

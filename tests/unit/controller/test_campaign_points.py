@@ -26,6 +26,7 @@ from roambench.controller.sweep.results_files import print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
+from roambench.runs.info import RunInfo, RunState
 
 FIGURES = dict.fromkeys(METRICS, 1.0)
 
@@ -141,6 +142,23 @@ def test_a_kill_while_an_attempt_is_put_aside_counts_it_once(tmp_path: Path) -> 
     folder.put_aside(point)
     assert len(folder.tries_of(point)) == 1
     assert folder.attempt_of(point) == 2
+
+
+@pytest.mark.parametrize(("state", "stays"), [(RunState.INTERRUPTED, True), (RunState.FINISHED, False)])
+def test_the_run_of_a_point_that_failed_stays_where_it_can_go_on(
+    tmp_path: Path, state: RunState, stays: bool
+) -> None:
+    (point,) = points(tmp_path, fleet="simulated")
+    folder = SweepFolder(tmp_path / "out")
+    path = folder.prepare(point, 0)
+    run = path / "runs" / "mohawk"
+    run.mkdir(parents=True)
+    info = RunInfo("r", "mohawk", 0, "", "simulated", (), state=state)
+    (run / "run.json").write_text(info.to_json())
+    write_outcome(path, ended(point, reason="no order was fruitful"))
+    folder.put_aside(point)
+    assert run.exists() == stays
+    assert (path / "attempts/001/runs/mohawk").exists() != stays
 
 
 def test_a_start_that_does_not_count_is_no_try(tmp_path: Path) -> None:

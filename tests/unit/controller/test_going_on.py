@@ -7,6 +7,7 @@ its seed. Real kills of real processes are in tests/local/test_resumed_runs.py.
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -208,3 +209,41 @@ def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None
         point_process._carried_out(tmp_path, described)
     assert point_process._carried_out(tmp_path, described).finished
     assert resumptions(tmp_path / "runs" / "mohawk") == 1
+
+
+def stopped_before_its_result(folder: Path, monkeypatch: pytest.MonkeyPatch, described: PointFile) -> Path:
+    """A point whose run is finished; it was killed while its report was made."""
+
+    def killed(runs: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(point_process, "report", killed)
+        with pytest.raises(Cut):
+            point_process._carried_out(folder, described)
+    return folder / "runs" / "mohawk"
+
+
+def test_a_finished_run_of_a_point_without_a_result_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
+    run = stopped_before_its_result(tmp_path, monkeypatch, described)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    assert point_process._carried_out(tmp_path, described).finished
+    assert {name: (run / name).read_bytes() for name in before} == before
+    with RunFolder.open(run, write=True) as folder:  # a package took part that is another now
+        folder.update(code=({"package": "p", "version": "1", "modules": ["p"], "sha256": "0", "needs": []},))
+    assert point_process._carried_out(tmp_path, described).finished
+    assert RunFolder.open(run).info.code == ()
+
+
+def test_a_run_of_a_point_that_somebody_goes_on_with_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
+    run = stopped_before_its_result(tmp_path, monkeypatch, described)
+    with RunFolder.open(run, write=True):
+        outcome = point_process._carried_out(tmp_path, described)
+    assert f"{run}: process {os.getpid()} is writing this run" in outcome.reason
+    assert RunFolder.open(run).info.state is RunState.FINISHED

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -23,10 +24,10 @@ from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_group
-from roambench.controller.foreign_code import digest_of, foreign_code
+from roambench.controller.foreign_code import ForeignCode, digest_of, foreign_code
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import fleet_of, place_of
-from roambench.controller.resuming import Unfinished, unfinished
+from roambench.controller.resuming import Unfinished, left_in
 from roambench.controller.screen import say, screen
 from roambench.controller.stopping import leave, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
@@ -34,7 +35,8 @@ from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile,
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.report import report
 from roambench.report.summaries.fitness import Unfit, Unfitness
-from roambench.runs.groups import Group
+from roambench.runs.folder import RunFolder
+from roambench.runs.groups import Group, run_folders
 from roambench.runs.lock import WriterLock
 
 
@@ -72,12 +74,8 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
         console = screen()
         options = described.bench or BenchOptions()
         place = place_of(experiment, fleet, options)
-        # On a bench the next point's preflight ends what is left there of a dead one.
         group = Group(folder / "runs")
-        left = unfinished(place, group, partial(say, console))
-        if place.kind.has_file or not left.to_resume:
-            shutil.rmtree(group.path, ignore_errors=True)  # what a killed run left
-            left = Unfinished({}, {})
+        left = _left(place, group, described.code, partial(say, console))
         runs = run_group(place, left, lambda: group, fleet=fleet, console=console, bench=options)
         wall_s = time.monotonic() - started_s
         _refuse_other_code(experiment, described)
@@ -101,6 +99,22 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
         return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+
+
+def _left(place: Place, group: Group, code: str, told: Callable[[str], None]) -> Unfinished:
+    """What a point that was killed left of its run: one to go on with, or one that was finished already and
+    had no result yet. Anything else is removed; RunError where somebody writes it."""
+    found = left_in(place, group, told)
+    for system, path in found.finished.items():
+        if digest_of([ForeignCode(**one) for one in RunFolder.open(path).info.code]) == code:
+            return Unfinished({}, {system: path})
+    # On a bench the next point's preflight ends what is left there of a dead one.
+    if found.to_resume and not place.kind.has_file:
+        return Unfinished(found.to_resume, {})
+    for path in run_folders(group.path):
+        WriterLock(path / "lock").release()
+    shutil.rmtree(group.path, ignore_errors=True)
+    return Unfinished({}, {})
 
 
 def _without_meter(place: Place, found: Unfit) -> set[str]:

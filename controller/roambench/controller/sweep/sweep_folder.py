@@ -27,6 +27,8 @@ from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.experiment.sections import resolved
 from roambench.runs.database import naming
+from roambench.runs.groups import run_folders
+from roambench.runs.info import RunInfo, RunState
 from roambench.runs.whole_file import write_whole
 
 #: Seconds that a run has to stop by itself before its process ends all the same.
@@ -113,8 +115,8 @@ class SweepFolder:
         return 1 + sum((path / "result.json").exists() for path in self._aside(point))
 
     def put_aside(self, point: Point, *, counts: bool = True) -> None:
-        """Keep how the point ended among its attempts: it is to be run again. Where it failed on a fleet that
-        can go on with it, its run stays where it is."""
+        """Keep how the point ended among its attempts: it is to be run again. Where it failed and its run can
+        go on, that stays where it is."""
         outcome, folder = self.outcome_of(point), self.folder_of(point)
         if outcome is None:
             return
@@ -122,7 +124,7 @@ class SweepFolder:
             aside = folder / _ATTEMPTS / f"{self.attempt_of(point):03d}"
             aside.mkdir(parents=True, exist_ok=True)
             names = ["log.txt", "start.json", "ab.json"]
-            if outcome.finished or fleet_of(point.fleet)[0].has_file:
+            if outcome.finished or _is_over(folder / "runs") or fleet_of(point.fleet)[0].has_file:
                 names.append("runs")
             for name in names:
                 if (folder / name).exists() and not (aside / name).exists():
@@ -150,6 +152,12 @@ class SweepFolder:
         described = PointFile(point.key, point.fleet, config, point.code, bench)
         write_whole(folder / "point.json", json.dumps(asdict(described), indent=2) + "\n")
         return folder
+
+
+def _is_over(runs: Path) -> bool:
+    """Whether the point's run came to its end."""
+    infos = (kept_in(RunInfo, path / "run.json") for path in run_folders(runs))
+    return any(info is not None and info.state is RunState.FINISHED for info in infos)
 
 
 def read_outcome(folder: Path, key: str) -> Outcome | None:
