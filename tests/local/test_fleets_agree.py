@@ -21,6 +21,7 @@ from roambench.rounds.ports import Fleet
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
+    MetricsScored,
     OrderAnswered,
     OrderGiven,
     OutcomeDecided,
@@ -214,7 +215,14 @@ def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
     kept: list[RoundRecord] = []
     for record in records:
         match record:
-            case StepOpened() | OrderGiven() | EdgeAggregated() | CloudAggregated() | OutcomeDecided():
+            case (
+                StepOpened()
+                | OrderGiven()
+                | EdgeAggregated()
+                | CloudAggregated()
+                | OutcomeDecided()
+                | MetricsScored()
+            ):
                 kept.append(record)
             case OrderAnswered():
                 kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
@@ -240,6 +248,8 @@ def test_there_was_something_to_compare(told: dict[str, Stories], system: str) -
     assert len(of(records, CloudAggregated)) == (5 if system in EVERY_STEP else 2)
     synced = [record for record in of(records, OrderGiven) if record.kind == "sync"]
     assert bool(synced) is (experiment_of(system)[1] in SYNCED)
+    # Of both cloud aggregations MIDDLE's Eq. 23, which devices tell.
+    assert len(of(records, MetricsScored)) == (2 if synced else 0)
 
 
 def test_no_two_systems_learn_the_same_model(told: dict[str, Stories]) -> None:

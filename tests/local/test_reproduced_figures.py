@@ -106,6 +106,23 @@ STUDIES = {
         Lead("At T_c = 20 MIDDLE is more accurate", "middle", "oort"),
         ("trace.steps=21",),
     ),
+    # With one edge its model just before a cloud aggregation is the global one after it.
+    "middle-edges": Tiny(
+        "learning.major_share",
+        'systems = ["oort"]\nlearning.major_share = [0.46, 1.0]\n',
+        Lead(
+            "Between two cloud aggregations edge model 1 loses accuracy",
+            "0.46",
+            "",
+            lambda run: -run.gain_between_clouds(),
+        ),
+        (
+            "trace.steps=12",
+            "rounds.cloud_every_steps=4",
+            "trace.parameters.aps=1",
+            "trace.parameters.p=0.0",
+        ),
+    ),
     "middle-factors": Tiny("systems", 'systems = ["oort", "fedmes"]\n', Lead("", "", ""), HOPS),
     "de-heredia": Tiny(
         "mobility.fast_share",
@@ -186,6 +203,11 @@ def settings_are(page: str, kinds: dict[str, dict[int, RawRun]], tiny: Tiny) -> 
             ("best accuracy", RawRun.best, 1),
             ("aggregated per step", RawRun.aggregated_per_step, 2),
             ("wasted share", RawRun.wasted_percent, 1),
+            ("local divergence", RawRun.local_divergence, 4),
+            ("ap0", lambda run: run.last_models_percent()[0], 1),
+            ("ap0 drift", RawRun.gain_between_clouds, 1),
+            ("ap0 of 3 4", lambda run: statistics.mean(run.percent_by_class()[3:5]), 1),
+            ("global of 3 4 8 9", lambda run: statistics.mean(run.percent_by_class()[[3, 4, 8, 9]]), 1),
             ("rounds to 0.8", lambda run: run.rounds_to(80.0), 1),
             ("rounds to 0.7", lambda run: run.rounds_to(70.0), 1),
         ):

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from safetensors.numpy import load_file
 from scipy import stats
 
@@ -83,18 +84,39 @@ class RawRun:
         found = [row["outcome"] for row in self.of("OutcomeDecided")]
         return 100.0 * found.count("wasted") / len(found)
 
+    def local_divergence(self) -> float:
+        """MIDDLE's Eq. 23, as the log has it (test_local_divergence.py has it from the models)."""
+        found = [dict(zip(row["names"], row["values"], strict=True)) for row in self.of("MetricsScored")]
+        return [row["local model divergence"] for row in found if "local model divergence" in row][-1]
+
+    def gain_between_clouds(self) -> float:
+        """From one cloud aggregation's accuracy to the next one's, mean, in points."""
+        clouds = {row["step"] for row in self.of("CloudAggregated")}
+        found = [accuracy for step, accuracy in self.scored() if step in clouds]
+        return (found[-1] - found[0]) / (len(found) - 1)
+
     def last_models_percent(self) -> tuple[float, float]:
-        """Accuracy of the model in models/, a perceptron of 8 x 8 averages, forward by NumPy; and how
-        much of it are digits whose two best classes differ by rounding alone."""
+        """Accuracy of the model in models/; and how much of it are digits whose two best classes differ by
+        rounding alone."""
+        logits, labels = self.last_models_logits()
+        best = np.sort(logits, axis=1)[:, -2:]
+        ties = best[:, 1] - best[:, 0] < 1e-4
+        right = logits.argmax(axis=1) == labels
+        return 100.0 * float(right.mean()), 100.0 * float(ties.mean())
+
+    def percent_by_class(self) -> npt.NDArray[np.float64]:
+        """The same of the images of each class."""
+        logits, labels = self.last_models_logits()
+        right = logits.argmax(axis=1) == labels
+        return np.array([100.0 * right[labels == label].mean() for label in range(10)])
+
+    def last_models_logits(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Of the model in models/, a perceptron of 8 x 8 averages, forward by NumPy; and the labels."""
         weights = load_file(self.folder / "models" / "global.safetensors")
         digits = load_digits()
         images = digits.test_images[:, 0].reshape(-1, 8, 4, 8, 4).mean(axis=(2, 4)).reshape(-1, 64)
         hidden = np.maximum(images @ weights["2.weight"].T + weights["2.bias"], 0.0)
-        logits = hidden @ weights["4.weight"].T + weights["4.bias"]
-        best = np.sort(logits, axis=1)[:, -2:]
-        ties = best[:, 1] - best[:, 0] < 1e-4
-        right = logits.argmax(axis=1) == digits.test_labels
-        return 100.0 * float(right.mean()), 100.0 * float(ties.mean())
+        return hidden @ weights["4.weight"].T + weights["4.bias"], digits.test_labels
 
     def joules_per_client(self, accuracy: float) -> float:
         """MOHAWK's Table 6: of every round until the accuracy, the mean over the models aggregated in it of

@@ -36,19 +36,20 @@ def evaluate(
     *,
     batch_size: int = 256,
     loss: SampleLoss = cross_entropy,
+    by_class: bool = False,
 ) -> Evaluation:
     """Score `vector` on (n, channels, height, width) images; the module's own state is overwritten.
 
     Ties between classes go to the lower one. The `loss` of samples is summed in float64 in the order of the
     images, so the score does not depend on the machine's load; it is NaN or infinite if the model's outputs
-    are.
+    are. `by_class`: metrics "class 0", ... are the shares of each class's images that are told right.
     """
     if len(labels) == 0 or len(images) != len(labels):
         raise ValueError(f"cannot score on {len(images)} images with {len(labels)} labels")
     load(module, vector)
     was_training = module.training
     module.eval()
-    correct, whole = 0, 0.0
+    told, whole = np.empty(len(labels), dtype=np.int64), 0.0
     with torch.inference_mode():
         for start in range(0, len(labels), batch_size):
             pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
@@ -56,6 +57,9 @@ def evaluate(
             logits = module(pixels.contiguous(memory_format=torch.channels_last))
             losses = loss(logits, targets)
             whole += float(np.sum(losses.numpy(), dtype=np.float64))
-            correct += int((logits.argmax(dim=1) == targets).sum())
+            told[start : start + batch_size] = logits.argmax(dim=1).numpy()
     module.train(was_training)
-    return Evaluation(correct / len(labels), whole / len(labels))
+    right = told == labels
+    classes = np.unique(labels).tolist() if by_class else []
+    metrics = {f"class {label}": float(right[labels == label].mean()) for label in classes}
+    return Evaluation(int(right.sum()) / len(labels), whole / len(labels), metrics)

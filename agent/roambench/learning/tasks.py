@@ -178,12 +178,22 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     return [part.astype(np.int64) for part in parts]
 
 
-def score(task: str, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
+def score(
+    task: str,
+    module: nn.Module,
+    vector: Vector,
+    images: Images,
+    labels: Labels,
+    *,
+    by_class: bool = False,
+) -> Evaluation:
     """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy, or
     has metrics that are no numbers by name; a loss may be NaN, of a model that diverged or a task that has
-    none, and a metric that is not finite is left out."""
+    none, and a metric that is not finite is left out. `by_class` is for ours."""
     if not task or not hasattr(load_task(task), "evaluate"):
-        return evaluate(module, vector, images, labels, loss=own_loss(task) or cross_entropy)
+        return evaluate(
+            module, vector, images, labels, loss=own_loss(task) or cross_entropy, by_class=by_class
+        )
     found = _asked(task, "evaluate", module, vector, images, labels)
     if not isinstance(found, Evaluation):
         raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])

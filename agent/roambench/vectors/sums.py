@@ -99,6 +99,14 @@ def cosine(x: Vector, y: Vector) -> float:
     return min(1.0, max(-1.0, dot(x, y) / lengths))
 
 
+def distance_share(x: Vector, reference: Vector) -> float | None:
+    """|reference - x| / |reference|: how far apart two flat models are (MIDDLE Eq. 23); None if the reference
+    is the zero vector."""
+    common_size((x, reference))
+    length = norm(reference)
+    return norm(np.subtract(reference, x, dtype=np.float64)) / length if length else None
+
+
 def common_size(vectors: Sequence[Vector] | npt.NDArray[np.float32]) -> int:
     """How many parameters each of `vectors` has; ValueError where they differ or one is not flat."""
     shape = vectors[0].shape

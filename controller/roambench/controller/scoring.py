@@ -33,6 +33,7 @@ class TestSetEvaluator:
         self._images = np.ascontiguousarray(self._images)
         channels = dataset.train_images.shape[1]
         self._task = section.task
+        self._by_class = experiment.rounds.score_aps
         self._module = build_model(
             section.task, section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
         )
@@ -41,5 +42,7 @@ class TestSetEvaluator:
         """Accuracy, loss and the task's own metrics of a model on the test set, beside the event loop."""
         from roambench.learning.tasks import score
 
-        found = await asyncio.to_thread(score, self._task, self._module, model, self._images, self._labels)
+        found = await asyncio.to_thread(
+            score, self._task, self._module, model, self._images, self._labels, by_class=self._by_class
+        )
         return Score(found.accuracy, found.loss, dict(found.metrics))

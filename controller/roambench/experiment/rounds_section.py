@@ -34,6 +34,11 @@ class RoundsSection(Section):
         description="Score the global model at every so many-th cloud aggregation (and at the last one): "
         "where the test set is large, scoring costs more than training. A threshold is met at a scored one.",
     )
+    score_aps: bool = Field(
+        False,
+        description="After every step score every access point's model, too (before a cloud aggregation "
+        "replaces it), and all models by class: metrics `AP 0`, `AP 0, class 3` and `class 3` of the run.",
+    )
     lookahead: bool = Field(
         False,
         description="Train only devices that will be seen again in time, as MOHAWK's simulator does: an "

@@ -93,9 +93,10 @@ def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
 
 def _sync_answer(message: wire.Answer, order: SyncOrder) -> Answer:
     report = message.sync
-    if not message.HasField("sync") or not math.isfinite(report.download_s):
+    divergence = report.divergence if report.HasField("divergence") else None
+    if not message.HasField("sync") or not math.isfinite(report.download_s + (divergence or 0.0)):
         return _garbage(order, "says done, but its sync report is empty or holds NaN or infinity")
-    reply = SyncReply(report.downloaded_bytes, report.download_s)
+    reply = SyncReply(report.downloaded_bytes, report.download_s, divergence)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 

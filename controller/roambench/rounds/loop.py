@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
 from roambench.contract.phases import Outcome
@@ -14,6 +14,7 @@ from roambench.rounds.intake import Intake
 from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
+    LOCAL_DIVERGENCE,
     CloudAggregated,
     EdgeAggregated,
     MetricsScored,
@@ -21,6 +22,7 @@ from roambench.rounds.records import (
     RoundRecord,
     RunEnded,
     StepClosed,
+    ap_metric,
 )
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import GivenUp, Uploads
@@ -70,6 +72,8 @@ async def run_rounds(
             state = replace(state, score=None)
         if evaluator is not None and state.score is None and step in scored:
             state = replace(state, score=await evaluator.score(extra.model(state.global_model)))
+        if evaluator is not None and settings.score_aps:
+            await run.score_aps(evaluator)
         reached = run.reached(state.score, step)
         if reached:
             state = run.end(state, step, reached)
@@ -97,11 +101,14 @@ class _Run:
     done: int = 0
     aggregated: int = 0
     undelivered: frozenset[int] = frozenset()  # devices whose upload of this step failed and is tried again
+    metrics: dict[str, float] = field(default_factory=dict)  # of this step, beside the score's own
+    ap_models: tuple[Vector, ...] = ()  # of this step, before a cloud aggregation
 
     async def step(self, state: RunState, step: int) -> tuple[RunState, Presence]:
         here = Presence.of(self.association.placement(step))
         self.orders = self.done = self.aggregated = 0
         self.undelivered = frozenset()
+        self.metrics = {}
         self.journal.append(here.record())
         synced = bool(state.unsynced & here.aps.keys())
         if synced:
@@ -122,6 +129,13 @@ class _Run:
         due = [step for step in range(self.settings.steps) if self.system.cloud_due(step)]
         return frozenset([*due[self.settings.evaluate_every - 1 :: self.settings.evaluate_every], *due[-1:]])
 
+    async def score_aps(self, evaluator: Evaluator) -> None:
+        """Metrics `AP 0`, ... and, where the evaluator has metrics of its own, `AP 0, class 3`, ..."""
+        for ap, model in enumerate(self.ap_models):
+            found = await evaluator.score(self.settings.extra_vectors.model(model))
+            self.metrics[ap_metric(ap)] = found.accuracy
+            self.metrics |= {f"{ap_metric(ap)}, {name}": value for name, value in found.metrics.items()}
+
     def reached(self, score: Score | None, step: int) -> str:
         """Why the run ends here, before the trace does; "" if it goes on."""
         wanted = self.settings.stop_at_accuracy
@@ -139,9 +153,9 @@ class _Run:
 
     def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
-        if score is not None and score.metrics:
-            names, values = tuple(score.metrics), tuple(score.metrics.values())
-            self.journal.append(MetricsScored(here.step, names, values))
+        metrics = {**(score.metrics if score is not None else {}), **self.metrics}
+        if metrics:
+            self.journal.append(MetricsScored(here.step, tuple(metrics), tuple(metrics.values())))
         self.journal.append(
             StepClosed(
                 here.step,
@@ -164,6 +178,7 @@ class _Run:
         settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
         state = self._aggregate_edges(state, here.step, settled)
+        self.ap_models = tuple(state.models[digest] for digest in state.ap_digests)
         sync_before = state.last_sync_step
         if self.system.cloud_due(here.step):
             state = self._aggregate_cloud(state, here.step, settled)
@@ -184,6 +199,8 @@ class _Run:
         if not orders:
             return state
         state, answers = await self._perform(state, here, orders, opening)
+        if not opening and (divergence := settle.divergence(answers, self.settings.samples)) is not None:
+            self.metrics[LOCAL_DIVERGENCE] = divergence
         return transitions.after_syncs(state, settle.settle_syncs(orders, answers))
 
     async def _train(self, state: RunState, here: Presence, *, opening: bool) -> RunState:

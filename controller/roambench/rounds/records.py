@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from roambench.contract.phases import Outcome
+
+#: MIDDLE's Eq. 23 at a cloud aggregation: how far the devices' own models were from its global model.
+LOCAL_DIVERGENCE: Final = "local model divergence"
+
+
+def ap_metric(ap: int) -> str:
+    """The accuracy of an access point's model, before a cloud aggregation replaces it."""
+    return f"AP {ap}"
+
 
 #: When a burst of clock probes was made: never inside a measured phase or an idle baseline.
 ClockOccasion = Literal["hello", "before", "during", "after"]
@@ -162,7 +171,10 @@ class ModelsScored:
 
 @dataclass(frozen=True, slots=True)
 class MetricsScored:
-    """A task's own metrics of the global model after a step, by their names; written before `StepClosed`."""
+    """Metrics of a step by their names, written before `StepClosed`: a task's own of the global model, and
+    `LOCAL_DIVERGENCE` where it was sent to devices with models of their own. With `rounds.score_aps` also
+    every `ap_metric`, and accuracies by class.
+    """
 
     step: int
     names: tuple[str, ...]

@@ -31,6 +31,7 @@ class RunSettings:
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
     stop_at_accuracy: float | None = None  # end at the first cloud aggregation whose model has it
     evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last
+    score_aps: bool = False  # score the models of access points, too, after every step
     extra_vectors: ExtraVectors = MODEL_ALONE  # that travel behind every model
 
     def __post_init__(self) -> None:

@@ -116,6 +116,19 @@ def settle_syncs(orders: Sequence[SyncOrder], answers: Mapping[str, Answer]) -> 
     return frozenset(order.device for order in orders if answers[order.order_id].status is AnswerStatus.DONE)
 
 
+def divergence(answers: Mapping[str, Answer], device_samples: Sequence[int]) -> float | None:
+    """MIDDLE Eq. 23 over the devices that told it when the global model reached them: the mean of
+    |w_c - w_m| / |w_c| by their samples d_m; None where none did."""
+    told = [
+        (device_samples[answer.device], answer.reply.divergence)
+        for answer in sorted(answers.values(), key=lambda answer: answer.device)
+        if isinstance(answer.reply, SyncReply) and answer.reply.divergence is not None
+    ]
+    if not told:
+        return None
+    return math.fsum(samples * share for samples, share in told) / sum(samples for samples, _ in told)
+
+
 def aggregate_cloud(
     system: System,
     state: RunState,

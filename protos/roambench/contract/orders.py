@@ -237,10 +237,15 @@ class UploadReply:
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    """A global model that reached a device."""
+    """A global model w_c that reached a device.
+
+    `divergence`: how far the device's own model w_m was from it, |w_c - w_m| / |w_c| (MIDDLE Eq. 23); None
+    where it had none of its own, or is not asked.
+    """
 
     downloaded_bytes: int = 0
     download_s: float = 0.0
+    divergence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

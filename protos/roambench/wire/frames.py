@@ -370,7 +370,11 @@ def _answer_message(answer: Answer) -> wire.Answer:
             )
         case SyncReply() as reply:
             message.sync.CopyFrom(
-                wire.SyncReport(downloaded_bytes=reply.downloaded_bytes, download_s=reply.download_s)
+                wire.SyncReport(
+                    downloaded_bytes=reply.downloaded_bytes,
+                    download_s=reply.download_s,
+                    divergence=reply.divergence,
+                )
             )
         case TransferReply() as reply:
             message.transfer.CopyFrom(

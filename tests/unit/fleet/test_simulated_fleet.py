@@ -219,8 +219,11 @@ async def test_a_device_goes_on_from_its_own_model_where_its_order_says_so(tmp_p
         (last,) = await fleet.perform([upload(0, 3)])
     assert isinstance(again.reply, UploadReply)
     assert again.reply.model.tobytes() == expected(0, expected(0, start)).tobytes()
+    own, other_model = again.reply.model.astype(np.float64), (start * 2).astype(np.float64)
     assert synced.reply == SyncReply(
-        len(encode(start, LAYOUT)), pytest.approx(8e-6 * len(encode(start, LAYOUT)) / 8)
+        len(encode(start, LAYOUT)),
+        pytest.approx(8e-6 * len(encode(start, LAYOUT)) / 8),
+        pytest.approx(np.linalg.norm(own - other_model) / np.linalg.norm(other_model)),
     )
     assert isinstance(last.reply, UploadReply)
     assert last.reply.model.tobytes() == expected(0, start * 2).tobytes()

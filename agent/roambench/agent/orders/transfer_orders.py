@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from dataclasses import dataclass
 
 from roambench.agent.background import undivided
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.workplace import Workplace
 from roambench.agent.session.data_link import DataLink, Transfer
+from roambench.contract.errors import ModelError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import MAX_BLOB_BYTES
+from roambench.contract.model_blob import MAX_BLOB_BYTES, decode
 from roambench.contract.orders import (
     Answer,
     GivenOrder,
@@ -22,6 +24,7 @@ from roambench.contract.orders import (
     UploadReport,
 )
 from roambench.contract.phases import NOTHING_MOVED, Phase
+from roambench.vectors import distance_share
 from roambench.wire.frames import serialised
 
 
@@ -79,8 +82,8 @@ class TransferOrders:
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
         place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
-        await undivided(self.model_cache.synchronise, blob)
-        return given.done(SyncReply(download.transferred_bytes, download.duration_s))
+        divergence = await undivided(self._take_over, blob)
+        return given.done(SyncReply(download.transferred_bytes, download.duration_s, divergence))
 
     async def _sync_for_free(self, given: GivenOrder, order: SyncOrder) -> Answer:
         """The same in a waiting phase: a reading of the papers in which this is no communication."""
@@ -90,8 +93,16 @@ class TransferOrders:
             given,
             lambda link, limit_s: link.download(order.order_id, order.ap, order.digest, limit_s),
         )
-        await undivided(self.model_cache.synchronise, blob)
-        return given.done(SyncReply())
+        return given.done(SyncReply(divergence=await undivided(self._take_over, blob)))
+
+    def _take_over(self, blob: bytes) -> float | None:
+        """Put the global model in the place of the device's own; returns how far that was from it."""
+        own, divergence = self.model_cache.own_model(), None
+        if own is not None:
+            with suppress(ModelError, ValueError):  # a damaged one is mended by taking over
+                divergence = distance_share(decode(own.read_bytes()), decode(blob))
+        self.model_cache.synchronise(blob)
+        return divergence
 
     async def padding(self, given: GivenOrder, order: TransferOrder) -> Answer:
         """Padding, back to back: one phase per transfer, without a gap between them."""

@@ -261,6 +261,7 @@ def composed(
         if experiment.rounds.stop_at_threshold
         else None,
         evaluate_every=section.evaluate_every,
+        score_aps=section.score_aps,
     )
     rounds = Rounds(
         system,

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from roambench.controller.sweep.class_metrics import class_metric_of
+from roambench.rounds.records import LOCAL_DIVERGENCE
+
 if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
     from roambench.report.summaries.run import RunSummary
 
@@ -23,6 +26,11 @@ class Metric:
     figure: Callable[[RunSummary], float | None]
     share: bool = False
     places: int = 2  # printed behind the point; one digit more of the standard deviation would say nothing
+
+
+def _local_divergence(run: RunSummary) -> float | None:
+    """MIDDLE's Eq. 23 at the last cloud aggregation."""
+    return run.learning.final_metrics.get(LOCAL_DIVERGENCE)
 
 
 def _rounds_to_threshold(run: RunSummary) -> float | None:
@@ -107,6 +115,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
             Metric("final_accuracy", "final accuracy", lambda run: run.learning.final_accuracy, share=True),
             Metric("best_accuracy", "best accuracy", lambda run: run.learning.best_accuracy, share=True),
             Metric("final_loss", "final loss", lambda run: run.learning.final_loss, places=3),
+            Metric("local_divergence", "divergence of local models", _local_divergence, places=4),
             Metric("rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, places=1),
             Metric(
                 "aggregated_per_step", "aggregated per step", lambda run: run.learning.aggregated_per_step
@@ -191,7 +200,12 @@ def accuracy_in(name: str) -> float | None:
 
 
 def metric_of(name: str) -> Metric | None:
-    """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy."""
+    """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, and there are those of
+    `class_metrics`."""
+    if (by_class := class_metric_of(name)) is not None:
+        return Metric(
+            name, by_class.title, lambda run: by_class.figure(run.learning.metrics, scored(run)), share=True
+        )
     accuracy = accuracy_in(name)
     if accuracy is None:
         return METRICS.get(name)

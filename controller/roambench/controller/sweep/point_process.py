@@ -87,6 +87,7 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
             key,
             figures(summary),
             scored=scored(summary),
+            metrics={name: tuple(found.items()) for name, found in summary.learning.metrics.items()},
             wall_s=wall_s,
             unfit=tuple(found.told for found in unfit),
             boards=tuple(dict.fromkeys(board for found in unfit for board in found.boards)),

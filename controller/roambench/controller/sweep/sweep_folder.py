@@ -16,13 +16,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.json_values import kept_in, without_nan
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.table import fleet_of
+from roambench.controller.sweep.class_metrics import class_metric_of
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.experiment.sections import resolved
@@ -53,8 +54,8 @@ class PointFile:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
-    (rounds played, accuracy) of every cloud aggregation whose model was scored. `wall_s`: how long it took
-    here, which no table tells.
+    (rounds played, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
+    of whatever else was scored. `wall_s`: how long it took here, which no table tells.
 
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
@@ -65,6 +66,7 @@ class Outcome:
     figures: Mapping[str, float | None]
     reason: str = ""
     scored: tuple[tuple[int, float], ...] = ()
+    metrics: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     wall_s: float = 0.0
     unfit: tuple[str, ...] = ()
     boards: tuple[str, ...] = ()
@@ -83,7 +85,9 @@ class Outcome:
         return not self.reason
 
     def figure(self, name: str) -> float | None:
-        """Of a metric, `rounds_to_<accuracy>` among them."""
+        """Of a metric, `rounds_to_<accuracy>` and those of `class_metrics` among them."""
+        if (by_class := class_metric_of(name)) is not None:
+            return by_class.figure({name: dict(found) for name, found in self.metrics.items()}, self.scored)
         accuracy = accuracy_in(name)
         return self.figures[name] if accuracy is None else rounds_to(accuracy, self.scored)
 

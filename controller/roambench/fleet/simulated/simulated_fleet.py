@@ -32,6 +32,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.peer_models import Exchanged, PeerModels
 from roambench.fleet.simulated.trainer import OnOutcome, Trainer, no_hurry
 from roambench.rounds.ports import OnAnswer, keep_all
+from roambench.vectors import distance_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,18 +177,22 @@ class SimulatedFleet:
     def _carry_out(self, order: Order) -> Answer:
         match order:
             case SyncOrder():
-                self._held.synchronise(order.device, self._published[order.digest])
-                if order.free:
-                    return _done(order, SyncReply())
-                mbit_s = order.download_mbit_s or self._device.download_mbit_s
-                return _done(
-                    order, SyncReply(self._blob_bytes, self._device.transfer_s(self._blob_bytes, mbit_s))
-                )
+                return self._synchronise(order)
             case DiscardOrder():
                 self._held.release(order.device, order.train_order_id, as_own=order.keeps_model)
                 return _done(order)
             case _:
                 return _done(order)
+
+    def _synchronise(self, order: SyncOrder) -> Answer:
+        own, synced = self._held.of(order.device).start_row, self._published[order.digest]
+        divergence = None if own < 0 else distance_share(self.rows.row(own), self.rows.row(synced))
+        self._held.synchronise(order.device, synced)
+        if order.free:
+            return _done(order, SyncReply(divergence=divergence))
+        mbit_s = order.download_mbit_s or self._device.download_mbit_s
+        download_s = self._device.transfer_s(self._blob_bytes, mbit_s)
+        return _done(order, SyncReply(self._blob_bytes, download_s, divergence))
 
     def _upload(self, order: UploadOrder) -> Answer:
         if order.collects:

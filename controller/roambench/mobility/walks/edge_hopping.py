@@ -29,6 +29,7 @@ class EdgeHoppingParameters:
     step_s: float = 60.0
     aps: int = 10
     p: float | Sequence[float] = 0.5  # chance to move per step; a list gives each device its own
+    moves_at: Sequence[int] = ()  # the only steps at which anybody moves; none: at every step
     spacing_m: float = 1000.0  # between neighbouring edges
     reach_m: float = 100.0  # how far a device's spot is from its edge, at most
     presence: float = 1.0  # share of the steps in which a device is there (absent ones move, too)
@@ -69,6 +70,9 @@ def hops(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
     ap = np.empty((parameters.steps, parameters.devices), np.int32)
     ap[0] = fixed_assignment(parameters.devices, parameters.aps)
     for step in range(1, parameters.steps):
+        if parameters.moves_at and step not in parameters.moves_at:
+            ap[step] = ap[step - 1]
+            continue
         draws = generator(seed, "edge hops", step=step).random((parameters.devices, 2))
         further = 1 + np.minimum((draws[:, 1] * (parameters.aps - 1)).astype(np.int32), parameters.aps - 2)
         ap[step] = np.where(draws[:, 0] < chance, (ap[step - 1] + further) % parameters.aps, ap[step - 1])

@@ -121,7 +121,8 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
         "learning",
         "Learning",
         "Accuracy, loss and a task's own metrics are the global model's on the test set; decentralised: mean "
-        "over the devices. "
+        "over the devices. Local model divergence: how far devices' own models were from the last global "
+        "one, as a share of its length. "
         "The threshold is reached at the first cloud aggregation (or scored exchange) with at least that "
         "accuracy. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
         "present device in every step.",

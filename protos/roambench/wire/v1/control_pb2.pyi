@@ -138,12 +138,14 @@ class UploadReport(_message.Message):
     def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ...) -> None: ...
 
 class SyncReport(_message.Message):
-    __slots__ = ("downloaded_bytes", "download_s")
+    __slots__ = ("downloaded_bytes", "download_s", "divergence")
     DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
     downloaded_bytes: int
     download_s: float
-    def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+    divergence: float
+    def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., divergence: _Optional[float] = ...) -> None: ...
 
 class ExchangeReport(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s", "model_bytes")
