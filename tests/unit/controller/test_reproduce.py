@@ -311,6 +311,10 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
         'small = { file = "sweep.toml", lasts = "1 min" }\n'
         '[[study.claim]]\nsays = "MOHAWK aggregates more"\nmetric = "aggregated_per_step"\n'
         'of = { systems = "mohawk" }\nagainst = [{ systems = "hierfavg" }]\nbetter = "more"\n'
+        '[[study]]\nname = "same"\ntitle = "Same"\ngap = "much"\n'
+        'small = { file = "sweep.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "HierFAVG aggregates more"\nmetric = "aggregated_per_step"\n'
+        'of = { systems = "hierfavg" }\nagainst = [{ systems = "mohawk" }]\nbetter = "more"\n'
         '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "few"\n'
     )
     monkeypatch.chdir(tmp_path)
@@ -318,8 +322,15 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
     assert ended.exit_code == 0, ended.output
     page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
     assert "| MOHAWK aggregates more | " in page
+    assert "What the paper says, and what came out" in page
     again = CliRunner().invoke(app, ["reproduce", "--pages", "pages"])
-    assert "4 finished already, 0 to run" in again.output
+    assert again.output.count("4 finished already, 0 to run") == 2
+    assert again.output.count("4 runs of other studies") == 1
+    # A study that answers for no table or figure asks questions of its own.
+    own = (tmp_path / "pages" / "same-small.md").read_text(encoding="utf-8")
+    assert "What we expected, and what came out" in own
+    assert "1 expectation of ours, no paper's: 1 THE OTHER WAY ROUND" in own
+    assert "paper says" not in own
     wrong = CliRunner().invoke(app, ["reproduce", "few", "--scale", "full"])
     assert isinstance(wrong.exception, ConfigError)
     assert "few: no sweep at scale full: expected one of small" in str(wrong.exception)

@@ -74,7 +74,7 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     times_s = [
         json.loads(path.read_text())["wall_s"] for path in tmp_path.glob("runs/tiny/points/*/result.json")
     ]
-    told = f"{seconds(sum(times_s))} of wall time, run by run."
+    told = f"{seconds(sum(times_s))} of wall time, added up over them."
     assert re.search(rf"^2 runs on \d+ cores of .*, torch .*: {told}$", page, re.MULTILINE)
     assert "| images per device | 16 | 500 (CIFAR-100: 2,500) |" in lines
     assert "| test images | 100, drawn by class | all |" in lines

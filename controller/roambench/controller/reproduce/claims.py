@@ -39,6 +39,13 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     NOT_TRIED = "not tried"
 
+    @property
+    def of_ours(self) -> str:
+        """What became of an expectation that is not a paper's."""
+        if self is Verdict.WRONG_SIGN:
+            return "THE OTHER WAY ROUND"
+        return "so it is" if self is Verdict.REPRODUCED else str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -102,32 +109,35 @@ def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]
     return sorted(found, key=lambda one: order.index(one.verdict))
 
 
-def claims_table(found: Sequence[Judged]) -> Table:
-    """A row for each claim."""
+def claims_table(found: Sequence[Judged], *, ours: bool = False) -> Table:
+    """A row for each claim; `ours`: no paper makes them, they are this project's own expectations."""
     rows = []
     for one in found:
-        difference = one.difference
+        difference, verdict = one.difference, one.verdict.of_ours if ours else str(one.verdict)
         if difference is None:
-            rows.append((one.claim.says, str(one.verdict), NONE, NONE, NONE, NONE))
+            rows.append((one.claim.says, verdict, NONE, NONE, NONE, NONE))
             continue
         rows.append(
             (
                 one.claim.says,
-                str(one.verdict),
+                verdict,
                 shown(one.claim.metric, difference.ours),
                 f"{shown(one.claim.metric, difference.theirs)} ({difference.against})",
                 _lead(one.claim.metric, difference),
                 str(difference.seeds),
             )
         )
+    who, right = "the paper says are", "the paper is right"
+    if ours:
+        who, right = "we expected to be", "we were right"
     return Table(
         "claims",
-        "What the paper says, and what came out",
-        "Lead: of the runs that the paper says are better over those in brackets (of several the worst for "
-        "the claim), mean over the seeds ± half of a 95 % interval; positive where the paper is right. Runs "
+        f"What {'we expected' if ours else 'the paper says'}, and what came out",
+        f"Lead: of the runs that {who} better over those in brackets (of several the worst for "
+        f"the claim), mean over the seeds ± half of a 95 % interval; positive where {right}. Runs "
         "are paired by seed and by all that is varied besides. ≥, ≤: some never reached the accuracy and "
-        "count with all of their steps.",
-        ("claim", "outcome", "ours", "beside", "lead", "seeds"),
+        "count with all of their rounds.",
+        ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,
     )

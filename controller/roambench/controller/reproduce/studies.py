@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +16,13 @@ from roambench.controller.reproduce.catalogue import Catalogue, Item, Study, Swe
 from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
 from roambench.controller.screen import in_any_case, say
+from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_folder import SweepFolder, read_outcome
 from roambench.controller.sweep.sweep_runner import run_sweep
+from roambench.report import numbers
 from roambench.report.report import write_text
+from roambench.runs.database import naming
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,9 @@ def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> Path:
     assert sweep is not None  # looked at before
     file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
     folder = choice.out / f"{study.name}-{choice.scale}"
+    shared = _share(points_of(file), folder)
+    if shared:
+        say(console, f"{numbers.count(shared, 'run')} of other studies")
     run_sweep(file, jobs=jobs, out=folder, console=console)
     page = choice.pages / f"{study.name}-{choice.scale}.md"
     curves = page.with_suffix(".svg")
@@ -70,6 +79,26 @@ def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> Path:
     with in_any_case(console):
         say(console, str(page))
     return page
+
+
+def _share(points: Sequence[Point], folder: Path) -> int:
+    """Copy finished runs of other studies that are these points, to the last key; returns how many."""
+    shared = 0
+    for point in points:
+        mine = SweepFolder(folder).folder_of(point)
+        if mine.exists():
+            continue
+        for theirs in sorted(folder.parent.glob(f"*/points/{glob.escape(point.folder_name)}")):
+            outcome = read_outcome(theirs, point.key)
+            if outcome is not None and outcome.finished:
+                with naming(folder):
+                    copied = mine.with_name(f".{mine.name}")
+                    shutil.rmtree(copied, ignore_errors=True)
+                    shutil.copytree(theirs, copied)
+                    copied.replace(mine)
+                shared += 1
+                break
+    return shared
 
 
 def list_text(catalogue: Catalogue) -> str:

@@ -39,6 +39,8 @@ _SAYS: Final[Says] = (
     ("model", lambda run: run.experiment.learning.model),
     ("images per device", lambda run: run.experiment.learning.images_per_device),
     ("partition", lambda run: run.experiment.learning.partition),
+    ("a local update", lambda run: _local_update(run)),
+    ("steps between cloud aggregations", lambda run: run.experiment.rounds.cloud_every_steps),
     (
         "movement",
         lambda run: run.experiment.trace.generator or Path(run.experiment.trace.file).name or "city",
@@ -61,15 +63,18 @@ def study_page(
     where there are none, or where `results` would refuse them."""
     runs = taken_together([folder])
     found = judged(study.claims, runs)
-    first = [claims_table(found)] if found else []
+    ours = not any(item.study == study.name for item in catalogue.items)
+    first = [claims_table(found, ours=ours)] if found else []
     if (printed := _beside_the_paper(study.printed, runs)) is not None:
         first.append(printed)
     title = f"{study.title}: {scale}"
-    foreword = [_counted([one.verdict for one in found]), _items(catalogue, study)]
+    scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
+    foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study)]
+    foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
     if scale is Scale.SMALL:
         foreword.append(f"Less than the paper's: {study.gap}")
     foreword += [
-        f"{one.claim.says}: **{one.verdict}**. {one.claim.why}".rstrip()
+        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. {one.claim.why}".rstrip()
         for one in found
         if one.verdict is not Verdict.REPRODUCED
     ]
@@ -93,12 +98,24 @@ def study_page(
     )
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
+def _local_update(run: FinishedRun) -> str:
+    learning = run.experiment.learning
+    length = (
+        numbers.count(learning.local_steps, "step")
+        if learning.local_steps
+        else numbers.count(learning.local_epochs, "epoch")
+    )
+    return f"{length}, batches of {learning.batch_size}, step size {learning.learning_rate:g}"
+
+
+def _counted(verdicts: Sequence[Verdict], ours: bool) -> str:
     """A sentence: what speaks against the paper first."""
     if not verdicts:
         return ""
-    parts = [f"{verdicts.count(one)} {one}" for one in Verdict if one in verdicts]
-    return f"**Of {numbers.count(len(verdicts), 'claim')}: {'; '.join(parts)}.**"
+    told = [(verdicts.count(one), one.of_ours if ours else str(one)) for one in Verdict if one in verdicts]
+    what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
+    of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
+    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in told)}.**"
 
 
 def _items(catalogue: Catalogue, study: Study) -> str:

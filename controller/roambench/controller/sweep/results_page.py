@@ -91,12 +91,13 @@ def results_page(
 
 
 def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str, str]) -> list[str]:
-    """A table of what was run, each with the value that all share or those there are, and the paper's."""
-    lines = ["| what | ours | paper |", "| --- | --- | --- |"]
+    """A table of what was run, each with the value that all share or those there are, and the paper's if it
+    says any."""
+    rows = [("what", "ours", "paper"), ("---", "---", "---")]
     for name, say in says:
         values = dict.fromkeys(str(say(run)) for run in runs)
-        lines.append(f"| {name} | {cell(', '.join(values))} | {paper_says.get(name, '')} |")
-    return lines
+        rows.append((name, cell(", ".join(values)), paper_says.get(name, "")))
+    return [f"| {' | '.join(row if paper_says else row[:2])} |" for row in rows]
 
 
 def part_of(images: int) -> str:
@@ -112,5 +113,5 @@ def made_by(notes: Sequence[SessionNotes], runs: Sequence[FinishedRun]) -> list[
     lines = ["```console", *(f"$ {note.command}" for note in known), "```", ""]
     where = "; ".join(dict.fromkeys(note.machine for note in known))
     walls_s = [run.outcome.wall_s for run in runs]
-    took = f": {numbers.seconds(math.fsum(walls_s))} of wall time, run by run" if all(walls_s) else ""
+    took = f": {numbers.seconds(math.fsum(walls_s))} of wall time, added up over them" if all(walls_s) else ""
     return [*lines, f"{numbers.count(len(runs), 'run')} on {where}{took}.", ""]
