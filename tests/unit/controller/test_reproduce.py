@@ -329,7 +329,7 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
     # A study that answers for no table or figure asks questions of its own.
     own = (tmp_path / "pages" / "same-small.md").read_text(encoding="utf-8")
     assert "What we expected, and what came out" in own
-    assert "1 expectation of ours, no paper's: 1 THE OTHER WAY ROUND" in own
+    assert "1 expectation of ours, no paper's" in own
     assert "paper says" not in own
     wrong = CliRunner().invoke(app, ["reproduce", "few", "--scale", "full"])
     assert isinstance(wrong.exception, ConfigError)
