@@ -22,6 +22,7 @@ from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
 from roambench.report.report import write_text
 from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.flags import few
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
 from roambench.report.table import Table
 from roambench.report.tables.communication import (
@@ -145,7 +146,7 @@ def _without_model(run: RunSummary) -> Iterator[str]:
             continue
         wanted = found.spans_wanted
         would_do = f"; ± 5 % takes about {wanted:,}" if wanted is not None else ""
-        printed = f", printed for {', '.join(item.by_design)}" if item.by_design else ""
+        printed = f", printed for {few(item.by_design)}" if item.by_design else ""
         yield (
             f"{item.phase.value}, without the assumption of constant power while bytes move{printed}: "
             f"{numbers.energy(found.net)} net ({found.spans:,} transfers{would_do})"

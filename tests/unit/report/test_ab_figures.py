@@ -65,6 +65,13 @@ def test_a_pair_of_which_a_run_is_missing_does_not_count(hand_made: Callable[...
     assert table.row("consumed_j").found.pairs == 1
 
 
+def test_modelled_joules_stand_in_no_row_of_measured_ones(hand_made: Callable[..., Path]) -> None:
+    virtual = hand_made(fleet="simulated", readings=False, phases=False)
+    found = figures_of(report([virtual]).summaries[0])
+    assert found["modelled_consumed_j"].value > 0.0
+    assert not {"consumed_j", "wasted_j"} & found.keys()
+
+
 def test_a_figure_that_some_pairs_lack_says_so(hand_made: Callable[..., Path]) -> None:
     a = figures_of(report([hand_made()]).summaries[0])
     never = {name: figure for name, figure in a.items() if name != "to_threshold_j"}

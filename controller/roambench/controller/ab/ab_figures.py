@@ -55,6 +55,8 @@ def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
             yield Compared(f"{prefix}{phase.value}_net_j", f"{phase.value} above idle{of_what}, J", _LOWER)
 
 
+#: Metrics of these names are modelled where nothing was measured; a comparison keeps the two apart.
+_MEASURED: Final = frozenset(row.name for row in _energy_rows("", ""))
 #: In the order of the table. What no run of a comparison has is left out there.
 COMPARED: Final = (
     Compared("whole_run_j", "whole run, J", _LOWER),
@@ -80,7 +82,7 @@ def figures_of(run: RunSummary) -> dict[str, Measured]:
     found = {
         row.name: Measured(float(value))
         for row in COMPARED
-        if row.name in METRICS and (value := METRICS[row.name].figure(run)) is not None
+        if row.name in METRICS.keys() - _MEASURED and (value := METRICS[row.name].figure(run)) is not None
     }
     step = run.learning.threshold_step
     if (measured := run.measured) is not None:

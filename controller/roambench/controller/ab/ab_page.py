@@ -12,7 +12,7 @@ from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended
 from roambench.controller.campaign.cooling import Cooled
 from roambench.report import numbers
-from roambench.report.figures.figure import Figure, drawn, names_axis, safe
+from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
 from roambench.report.figures.look import MUTED, RUN_COLOURS
 from roambench.report.pages.page import Parts, document, folded, warnings
 from roambench.report.table import Table
@@ -29,8 +29,8 @@ def ab_page(
     parts = Parts([results_table(plan, table)], [factor_figure(plan, table)])
     a, b = plan.labels["A"], plan.labels["B"]
     lead = (
-        f"{table.whole_pairs} of {plan.pairs} pairs of runs on {plan.asked.fleet}, in the order "
-        f"{order_of(plan)}."
+        f"{a} against {b}: {table.whole_pairs} of {plan.pairs} pairs of runs on {plan.asked.fleet}, "
+        f"in the order {order_of(plan)}."
     )
     claims = [
         f"{row.compared.title}: {verdict(row.found, plan.labels)}, "
@@ -46,8 +46,28 @@ def ab_page(
         ("What differs", "differences", folded([_differences(plan)] if plan.differences else [])),
         ("Every run", "runs", folded([_runs(plan, ended, starts)])),
     ]
-    heading, footer = f"{a} against {b}", f"roambench {version('roambench')}."
-    return document(f"roambench ab: {heading}", heading, sections, lead=lead, footer=footer)
+    heading, footer = finding_of(plan, table), f"roambench {version('roambench')}."
+    return document(heading, heading, sections, lead=lead, footer=footer)
+
+
+def finding_of(plan: AbPlan, table: AbTable) -> str:
+    """What one wasted beside the other: joules, else trainings; without either, who is compared."""
+    wastes = {
+        "wasted_j": "energy",
+        "modelled_wasted_j": "energy (modelled)",
+        "wasted_share": "share of trainings",
+    }
+    found = {row.compared.name: row.found for row in table.rows}
+    a, b = plan.labels["A"], plan.labels["B"]
+    name = next((name for name in wastes if name in found and found[name].factor), None)
+    if name is None:
+        return f"{a} against {b}"
+    factor, winner = found[name].factor or 1.0, found[name].winner
+    pairs = numbers.count(found[name].pairs, "pair")
+    if not winner:
+        return f"The wasted {wastes[name]} of {a} and {b} is not told apart in {pairs} of runs"
+    more, less, times = (b, a, factor) if winner == "A" else (a, b, 1.0 / factor)
+    return f"{more} wasted {times:.2f} × the {wastes[name]} of {less}, in {pairs} of runs"
 
 
 def order_of(plan: AbPlan) -> str:
@@ -84,14 +104,21 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
                 hovertemplate="%{y}: %{x:.3f} ×<extra></extra>",
             )
         )
+    names = [row.compared.title for row in rows]
+    across = {"title": "A is better by", "type": "log"}
     return drawn(
         "factors",
         f"How many times better A ({plan.labels['A']}) is than B ({plan.labels['B']})",
         "Of costs B ÷ A, of scores A ÷ B, with 95 % intervals. Right of the dotted line A is better.",
         traces,
         130 + 30 * len(rows),
-        xaxis={"title": "A is better by", "type": "log"},
-        yaxis=names_axis([row.compared.title for row in rows]),
+        xaxis=across,
+        yaxis=names_axis(names),
+        narrow={
+            "height": 130 + 48 * len(names),
+            "xaxis": across | {"nticks": 4, "tickangle": 0},
+            "yaxis": names_axis(names) | wrapped_names(names),
+        },
         shapes=[{"x0": 1, "x1": 1, "yref": "paper", "y0": 0, "y1": 1}],
     )
 

@@ -198,6 +198,7 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
         **MAP_AXES,
         legend={"orientation": "v", "x": 1.01, "y": 1, "yanchor": "top", "font": {"size": 11}},
         margin_t=16,
+        narrow={"height": 400, "legend": {"orientation": "h"}},
     )
 
 

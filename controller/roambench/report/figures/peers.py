@@ -88,7 +88,7 @@ def _accuracy(found: _Found) -> Figure | None:
 def _gap(found: _Found) -> Figure | None:
     """High- minus low-mobility devices (de Heredia Fig. 5, 6)."""
     traces = [
-        _line(index, run, steps, np.array(gaps), "%{y:+.2f}")
+        _line(index, run, steps, np.array(gaps), "%{y:+.2f}").update(mode="lines+markers")
         for index, run, peers in found
         if (steps := [point.step for point in peers.points if point.gap is not None])
         and (gaps := [100.0 * point.gap for point in peers.points if point.gap is not None])
@@ -150,7 +150,8 @@ def _mixing(found: _Found) -> Figure | None:
         "peer-mixing",
         "Mixing",
         "Left: mean distance between the classes that a device reaches and everybody's; 0 is a fair sample. "
-        "Right: spectral gap of the iteration's W; 0 where some part hears nothing of the rest.",
+        "Right: spectral gap of the iteration's W; 0 where some part hears nothing of the rest, "
+        "below 0 only where its columns do not sum to 1.",
         traces,
         300,
         xaxis={"title": "iteration", "domain": [0, 0.46]},

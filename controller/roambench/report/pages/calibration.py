@@ -22,7 +22,7 @@ def calibration_page(calibration: Calibration) -> str:
     about = calibration.model.about
     tables = [("table", parameter_table(calibration)), ("table", fit_table(calibration))]
     sections = [
-        ("Parameters", "parameters", [*tables, *warnings((), calibration.flags())]),
+        ("Parameters", "parameters", [*warnings((), calibration.flags()), *tables]),
         ("Power and rate", "power", [("figure", power_figure(calibration))]),
         ("Residuals", "residuals", [("figure", residual_figure(calibration))]),
     ]
@@ -67,7 +67,7 @@ def power_figure(calibration: Calibration) -> Figure:
     return drawn(
         "power",
         "Net power by rate",
-        "Medians of windows with 2 u; lines are the fit.",
+        "Medians of windows with 2 u; lines are the fit, solid up and dashed down.",
         traces,
         xaxis={"title": "rate, Mbit/s"},
         yaxis={"title": "net power, mW", "rangemode": "tozero"},

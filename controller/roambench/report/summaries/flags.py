@@ -127,7 +127,7 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     drifted = [board.device for board in energy.boards if board.baselines and board.baselines.drifted]
     if drifted:
         flags.append(
-            f"idle power before and after differs by more than 3 u or 2 % ({', '.join(drifted)}): net "
+            f"idle power before and after differs by more than 3 u or 2 % ({few(drifted)}): net "
             "energies follow the idle power that was fitted in between"
         )
     if not any(board.baselines for board in energy.boards):
@@ -167,7 +167,7 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
     ]
     if old:
         flags.append(
-            f"meters calibrated more than a year before the run: {_some(old)}; their gain may have drifted "
+            f"meters calibrated more than a year before the run: {few(old)}; their gain may have drifted "
             "by more than u_gain says: roambench meter calibrate"
         )
     undated = [
@@ -175,7 +175,7 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
     ]
     if undated:
         flags.append(
-            f"calibrations without a date: {_some(undated)}; they may be older than a year: write when they "
+            f"calibrations without a date: {few(undated)}; they may be older than a year: write when they "
             'were made into their tables (date = "YYYY-MM-DD"), or roambench meter calibrate'
         )
     misfiled = [
@@ -183,7 +183,7 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
     ]
     if misfiled:
         flags.append(
-            f"calibrations filed under the board's name, not the meter's serial number: {_some(misfiled)}; "
+            f"calibrations filed under the board's name, not the meter's serial number: {few(misfiled)}; "
             "another meter at that board would be corrected by them, too: rename the tables"
         )
     return flags
@@ -199,28 +199,28 @@ def _split_flags(energy: EnergySummary) -> list[str]:
     ]
     if wrong:
         flags.append(
-            f"split by phase not trusted on {_some(wrong)}: power is not constant there, or is not what the "
+            f"split by phase not trusted on {few(wrong)}: power is not constant there, or is not what the "
             f"phase before left; whole runs are not affected. {_instead(energy)}A meter that prints every "
             "100 ms, or transfers of 2 s and longer, would show it"
         )
     unsteady = [f"{board.device} ({board.unsteady})" for board in energy.boards if board.unsteady]
     if unsteady:
         flags.append(
-            f"transfers are not steady on {_some(unsteady)}, or the meter's clock is not: nothing else "
+            f"transfers are not steady on {few(unsteady)}, or the meter's clock is not: nothing else "
             f"explains the readings at their borders; whole runs are not affected. {_instead(energy)}A meter "
             "that prints every 100 ms would show it"
         )
     restless = [f"{board.device} ({', '.join(board.restless)})" for board in energy.boards if board.restless]
     if restless:
         flags.append(
-            f"power is restless on {_some(restless)}: neighbouring readings wander together or jump (a "
+            f"power is restless on {few(restless)}: neighbouring readings wander together or jump (a "
             "daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet "
             "the board, or measure longer with a meter that prints every 100 ms"
         )
     locked = [f"{board.device} ({', '.join(board.locked)})" for board in energy.boards if board.locked]
     if locked:
         flags.append(
-            f"sampling locked to the rounds on {_some(locked)}: these phases begin at one instant of the "
+            f"sampling locked to the rounds on {few(locked)}: these phases begin at one instant of the "
             "meter's period every time, so the same part of them is seen again and again, and not even the "
             "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
         )
@@ -228,14 +228,14 @@ def _split_flags(energy: EnergySummary) -> list[str]:
         without = [board.device for board in energy.boards if board.no_clock is why]
         if without:
             flags.append(
-                f"nothing bears out that power is constant while bytes move on {_some(without)}: the meter "
+                f"nothing bears out that power is constant while bytes move on {few(without)}: the meter "
                 f"looks at part of the time only, and its conversion clock tells nothing ({why.value}). "
                 f"{_instead(energy)}{_TELLS[why]}"
             )
     open_ = [f"{board.device} ({board.closure_u:+.1f} u)" for board in energy.boards if not board.closed]
     if open_:
         flags.append(
-            f"the phases do not add up to the whole run on {_some(open_)}: more than {CLOSURE_U:g} standard "
+            f"the phases do not add up to the whole run on {few(open_)}: more than {CLOSURE_U:g} standard "
             "uncertainties lie between their sum and the trapezoid over the same seconds; take the whole "
             "run's joules, and do not trust what phases have of them"
         )
@@ -246,7 +246,7 @@ def _split_flags(energy: EnergySummary) -> list[str]:
     ]
     if early:
         flags.append(
-            f"split by phase not trusted on {_some(early)}: the readings fit best if their lines had come "
+            f"split by phase not trusted on {few(early)}: the readings fit best if their lines had come "
             "before they could exist, so power changed later than the phases say"
         )
     return flags
@@ -270,7 +270,7 @@ def _instead(energy: EnergySummary) -> str:
     return f"There {', '.join(phases)} have the estimate without a model, with its wider ±. "
 
 
-def _some(names: Sequence[str]) -> str:
+def few(names: Sequence[str]) -> str:
     """At most four of them by name."""
     rest = len(names) - 4
     return ", ".join(names[:4]) + (f" and {rest} more" if rest > 0 else "")
