@@ -13,11 +13,15 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs as Unraisable
+
+_AGAIN_S: Final = 0.01
 #: A run's reason after Ctrl-C.
 BY_THE_USER: Final = "stopped by the user"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -48,6 +52,7 @@ def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in SIGNALS}
+    complain, sys.unraisablehook = sys.unraisablehook, _not_lost(sys.unraisablehook)
     for number, handler in before.items():
         if also_ignored or handler is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
@@ -57,6 +62,7 @@ def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
         _Asked.by, _Asked.again = None, False
         for number, handler in before.items():
             signal.signal(number, handler)
+        sys.unraisablehook = complain
 
 
 def exit_status() -> int:
@@ -155,10 +161,28 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     elif first and task is not None:  # its loop is closed just now
         return
     if not first:  # what is left now need not complain of it; Cython's modules do by excepthook
-        sys.unraisablehook = lambda _unraisable: None
         sys.excepthook = lambda _kind, _error, _traceback: None
         warnings.simplefilter("ignore")
     raise KeyboardInterrupt(_reason(_Asked.by))
+
+
+def _not_lost(complain: Callable[[Unraisable], Any]) -> Callable[[Unraisable], None]:
+    """A hook for exceptions in what cannot raise, as `__del__` or the end of an import: a signal's would be
+    lost there, so the signal is sent again. After a second signal nothing else complains."""
+
+    def heard(unraisable: Unraisable) -> None:
+        lost = _Asked.by
+        if lost is None or not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            if not _Asked.again:
+                complain(unraisable)
+            return
+        if not _Asked.again:
+            _Asked.by = None
+        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), lost))  # behind what cannot raise
+        again.daemon = True
+        again.start()
+
+    return heard
 
 
 def _reason(by: signal.Signals) -> str:

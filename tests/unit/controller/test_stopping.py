@@ -7,12 +7,13 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from roambench.controller.cli import main
-from roambench.controller.stopping import exit_status, run_async, signals_heeded, to_its_end
+from roambench.controller.stopping import exit_status, leave, run_async, signals_heeded, to_its_end
 from roambench.runs.folder import RunFolder
 
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
@@ -178,6 +179,23 @@ def test_a_second_signal_is_never_lost_and_leaves_everything_as_it_is(
         [sys.executable, "-c", works], capture_output=True, text=True, timeout=100, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (status, said, errors)
+
+
+def test_a_signal_that_meets_what_cannot_raise_is_not_lost() -> None:
+    """As the lock of a module that was just imported, whose end is a weak reference's callback."""
+
+    class Gone:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work() -> None:
+        Gone()
+        time.sleep(20.0)
+
+    with signals_heeded():
+        with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
+            work()
+        assert leave() == exit_status() == 143  # and it is no second one: that would end this process here
 
 
 @pytest.mark.parametrize("read", ["roambench.contract.errors", "rich.markup", "typer.main"])
