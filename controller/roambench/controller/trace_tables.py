@@ -9,12 +9,11 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.table import Table
-
 from roambench.mobility.association import Placement
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
 from roambench.mobility.trace import MADE_UP, Trace
+from roambench.report.table import Table
 
 _QUANTILES = ("min", "p5", "p25", "median", "mean", "p75", "p90", "p95", "max", "sd")
 _BAR = 40  # characters of the longest bar
@@ -34,24 +33,22 @@ def statistics_tables(found: TraceStatistics) -> list[Table]:
 
 def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> Table:
     """A table of a trace's statistics beside the paper's."""
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for heading in ("published", "this trace", "off by"):
-        table.add_column(heading, justify="right")
-    table.add_column("unit")
-    table.add_column("where")
+    rows = []
     for target in targets:
         published = number(target.paper) + ("" if target.to is None else f" to {number(target.to)}")
         off = target.deviation(found)
-        table.add_row(
-            target.label,
-            published,
-            number(target.ours(found)),
-            "--" if math.isnan(off) else f"{100 * off:+.0f} %" if abs(off) >= 0.005 else "0",
-            target.unit,
-            target.source,
+        rows.append(
+            (
+                target.label,
+                published,
+                number(target.ours(found)),
+                "--" if math.isnan(off) else f"{100 * off:+.0f} %" if abs(off) >= 0.005 else "0",
+                target.unit,
+                target.source,
+            )
         )
-    return table
+    head = ("", "published", "this trace", "off by", "unit", "where")
+    return Table("targets", title, "", head, tuple(rows), text_from=4)
 
 
 def statistics_document(found: TraceStatistics, content_hash: str) -> dict[str, Any]:
@@ -114,26 +111,26 @@ def step_document(trace: Trace, placement: Placement) -> dict[str, Any]:
 
 def overview_table(trace: Trace, content_hash: str) -> Table:
     """Counts, provenance, and a bar of the devices present for every step (up to 240, then means)."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_row("steps", f"{trace.steps} of {trace.step_s:g} s, from {_when(trace, 0)}")
-    table.add_row("devices", str(len(trace.device_names)))
-    table.add_row("fixes", str(len(trace.step)))
-    table.add_row("access points", f"{len(trace.ap_names)} ({len(trace.place_x_m)} candidate places)")
-    table.add_row("content hash", content_hash)
+    rows = [
+        ("steps", f"{trace.steps} of {trace.step_s:g} s, from {_when(trace, 0)}"),
+        ("devices", str(len(trace.device_names))),
+        ("fixes", str(len(trace.step))),
+        ("access points", f"{len(trace.ap_names)} ({len(trace.place_x_m)} candidate places)"),
+        ("content hash", content_hash),
+    ]
     for key, value in trace.provenance.items():
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        table.add_row(key.replace("_", " "), text)
-    table.add_row("", "")
+        rows.append(
+            (key.replace("_", " "), value if isinstance(value, str) else json.dumps(value, default=str))
+        )
+    rows.append(("", ""))
     present = [len(trace.present(step)) for step in range(trace.steps)]
     most = max([1, *present])
     together = max(1, math.ceil(trace.steps / 240))
     for first in range(0, trace.steps, together):
         part = present[first : first + together]
         mean = sum(part) / len(part)
-        table.add_row(_when(trace, first), f"{'█' * round(_BAR * mean / most)} {number(mean)}")
-    return table
+        rows.append((_when(trace, first), f"{'█' * round(_BAR * mean / most)} {number(mean)}"))
+    return Table("overview", "", "", ("", ""), tuple(rows), numeric_from=2)
 
 
 def step_table(trace: Trace, placement: Placement) -> Table:
@@ -142,23 +139,22 @@ def step_table(trace: Trace, placement: Placement) -> Table:
     title = (
         f"Step {step}, {_when(trace, step)}: {len(placement.devices)} of {len(trace.device_names)} present"
     )
-    table = Table(title=title, title_justify="left")
-    ap = "nearest AP" if trace.ap is None else "recorded AP"
-    for heading in ("device", "x km", "y km", ap, "distance m"):
-        table.add_column(heading, justify="left" if heading in ("device", ap) else "right")
     rows = trace.rows(step)
     positions = zip(
-        placement.devices, trace.x_m[rows], trace.y_m[rows], placement.aps, placement.distances_m, strict=True
+        placement.devices, placement.aps, trace.x_m[rows], trace.y_m[rows], placement.distances_m, strict=True
     )
-    for device, x_m, y_m, at, distance_m in positions:
-        table.add_row(
+    cells = tuple(
+        (
             trace.device_names[device],
+            trace.ap_names[at],
             "--" if trace.made_up else f"{x_m / 1e3:.3f}",
             "--" if trace.made_up else f"{y_m / 1e3:.3f}",
-            trace.ap_names[at],
             "--" if trace.made_up else f"{distance_m:.0f}",
         )
-    return table
+        for device, at, x_m, y_m, distance_m in positions
+    )
+    ap = "nearest AP" if trace.ap is None else "recorded AP"
+    return Table("step", title, "", ("device", ap, "x km", "y km", "distance m"), cells, numeric_from=2)
 
 
 def number(value: float) -> str:
@@ -171,42 +167,41 @@ def number(value: float) -> str:
 
 
 def _counts(found: TraceStatistics) -> Table:
-    table = Table(
-        title="Trace", title_justify="left", show_header=False, caption=MADE_UP if found.made_up else None
-    )
-    table.add_column("")
-    table.add_column("", justify="right")
-    table.add_row("steps", f"{found.steps} of {found.step_s:g} s")
-    table.add_row("empty steps", number(found.empty_steps))
+    rows = []
+    rows.append(("steps", f"{found.steps} of {found.step_s:g} s"))
+    rows.append(("empty steps", number(found.empty_steps)))
     if found.empty_because is not None:
         for reason, steps in found.empty_because.items():
-            table.add_row(f"of them: {reason}", number(steps))
+            rows.append((f"of them: {reason}", number(steps)))
         marked = "no" if found.outages is None else f"{found.outage_steps} in {found.outages} runs"
-        table.add_row("holes marked in the trace", marked)
+        rows.append(("holes marked in the trace", marked))
     elif found.outage_steps is None or found.outages is None:
-        table.add_row("of them outages of the recorder", "not marked")
+        rows.append(("of them outages of the recorder", "not marked"))
     else:
-        table.add_row("of them outages of the recorder", f"{found.outage_steps} in {found.outages} runs")
-        table.add_row("of them without anybody there", number(found.empty_steps - found.outage_steps))
-    table.add_row("devices present, mean of non-empty steps", number(found.present_mean_nonempty))
-    table.add_row("devices before the busiest were kept", number(found.devices_before_cut))
+        rows.append(("of them outages of the recorder", f"{found.outage_steps} in {found.outages} runs"))
+        rows.append(("of them without anybody there", number(found.empty_steps - found.outage_steps)))
+    rows.append(("devices present, mean of non-empty steps", number(found.present_mean_nonempty)))
+    rows.append(("devices before the busiest were kept", number(found.devices_before_cut)))
     for label, value in (
         ("devices", found.devices),
         ("fixes", found.fixes),
         ("candidate places", found.places),
         ("access points", found.aps),
     ):
-        table.add_row(label, number(value))
+        rows.append((label, number(value)))
     kind = "recorded" if found.recorded_aps else "nearest"
-    table.add_row(f"another {kind} AP at the next appearance", _percent(found.ap_change_rate))
-    table.add_row("... where that is in the next step", _percent(found.ap_change_rate_next_step))
-    table.add_row(f"fixes at the busiest {kind} AP", _percent(found.busiest_ap_share))
-    table.add_row("within Wi-Fi reach of the nearest AP", _percent(found.share_on_wifi))
-    table.add_row(
-        "distance to ring-walk AP, mean ± sd m",
-        f"{number(found.ring_walk_mean_m)} ± {number(found.ring_walk_sd_m)}",
+    rows.append((f"another {kind} AP at the next appearance", _percent(found.ap_change_rate)))
+    rows.append(("... where that is in the next step", _percent(found.ap_change_rate_next_step)))
+    rows.append((f"fixes at the busiest {kind} AP", _percent(found.busiest_ap_share)))
+    rows.append(("within Wi-Fi reach of the nearest AP", _percent(found.share_on_wifi)))
+    rows.append(
+        (
+            "distance to ring-walk AP, mean ± sd m",
+            f"{number(found.ring_walk_mean_m)} ± {number(found.ring_walk_sd_m)}",
+        )
     )
-    return table
+    caption = MADE_UP if found.made_up else ""
+    return Table("counts", "Trace", caption, ("", ""), tuple(rows))
 
 
 def _percent(share: float) -> str:
@@ -223,51 +218,40 @@ def _distributions(found: TraceStatistics) -> Table:
         ("nearest AP m", found.nearest_m),
         ("fixed AP m", found.fixed_m),
     )
-    table = Table(title="Distributions", title_justify="left")
-    table.add_column("")
-    for label, _ in rows:
-        table.add_column(label, justify="right")
-    for name in _QUANTILES:
-        table.add_row(name, *(number(getattr(sample, name)) for _, sample in rows))
-    return table
+    cells = tuple((name, *(number(getattr(sample, name)) for _, sample in rows)) for name in _QUANTILES)
+    return Table("distributions", "Distributions", "", ("", *(label for label, _ in rows)), cells)
 
 
 def _aggregated(found: TraceStatistics) -> Table:
-    title = "Models aggregated if nobody ever failed"
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
-    for heading in ("per step", "trainings", "wasted"):
-        table.add_column(heading, justify="right")
     rows: tuple[tuple[str, AggregatedModels], ...] = (
         ("HierFAVG", found.hierfavg),
         ("MOHAWK k2 = 2", found.mohawk_k2_2),
         ("MOHAWK k2 = 5", found.mohawk_k2_5),
         ("MOHAWK k2 = 10", found.mohawk_k2_10),
     )
-    for label, models in rows:
-        table.add_row(label, number(models.per_step), number(models.trainings), f"{models.wasted_share:.1%}")
-    return table
+    cells = tuple(
+        (label, number(models.per_step), number(models.trainings), f"{models.wasted_share:.1%}")
+        for label, models in rows
+    )
+    title = "Models aggregated if nobody ever failed"
+    return Table("aggregated", title, "", ("", "per step", "trainings", "wasted"), cells)
 
 
 def _hours(found: TraceStatistics) -> Table:
     zone = "UTC" if found.utc_offset_h is None else f"UTC{found.utc_offset_h:+g} h"
     title = f"Devices present by hour of the day ({zone})"
-    caption = None
+    caption = ""
     if found.utc_offset_h is None:
         solar = found.solar_offset_h
         caption = "The trace does not say its local time: give --utc-offset-h" + (
             "" if solar is None else f"; by the sun it is about UTC{solar:+d} h there"
         )
-    table = Table(
-        title=title, title_justify="left", show_header=False, caption=caption, caption_justify="left"
-    )
-    table.add_column("")
-    table.add_column("")
     most = max([1.0, *(mean for mean in found.hour_profile if not math.isnan(mean))])
+    rows = []
     for hour, mean in enumerate(found.hour_profile):
         bar = "" if math.isnan(mean) else "█" * round(_BAR * mean / most)
-        table.add_row(f"{hour:02d}", f"{bar} {number(mean)}")
-    return table
+        rows.append((f"{hour:02d}", f"{bar} {number(mean)}"))
+    return Table("hours", title, caption, ("", ""), tuple(rows), numeric_from=2)
 
 
 def _when(trace: Trace, step: int) -> str:

@@ -67,10 +67,41 @@ def _print_note(note: str, console: Console, *, whole: bool) -> None:
     console.print(text, soft_wrap=not console.is_terminal)
 
 
-def print_table(table: Table, console: Console) -> None:
-    """Print a table; names and numbers are never broken. Where it is wider than the terminal the columns that
+def print_table(
+    table: Table, console: Console, *, most_rows: int | None = _MOST_ROWS, caption: bool = False
+) -> None:
+    """Print a table (`most_rows` of it, None: all), with its caption if asked; names and numbers are never
+    broken. Where it is wider than the terminal the columns that
     do not fit come below, behind the first again; in a pipe it is as wide as it has to be."""
-    rows = table.rows[:_MOST_ROWS]
+    rows = table.rows[:most_rows]
+    if table.title:
+        console.print(Text(table.title, style="bold"), soft_wrap=not console.is_terminal)
+    if console.is_terminal:
+        _draw(table, rows, console)
+    else:
+        for line in _plain(table, rows):
+            console.print(Text(line), soft_wrap=True)
+    if len(table.rows) > len(rows):
+        console.print(f"  and {len(table.rows) - len(rows)} more rows in the HTML report", highlight=False)
+    if caption and table.caption:
+        console.print(Text(table.caption), soft_wrap=not console.is_terminal)
+    console.print()
+
+
+def _plain(table: Table, rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
+    """Lines as wide as they have to be."""
+    shown = [table.head, *rows] if any(table.head) else list(rows)
+    widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        cells = []
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True)):
+            space = " " * (width - cell_len(cell))
+            cells.append(space + cell if table.is_numeric(column) else cell + space)
+        yield (" " * _GAP).join(cells).rstrip()
+
+
+def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console) -> None:
+    """On a terminal: the columns that do not fit come below, behind the first again."""
     kept = {column for column in range(len(table.head)) if column == 0 or table.is_numeric(column)}
     widths = [
         max(
@@ -80,11 +111,10 @@ def print_table(table: Table, console: Console) -> None:
         )
         for number, name in enumerate(table.head)
     ]
-    whole = _hard if console.is_terminal else str
-    for number, columns in enumerate(_fitting(widths, console.width if console.is_terminal else None)):
-        title = Text(table.title, style="bold") if table.title and not number else None
-        drawn = RichTable(title=title, title_justify="left", box=None, pad_edge=False)
-        tight = console.is_terminal and _natural_width(table, rows, columns) > console.width
+    for columns in _fitting(widths, console.width):
+        headed = any(table.head[column] for column in columns)
+        drawn = RichTable(box=None, pad_edge=False, show_header=headed)
+        tight = _natural_width(table, rows, columns) > console.width
         for column in columns:
             drawn.add_column(
                 Text(table.head[column]),
@@ -94,12 +124,9 @@ def print_table(table: Table, console: Console) -> None:
             )
         for row in rows:
             drawn.add_row(
-                *(Text(whole(row[column]) if column in kept else row[column]) for column in columns)
+                *(Text(_hard(row[column]) if column in kept else row[column]) for column in columns)
             )
-        console.print(drawn, crop=False, width=None if console.is_terminal else 100_000)
-    if len(table.rows) > _MOST_ROWS:
-        console.print(f"  and {len(table.rows) - _MOST_ROWS} more rows in the HTML report", highlight=False)
-    console.print()
+        console.print(drawn, crop=False)
 
 
 def _natural_width(table: Table, rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> int:
@@ -114,10 +141,8 @@ def _longest_word(text: str) -> int:
     return max(map(cell_len, text.split()), default=0)
 
 
-def _fitting(widths: Sequence[int], most: int | None) -> Iterable[list[int]]:
+def _fitting(widths: Sequence[int], most: int) -> Iterable[list[int]]:
     """Columns that fit beside the first one, again and again until all are there."""
-    if most is None:
-        return [list(range(len(widths)))]
     groups = [[0]]
     for column in range(1, len(widths)):
         wide = sum(widths[one] + _GAP for one in groups[-1]) + widths[column]

@@ -204,7 +204,7 @@ def test_what_is_not_sure_is_in_no_mean_and_told(tmp_path: Path, capsys: pytest.
     (row,) = table_of(found[1:2], outcomes[1:2], ["final_accuracy"]).rows
     assert (row.sure, row.metrics["final_accuracy"].mean) == (False, 0.1)
     print_table(table_of(found[1:2], outcomes[1:2], ["final_accuracy"]), Console(width=200))
-    assert "10.0\u00a0%\u00a0?" in capsys.readouterr().out
+    assert "10.0 % ?" in capsys.readouterr().out
 
 
 def test_without_room_a_campaign_waits_and_goes_on_or_says_why_not(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -109,6 +110,11 @@ def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Pat
         "roambench: bad.toml: sede: unknown key, did you mean seed?",
     ]
     assert not (tmp_path / "runs").exists()
+
+
+def cells(line: str) -> list[str]:
+    """Of a table's row: two spaces and more part them."""
+    return re.split(r" {2,}", line.strip())
 
 
 def commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -247,11 +253,9 @@ def test_stats_prints_the_trace_beside_the_paper(tmp_path: Path, capsys: pytest.
     out = capsys.readouterr().out
     assert found in out
     # One model of bob is there at t = 2 for MOHAWK with k2 = 5; nobody is seen in two steps running.
-    assert [line.split("│")[2:5] for line in out.splitlines() if "MOHAWK k2 = 5" in line] == [
-        ["      0.5 ", "         2 ", "  50.0% "]
-    ]
-    rows = [[cell.strip() for cell in line.split("│")] for line in out.splitlines()]
-    assert next(row[2:4] for row in rows if len(row) > 3 and row[1].startswith("most devices")) == ["76", "2"]
+    rows = [cells(line) for line in out.splitlines()]
+    assert ["MOHAWK k2 = 5", "0.5", "2", "50.0%"] in rows
+    assert next(row[1:3] for row in rows if row[0].startswith("most devices")) == ["76", "2"]
 
 
 def test_show_prints_who_is_where_at_a_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,11 +266,8 @@ def test_show_prints_who_is_where_at_a_step(tmp_path: Path, capsys: pytest.Captu
     assert "written by hand" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["trace", "show", str(path), "--step", "0"])
-    rows = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if "AP" in line]
-    assert [[cell.strip() for cell in row] for row in rows[1:]] == [
-        ["ann", "0.030", "0.040", "AP0", "50"],
-        ["bob", "0.900", "0.000", "AP1", "100"],
-    ]
+    rows = [cells(line) for line in capsys.readouterr().out.splitlines() if "AP" in line]
+    assert rows[1:] == [["ann", "AP0", "0.030", "0.040", "50"], ["bob", "AP1", "0.900", "0.000", "100"]]
     with pytest.raises(SystemExit) as ended:
         main(["trace", "show", str(path), "--step", "3"])
     assert ended.value.code == 2

@@ -12,6 +12,7 @@ import pytest
 
 from roambench.controller.cli import command, main
 from small_runs import measured, simulated
+from tiny_experiment import SWEEP, TINY
 
 ROOT = Path(__file__).parents[3]
 EXPERIMENTS, BENCH = ROOT / "experiments", ROOT / "inventory" / "bench36.example.toml"
@@ -24,21 +25,6 @@ NO_FIGURES = {
     "fleet emulate-switches", "fleet replace",
 }  # fmt: skip
 
-#: An experiment that is over in a second, with nothing to download, and a sweep of it.
-TINY = """\
-name = "tiny"
-systems = ["mohawk", "hierfavg"]
-trace = { steps = 4, parameters = { devices = 6 } }
-fleet = { agents = 6, aps = 2 }
-"""
-SWEEP = """\
-experiment = "tiny.toml"
-fleet = "rehearsal"
-metrics = ["wasted_share", "trainings"]
-[grid]
-systems = ["mohawk", "hierfavg"]
-seeds = 2
-"""
 INVENTORY = '{"_meta": {"hostvars": {"node-1": {"ansible_host": "127.0.0.1"}}}, "all": {"hosts": ["node-1"]}}'
 
 

@@ -166,14 +166,13 @@ def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
 
 
 def _print(made: Calibration, console: Console) -> None:
-    from roambench.controller.screen import in_any_case, say, warn
+    from roambench.controller.screen import in_any_case, warn
     from roambench.report.console import print_table
     from roambench.report.pages.calibration import fit_table, parameter_table
 
     with in_any_case(console):
         for table in (parameter_table(made), fit_table(made)):
-            print_table(table, console)
-            say(console, f"{table.caption}\n")
+            print_table(table, console, caption=True)
         for flag in made.flags():
             warn(console, flag)
 

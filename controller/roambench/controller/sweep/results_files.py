@@ -11,8 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from roambench.contract.json_values import without_nan
 from roambench.controller.screen import say, warn
@@ -20,13 +18,14 @@ from roambench.controller.sweep.metrics import Metric, metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.report.console import print_table as print_whole
+from roambench.report.table import Table
 from roambench.runs.parquet import write_table
 from roambench.runs.whole_file import write_whole
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.sweep/2"
 _NONE: Final = "–"
-_HARD: Final = "\u00a0"  # a figure is never broken over two lines
 
 
 def write_results(
@@ -57,20 +56,15 @@ def print_table(table: SweepTable, console: Console) -> None:
     """
     keys = [key for key in table.keys if key == "system" or len({repr(v) for v in _values(table, key)}) > 1]
     metrics = [name for name in table.metrics if any(row.metrics[name].n for row in table.rows)]
-    drawn = Table(box=None, pad_edge=False)
-    for title in _short(keys):
-        drawn.add_column(Text(title), overflow="fold")
-    drawn.add_column(Text("runs"), justify="right")
-    for name in metrics:
-        drawn.add_column(Text(_metric(name).title), justify="right", overflow="fold")
+    rows = []
     for row in table.rows:
         values = dict(row.values)
         runs = str(row.runs) if row.finished == row.runs else f"{row.finished} of {row.runs}"
         cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
         cells = cells if row.sure else [f"{one} ?" if one != _NONE else one for one in cells]
-        told = [*(text(values[key]) for key in keys), *(part.replace(" ", _HARD) for part in (runs, *cells))]
-        drawn.add_row(*(Text(part) for part in told))
-    console.print(drawn)
+        rows.append((*(text(values[key]) for key in keys), runs, *cells))
+    head = (*_short(keys), "runs", *(_metric(name).title for name in metrics))
+    print_whole(Table("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None)
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
         warn(console, f"! {doubt}")
     without = [_metric(name).title for name in table.metrics if name not in metrics]

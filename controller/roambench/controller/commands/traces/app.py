@@ -189,6 +189,7 @@ def _print_statistics(trace: Trace, seed: int, utc_offset_h: float | None, as_js
     from roambench.controller.trace_tables import statistics_document, statistics_tables
     from roambench.mobility.files import content_hash
     from roambench.mobility.statistics import trace_statistics
+    from roambench.report.console import print_table
 
     found = trace_statistics(trace, seed=seed, utc_offset_h=utc_offset_h)
     if as_json:
@@ -196,8 +197,7 @@ def _print_statistics(trace: Trace, seed: int, utc_offset_h: float | None, as_js
         return
     console = screen()
     for table in statistics_tables(found):
-        console.print(table)
-        console.print()
+        print_table(table, console, caption=True)
 
 
 @trace_app.command()
@@ -216,6 +216,7 @@ def show(
     )
     from roambench.mobility.association import NearestAp, RecordedAp
     from roambench.mobility.files import content_hash, read_trace
+    from roambench.report.console import print_table
 
     trace = read_trace(file)
     if step is not None and step >= trace.steps:
@@ -223,11 +224,11 @@ def show(
     if step is None and as_json:
         print_json(overview_document(trace, content_hash(trace)))
     elif step is None:
-        screen().print(overview_table(trace, content_hash(trace)))
+        print_table(overview_table(trace, content_hash(trace)), screen(), most_rows=None)
     else:
         rule = NearestAp(trace) if trace.ap is None else RecordedAp(trace)
         placement = rule.placement(step)
         if as_json:
             print_json(step_document(trace, placement))
         else:
-            screen().print(step_table(trace, placement))
+            print_table(step_table(trace, placement), screen(), most_rows=None)
