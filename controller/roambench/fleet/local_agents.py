@@ -27,13 +27,14 @@ from roambench.agent.settings import (
 )
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
+from roambench.fleet.left_processes import LeftProcesses
 from roambench.identity.authority import Authority
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
 
-#: Agents whose controller is gone get 20 s to end, then they are killed.
+#: Agents whose controller is gone get 20 s to end, then they are killed: so long none may stand still.
 _TURN_PATIENCE_S: Final = 60.0
 _LOOK_S: Final = 0.1
 
@@ -232,19 +233,23 @@ class LocalAgents:
     async def _take_turn(self) -> None:
         """Wait until all processes of the folder's last fleet are gone: they write to the same files. Each
         holds the lock, from its parent, until it ends."""
-        self._turn = os.open(self._folder / "fleet.lock", os.O_RDWR | os.O_CREAT, 0o600)
-        deadline_s = time.monotonic() + _TURN_PATIENCE_S
+        path = self._folder / "fleet.lock"
+        self._turn = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        others, began_s, told = LeftProcesses(path), time.monotonic(), False
         while True:
             try:
                 fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if time.monotonic() > deadline_s:
+                if others.hang(_TURN_PATIENCE_S):
                     raise FleetError(
-                        f"local agents cannot start: others still live in {self._folder} "
-                        f"{_TURN_PATIENCE_S:.0f} s after their controller died; find them with: "
-                        f"fuser {self._folder / 'fleet.lock'}"
+                        f"local agents cannot start: others still live in {self._folder}, though their "
+                        f"controller died, and did nothing for {_TURN_PATIENCE_S:.0f} s; find them with: "
+                        f"fuser {path}"
                     ) from None
+            if not told and time.monotonic() - began_s > _TURN_PATIENCE_S:
+                self._log(f"agents of the controller that died end slowly; who they are: fuser {path}")
+                told = True
             await asyncio.sleep(_LOOK_S)
 
     async def _wait_for_socket(self, path: Path, process: asyncio.subprocess.Process) -> None:

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -189,21 +191,49 @@ def test_a_file_that_is_opened_again_goes_on_with_the_rows_of_the_checkpoint(row
     assert [again.take() for _ in range(4)] == [1, 2, 4, 5]  # 3 is kept
 
 
-def test_a_file_is_free_when_the_last_process_that_has_it_open_is_gone(tmp_path: Path) -> None:
-    """A worker of a controller that was killed may still write."""
-    program = (
-        "import sys; from pathlib import Path; from roambench.fleet.simulated.model_rows import ModelRows\n"
-        "rows = ModelRows(Path(sys.argv[1]), 1000, 6); print('open', flush=True); sys.stdin.read()"
-    )
-    path = tmp_path / "models.bin"
+#: Has a file of models open, says so, computes for so long, and waits for the end of its input.
+HOLDS = """
+import sys, time
+from pathlib import Path
+from roambench.fleet.simulated.model_rows import ModelRows
+rows = ModelRows(Path(sys.argv[1]), 1000, 6)
+print('open', flush=True)
+end_s = time.monotonic() + float(sys.argv[2])
+while time.monotonic() < end_s:
+    pass
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def worker_of_a_dead_controller(path: Path, computes_s: float) -> Iterator[subprocess.Popen[bytes]]:
     ModelRows(path, 1000, 6, create=True)
     with subprocess.Popen(
-        [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-c", HOLDS, str(path), str(computes_s)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     ) as worker:
         assert worker.stdout is not None
-        assert worker.stdin is not None
         worker.stdout.readline()
-        with pytest.raises(RunError, match="worker of the run that was killed is still there after 0 s"):
-            free_of_others(path, 0.0)
+        yield worker
+
+
+@pytest.mark.asyncio
+async def test_a_file_is_free_when_the_last_process_that_has_it_open_is_gone(tmp_path: Path) -> None:
+    """A worker of a controller that was killed may still write."""
+    path = tmp_path / "models.bin"
+    with worker_of_a_dead_controller(path, 0.0) as worker:
+        with pytest.raises(RunError, match="is still there and has not computed for 2 s"):
+            await free_of_others(path, 2.0)
+        assert worker.stdin is not None
         worker.stdin.close()
-        free_of_others(path, 60.0)
+        await free_of_others(path, 60.0)
+
+
+@pytest.mark.asyncio
+async def test_a_worker_that_still_computes_is_waited_for_however_long_it_takes(tmp_path: Path) -> None:
+    path = tmp_path / "models.bin"
+    with worker_of_a_dead_controller(path, 7.0) as worker:
+        assert worker.stdin is not None
+        worker.stdin.close()
+        await free_of_others(path, 3.0)

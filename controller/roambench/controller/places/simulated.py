@@ -37,7 +37,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import save_link_model_json
 from roambench.systems.system import StartModel, System
 
-#: Workers of a controller that was killed end after the training in hand.
+#: Workers of a controller that was killed end after the training in hand: so long none may stand still.
 _PATIENCE_S: Final = 120.0
 
 
@@ -91,7 +91,7 @@ async def simulated_fleet(
     entries = entries or learning_task.layout.size
     resumed = checkpoints is not None and checkpoints.found is not None
     if resumed:
-        free_of_others(folder / "models.bin", _PATIENCE_S)
+        await free_of_others(folder / "models.bin", _PATIENCE_S)
     else:
         folder.mkdir(parents=True)
     section = experiment.simulated

@@ -104,13 +104,12 @@ class ForkServer:
     async def has_died(self) -> bool:
         """By a signal, that is: one that ended by itself would do so again. The place of an inherited one is
         taken by a server of its own."""
+        if self._orders is not None and not _is_left(self._orders):
+            return False
         if self._process is None:
-            if self._orders is not None and _is_left(self._orders):
-                self._orders = None
-            return self._orders is None
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), 0.2)
-        return self._process.returncode is not None and self._process.returncode < 0
+            self._orders = None
+            return True
+        return await self._process.wait() < 0  # its end of the line is closed: it ends, however slow that is
 
     async def end(self) -> None:
         """Let the process end, and wait for it; an inherited one goes on for the others."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import heapq
 import mmap
 import os
 import shutil
 import threading
-import time
 import weakref
 from collections.abc import Collection
 from pathlib import Path
@@ -18,6 +18,7 @@ import numpy as np
 
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
+from roambench.fleet.left_processes import LeftProcesses
 
 #: How much of the file a process keeps mapped before it lets go of all of it; the kernel keeps what it has
 #: memory for, and to map a model again costs 0.1 ms.
@@ -194,10 +195,11 @@ class ModelRows:
         self._mapped_bytes = self._row_bytes
 
 
-def free_of_others(path: Path, patience_s: float) -> None:
+async def free_of_others(path: Path, patience_s: float) -> None:
     """Wait until no process has the file open as ModelRows any more: workers of a controller that was killed
-    end by themselves, after the training in hand. RunError where that takes longer or there is no file."""
-    deadline_s = time.monotonic() + patience_s
+    end by themselves, after the training in hand. RunError where they have not computed for `patience_s`, or
+    there is no file."""
+    others = LeftProcesses(path)
     try:
         file = path.open("rb")
     except OSError as error:
@@ -207,12 +209,13 @@ def free_of_others(path: Path, patience_s: float) -> None:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if time.monotonic() > deadline_s:
+                if others.hang(patience_s):
                     raise RunError(
-                        f"{path}: a training worker of the run that was killed is still there after "
-                        f"{patience_s:.0f} s; expected it to end by itself: find it with `fuser {path}`"
+                        f"{path}: a training worker of the run that was killed is still there and has not "
+                        f"computed for {patience_s:.0f} s; expected it to end by itself: find it with "
+                        f"`fuser {path}`"
                     ) from None
-                time.sleep(0.1)
+                await asyncio.sleep(0.1)
             else:
                 return
 

@@ -1,0 +1,113 @@
+"""A machine that is merely slow is not taken for one whose agents are dead."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import FleetError
+from roambench.controller.agents.agent_bench import Watch
+from roambench.controller.benches import local_bench
+from roambench.fleet import local_agents
+from roambench.fleet.local_agents import LocalAgents, LocalSettings
+from roambench.identity.authority import Authority
+from roambench.meters.emulator.spec import EmulatorSpec
+from roambench.runs.folder import RunFolder
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
+
+NAMES = ("a", "b", "c", "d")
+#: Holds the lock in the way agents do, computes for so long, and ends.
+COMPUTES = """
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+end_s = time.monotonic() + 7.0
+while time.monotonic() < end_s:
+    pass
+"""
+
+
+class Seen(Watch):
+    """Writes nothing down."""
+
+    def __init__(self) -> None:
+        super().__init__(RunFolder.__new__(RunFolder))
+
+
+async def test_agents_that_become_ready_one_after_the_other_are_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local_bench, "_HELLO_PATIENCE_S", 2.0)
+    watch = Seen()
+
+    async def come() -> None:
+        for name in NAMES:
+            await asyncio.sleep(1.0)
+            watch.ready.add(name)
+
+    coming = asyncio.create_task(come())
+    await local_bench._all_ready(watch, NAMES)
+    await coming
+    watch.ready.discard("c")
+    with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 2 s none more became so: c"):
+        await local_bench._all_ready(watch, NAMES)
+
+
+@contextmanager
+def holder_of(lock: Path, program: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Another process, which has taken the lock."""
+    command = [sys.executable, "-c", program, str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process
+
+
+def agents_in(folder: Path, told: list[str]) -> LocalAgents:
+    emulator = EmulatorSpec((), str(folder / "socket"), str(folder))
+    return LocalAgents(
+        folder,
+        NAMES,
+        "127.0.0.1:1",
+        Authority.create(),
+        DeviceClock(),
+        LocalSettings(None),
+        emulator,
+        told.append,
+    )
+
+
+async def test_agents_of_a_dead_controller_that_still_do_something_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_agents, "_TURN_PATIENCE_S", 3.0)
+    told: list[str] = []
+    lock = tmp_path / "fleet.lock"
+    with holder_of(lock, COMPUTES) as other:
+        agents = agents_in(tmp_path, told)
+        await agents._take_turn()
+        await agents.stop()
+        assert other.wait() == 0
+    assert told == [f"agents of the controller that died end slowly; who they are: fuser {lock}"]
+
+
+async def test_agents_of_a_dead_controller_that_stand_still_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_agents, "_TURN_PATIENCE_S", 2.0)
+    program = COMPUTES.partition("end_s")[0] + "sys.stdin.read()"
+    lock = tmp_path / "fleet.lock"
+    with holder_of(lock, program):
+        agents = agents_in(tmp_path, [])
+        with pytest.raises(FleetError, match=f"did nothing for 2 s; find them with: fuser {lock}"):
+            await agents._take_turn()
+        await agents.stop()
