@@ -21,7 +21,7 @@ T = TypeVar("T")
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs as Unraisable
 
-_AGAIN_S: Final = 0.01
+_AGAIN_S: Final = 0.001
 #: A run's reason after Ctrl-C.
 BY_THE_USER: Final = "stopped by the user"
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
