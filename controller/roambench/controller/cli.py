@@ -126,6 +126,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except SystemExit as end:  # typer makes 130 of whatever interrupted it
             sys.exit(leave() if end.code == 130 else end.code)
         except Exception as error:
+            if isinstance(error.__cause__, KeyboardInterrupt):  # a class is made, and it met a __set_name__
+                sys.exit(leave())
             from roambench.controller.foreign_code import blame
             from roambench.controller.run_log import keep_traceback, mistake
 

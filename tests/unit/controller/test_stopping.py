@@ -198,6 +198,22 @@ def test_a_signal_that_meets_what_cannot_raise_is_not_lost() -> None:
         assert leave() == exit_status() == 143  # and it is no second one: that would end this process here
 
 
+def test_a_signal_that_meets_the_making_of_a_class_is_no_bug(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Named:
+        def __set_name__(self, owner: type, name: str) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def command(**_: object) -> None:
+        type("Made", (), {"field": Named()})  # Python makes a RuntimeError of what is raised there
+
+    monkeypatch.setattr("roambench.controller.cli.command", lambda: command)
+    with pytest.raises(SystemExit, match="130"):
+        main([])
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("read", ["roambench.contract.errors", "rich.markup", "typer.main"])
 def test_ctrl_c_while_the_command_reads_its_modules_is_no_traceback(read: str) -> None:
     command = [sys.executable, "-X", "importtime", ROAMBENCH, "list", "nothing"]
