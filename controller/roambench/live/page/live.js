@@ -128,7 +128,7 @@
     const curves = key(["accent"], [head.system], "line");
     curves[0].firstChild.style.borderColor = "var(--accent)";
     if (run.ghost.system) {
-      const [ghost] = key(["muted"], [`${run.ghost.system}, the run before (${run.ghost.name})`], "line");
+      const [ghost] = key(["muted"], [`${run.ghost.system}, the run before` + (run.ghost.name === run.ghost.system ? "" : ` (${run.ghost.name})`)], "line");
       ghost.firstChild.style.borderTopColor = "var(--muted)";
       ghost.firstChild.style.borderTopStyle = "dashed";
       curves.push(ghost);
