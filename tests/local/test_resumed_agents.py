@@ -182,7 +182,8 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
     with command(tmp_path, *begin, str(whole.parents[2])) as alone:
         ended(tmp_path, alone)
     (run,) = runs_of(out, "cut-middle")
-    assert rows(run, "RunResumed") == 1
+    # One that cannot go on says why there: roambench's sources were edited meanwhile, for example.
+    assert rows(run, "RunResumed") == 1, (run.parents[1] / "log.txt").read_text()
     same(run, whole)
     accounted(run)
 

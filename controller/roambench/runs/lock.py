@@ -5,13 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.runs.database import naming
 
-_TRIES: Final = 5
+_TRIES: Final = 1000
 _PAUSE_S: Final = 0.02
 
 
@@ -41,14 +42,18 @@ class WriterLock:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock. Whoever asks whether it is held (`is_held`) holds it for a moment: that is no writer."""
+    """Take the lock, unless a writer has it. Whoever asks whether it is held (`is_held`) shares it for a
+    moment, on a busy machine for longer: those are waited for."""
     for _ in range(_TRIES):
-        try:
+        with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_PAUSE_S)
-        else:
             return True
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a writer shares it with nobody
+        except BlockingIOError:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        time.sleep(_PAUSE_S)
     return False
 
 
