@@ -74,4 +74,9 @@ class RunInfo:
     @classmethod
     def read(cls, path: Path) -> RunInfo:
         """Inverse of `to_json`, from a file; raises RunError naming `path` and every key that is wrong."""
-        return read_whole(cls, path)
+        try:
+            return read_whole(cls, path)
+        except RunError as error:
+            if "format: expected" not in str(error):
+                raise
+            raise RunError(f"{error}: another version of roambench wrote this run, and reads it") from None

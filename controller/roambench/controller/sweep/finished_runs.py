@@ -71,6 +71,8 @@ def _all_finished(folder: Path) -> list[FinishedRun]:
         document = json.loads(path.read_text(encoding="utf-8"))
         names = [point["folder"] for point in document["points"] if point["state"] == "finished"]
     except OSError as error:
+        if (folder / "run.json").is_file():
+            raise RunError(f"{folder}: a run, not a sweep: roambench report {folder}") from None
         raise RunError(f"{path}: cannot be read: {error.strerror}; is {folder} a sweep's folder?") from None
     except (ValueError, KeyError, TypeError):
         raise RunError(f"{path}: not the table of a sweep; make it anew with roambench sweep") from None
