@@ -69,10 +69,19 @@ class RawRun:
         peers = self.of("ModelsScored")
         return 100.0 * peers[-1]["average_accuracy"] if peers else self.final()
 
-    def rounds_to(self, accuracy: float) -> int | None:
-        """Steps played when a cloud aggregation's model was the first with this accuracy in %."""
+    def first_round(self) -> int:
+        """Of MOHAWK's kind t = 0 only trains; the others' first step is round 1."""
+        return 0 if self.system in ("mohawk", "hierfavg", "macfl") else 1
+
+    def step_of(self, accuracy: float) -> int | None:
+        """The first whose cloud aggregation's model had this accuracy in %."""
         clouds = {row["step"] for row in self.of("CloudAggregated")}
-        return next((step + 1 for step, found in self.scored() if step in clouds and found >= accuracy), None)
+        return next((step for step, found in self.scored() if step in clouds and found >= accuracy), None)
+
+    def rounds_to(self, accuracy: float) -> int | None:
+        """The same as the papers count."""
+        step = self.step_of(accuracy)
+        return None if step is None else step + self.first_round()
 
     def aggregated_per_step(self) -> float:
         """Of all steps but the first, in which no model can have come."""
@@ -133,7 +142,8 @@ class RawRun:
             joules[training] += ((up if order["kind"] == "upload" else down) * rate + beta) * mbit / rate
             if order["kind"] == "upload":
                 arrived[training] = answer["step"]
-        last = (self.rounds_to(accuracy) or len(self.of("StepClosed"))) - 1
+        reached = self.step_of(accuracy)
+        last = len(self.of("StepClosed")) - 1 if reached is None else reached
         rounds = defaultdict[int, list[float]](list)
         for row in self.of("OutcomeDecided"):
             step = arrived.get(row["train_order_id"], -1)

@@ -8,7 +8,7 @@ from roambench.controller.sweep.class_metrics import class_metric_of
 from roambench.controller.sweep.metrics import metric_of
 
 #: Cloud aggregations end the steps 1, 3 and 5; access point 0 is scored in every step before them.
-SCORED = [(2, 0.5), (4, 0.7), (6, 0.6)]
+CLOUDS = {1: 0.5, 3: 0.7, 5: 0.6}
 METRICS = {
     "AP 0": {0: 0.1, 1: 0.4, 2: 0.5, 3: 0.65, 4: 0.7, 5: 0.6},
     "AP 0, class 3": {1: 0.2, 3: 0.9, 5: 0.8},
@@ -38,14 +38,14 @@ def test_a_figure_is_the_last_accuracy_or_the_mean_gain_between_clouds(
 ) -> None:
     metric = class_metric_of(name)
     assert metric is not None
-    found = metric.figure(METRICS, SCORED)
+    found = metric.figure(METRICS, CLOUDS)
     assert found is None if figure is None else found == pytest.approx(figure)
 
 
 def test_before_a_second_cloud_aggregation_there_is_no_gain() -> None:
     drift = class_metric_of("ap0_drift")
     assert drift is not None
-    assert drift.figure(METRICS, SCORED[:1]) is None
+    assert drift.figure(METRICS, {1: 0.5}) is None
 
 
 def test_other_names_are_no_such_metrics() -> None:

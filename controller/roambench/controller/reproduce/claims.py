@@ -155,11 +155,11 @@ def is_of(values: Mapping[str, Any], wanted: Values) -> bool:
 
 def figure_of(run: FinishedRun, metric: str) -> tuple[float | None, bool]:
     """A metric of a run, and whether it is only a bound: an accuracy that it never reached counts as all of
-    its steps."""
+    its rounds."""
     value = run.outcome.figure(metric)
     counts_steps = accuracy_in(metric) is not None or metric == "rounds_to_threshold"
     if value is None and counts_steps:
-        return run.outcome.figures["steps"], True
+        return run.outcome.figures["rounds"], True
     return value, False
 
 
@@ -167,7 +167,7 @@ def shown(metric: str, value: float) -> str:
     """With the places and the unit that a sweep's table gives it."""
     row = metric_of(metric)
     assert row is not None, metric  # the catalogue was checked
-    return f"{100.0 * value:,.1f} %" if row.share else f"{value:,.{row.places}f}"
+    return f"{100.0 * value:,.1f} %" if row.share else f"{value:,.{row.places}f} {row.unit}".rstrip()
 
 
 def _difference(
@@ -224,7 +224,7 @@ def _worst(difference: Difference) -> tuple[int, float]:
 def _lead(metric: str, difference: Difference) -> str:
     row = metric_of(metric)
     assert row is not None, metric
-    scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, "")
+    scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, f" {row.unit}".rstrip())
     bound = "≥ " if difference.at_least else "≤ " if difference.at_most else ""
     half = "" if difference.half is None else f" ± {scale * difference.half:,.{places}f}"
     return f"{bound}{scale * difference.mean:+,.{places}f}{half}{unit}"

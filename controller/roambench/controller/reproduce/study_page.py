@@ -105,7 +105,7 @@ def _local_update(run: FinishedRun) -> str:
         if learning.local_steps
         else numbers.count(learning.local_epochs, "epoch")
     )
-    return f"{length}, batches of {learning.batch_size}, step size {learning.learning_rate:g}"
+    return f"{length} (batches of {learning.batch_size}; step size {learning.learning_rate:g})"
 
 
 def _counted(verdicts: Sequence[Verdict], ours: bool) -> str:

@@ -39,15 +39,14 @@ class ClassMetric:
         of = f" on {', '.join(map(str, self.classes))}" if self.classes else ""
         return f"{who}{of}{', gain between clouds' if self.drift else ''}"
 
-    def figure(self, metrics: Metrics, scored: Sequence[tuple[int, float]]) -> float | None:
-        """0..1, or a difference of these; None where the run has none. `scored`: (rounds played, accuracy) of
-        every cloud aggregation whose model was scored."""
+    def figure(self, metrics: Metrics, clouds: Mapping[int, float]) -> float | None:
+        """0..1, or a difference of these; None where the run has none. `clouds`: the accuracy of every cloud
+        aggregation whose model was scored, by step."""
         ends = self._accuracy(metrics, "" if self.ap is None else ap_metric(self.ap))
         if not ends:
             return None
         if not self.drift:
             return ends[max(ends)]
-        clouds = {rounds - 1: accuracy for rounds, accuracy in scored}
         starts = self._accuracy(metrics, "") if self.classes else clouds
         between = [(start, end) for start, end in pairwise(sorted(clouds)) if start in starts and end in ends]
         return _mean([ends[end] - starts[start] for start, end in between]) if between else None

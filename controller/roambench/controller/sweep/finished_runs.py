@@ -39,14 +39,14 @@ class FinishedRun:
             seed=self.experiment.seed,
             steps=int(steps),
             threshold=self.experiment.rounds.accuracy_threshold,
-            threshold_step=None if rounds is None else int(rounds) - 1,
+            threshold_step=None if rounds is None else int(rounds),
             final_accuracy=figures["final_accuracy"],
             best_accuracy=figures["best_accuracy"],
             aggregated_per_step=figures["aggregated_per_step"],
             distance_km=figures["distance_km"],
             distance_sd_km=figures["distance_sd_km"],
             joules_per_client=figures["communication_j_per_client"],
-            scored=tuple((rounds - 1, accuracy) for rounds, accuracy in self.outcome.scored),
+            scored=self.outcome.scored,
         )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from roambench.controller.sweep.class_metrics import class_metric_of
+from roambench.controller.sweep.class_metrics import ClassMetric, class_metric_of
 from roambench.rounds.records import LOCAL_DIVERGENCE
 
 if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
@@ -26,6 +26,7 @@ class Metric:
     figure: Callable[[RunSummary], float | None]
     share: bool = False
     places: int = 2  # printed behind the point; one digit more of the standard deviation would say nothing
+    unit: str = ""  # where the title is not beside the figure
 
 
 def _local_divergence(run: RunSummary) -> float | None:
@@ -34,9 +35,13 @@ def _local_divergence(run: RunSummary) -> float | None:
 
 
 def _rounds_to_threshold(run: RunSummary) -> float | None:
-    """Steps played when the threshold was first reached: 1 if the first step's model did."""
+    """As the papers count rounds: t of the cloud aggregation whose model first reached the threshold."""
     step = run.learning.threshold_step
-    return None if step is None else step + 1
+    return None if step is None else step + run.learning.first_round
+
+
+def _rounds(run: RunSummary) -> float:
+    return len(run.learning.points) - 1 + run.learning.first_round
 
 
 def _communication(run: RunSummary) -> float | None:
@@ -139,6 +144,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 "distance_km",
                 "device to AP, km",
                 lambda run: None if run.distance is None else run.distance.mean_m / 1000.0,
+                unit="km",
             ),
             Metric(
                 "distance_sd_km",
@@ -151,7 +157,9 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 _communication_to_threshold,
                 places=1,
             ),
-            Metric("communication_j_per_client", "J per client, modelled", _communication, places=1),
+            Metric(
+                "communication_j_per_client", "J per client, modelled", _communication, places=1, unit="J"
+            ),
             Metric(
                 "communication_j_per_participant",
                 "J per participant, modelled",
@@ -159,6 +167,7 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 places=1,
             ),
             Metric("steps", "steps played", lambda run: len(run.learning.points), places=0),
+            Metric("rounds", "rounds played", _rounds, places=0),
             Metric("average_accuracy", "accuracy of the mean model", _average_accuracy, share=True),
             Metric("mobility_gap", "high - low mobility", _mobility_gap, share=True),
             Metric("left_out", "models left out", _left_out, places=1),
@@ -166,8 +175,8 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
             Metric("spectral_gap", "spectral gap", _spectral_gap, places=4),
             Metric("connected_within", "iterations to connect, B", _connected_within, places=1),
             Metric("distribution_distance", "distance of classes", _distribution_distance, places=3),
-            Metric("consumed_j", "consumed (modelled), J", _consumed_joules, places=1),
-            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1),
+            Metric("consumed_j", "consumed (modelled), J", _consumed_joules, places=1, unit="J"),
+            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J"),
             Metric("joules_per_point", "J per point of accuracy", _joules_per_point),
             Metric("measured_j", "measured, J", _measured_joules, places=1),
             Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1),
@@ -203,9 +212,7 @@ def metric_of(name: str) -> Metric | None:
     """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, and there are those of
     `class_metrics`."""
     if (by_class := class_metric_of(name)) is not None:
-        return Metric(
-            name, by_class.title, lambda run: by_class.figure(run.learning.metrics, scored(run)), share=True
-        )
+        return Metric(name, by_class.title, lambda run: _of_classes(by_class, run), share=True)
     accuracy = accuracy_in(name)
     if accuracy is None:
         return METRICS.get(name)
@@ -217,18 +224,23 @@ def metric_of(name: str) -> Metric | None:
     )
 
 
+def _of_classes(metric: ClassMetric, run: RunSummary) -> float | None:
+    first = run.learning.first_round
+    return metric.figure(run.learning.metrics, {at - first: accuracy for at, accuracy in scored(run)})
+
+
 def scored(run: RunSummary) -> tuple[tuple[int, float], ...]:
-    """(rounds played, accuracy) of every cloud aggregation whose model was scored, or of every iteration
-    after which peers' models were."""
+    """(round, accuracy) of every cloud aggregation whose model was scored, or of every iteration after which
+    peers' models were."""
     return tuple(
-        (point.step + 1, point.accuracy)
+        (point.step + run.learning.first_round, point.accuracy)
         for point in run.learning.points
         if (point.cloud or run.peers is not None) and point.accuracy is not None
     )
 
 
 def rounds_to(accuracy: float, found: Sequence[tuple[int, float]]) -> float | None:
-    """Rounds played until a scored cloud aggregation had at least this accuracy."""
+    """The round of the first scored cloud aggregation with at least this accuracy."""
     return next((float(rounds) for rounds, reached in found if reached >= accuracy), None)
 
 

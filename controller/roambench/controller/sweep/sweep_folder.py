@@ -54,7 +54,7 @@ class PointFile:
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
-    (rounds played, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
+    (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
     of whatever else was scored. `wall_s`: how long it took here, which no table tells.
 
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
@@ -87,7 +87,9 @@ class Outcome:
     def figure(self, name: str) -> float | None:
         """Of a metric, `rounds_to_<accuracy>` and those of `class_metrics` among them."""
         if (by_class := class_metric_of(name)) is not None:
-            return by_class.figure({name: dict(found) for name, found in self.metrics.items()}, self.scored)
+            first = int((self.figures["rounds"] or 0.0) - (self.figures["steps"] or 0.0)) + 1
+            clouds = {at - first: accuracy for at, accuracy in self.scored}
+            return by_class.figure({name: dict(found) for name, found in self.metrics.items()}, clouds)
         accuracy = accuracy_in(name)
         return self.figures[name] if accuracy is None else rounds_to(accuracy, self.scored)
 

@@ -10,12 +10,14 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
+    EdgeAggregated,
     FleetEvent,
     MetricsScored,
     OrderAnswered,
@@ -47,13 +49,18 @@ class StepPoint:
 @dataclass(frozen=True, slots=True)
 class LearningSummary:
     """`threshold_step` is the first step with a cloud aggregation whose model reached `threshold`;
-    of a decentralised run, the first scored one whose devices reached it on average."""
+    of a decentralised run, the first scored one whose devices reached it on average.
+
+    `first_round` is the papers' number of step 0: 0 where models go up a step later (MOHAWK: t = 0 only
+    trains), else 1 (MIDDLE, and iterations).
+    """
 
     points: tuple[StepPoint, ...]
     threshold: float
     threshold_step: int | None
     ended: str = ""  # why the run ended before the last step of its trace
     metrics: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # a task's own: by name, by step
+    first_round: int = 1
 
     @property
     def final_metrics(self) -> dict[str, float]:
@@ -191,7 +198,16 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float) -> Learni
     for record in log.only(MetricsScored):
         for name, value in zip(record.names, record.values, strict=True):
             metrics.setdefault(name, {})[record.step] = value
-    return LearningSummary(points, threshold, threshold_step(log, threshold), ended, metrics)
+    reached = threshold_step(log, threshold)
+    return LearningSummary(points, threshold, reached, ended, metrics, _first_round(log))
+
+
+def _first_round(log: EventLog) -> int:
+    edge = next(iter(log.only(EdgeAggregated)), None)
+    if edge is None:
+        return 1
+    order = pc.index(log.texts(OrderGiven, "order_id"), edge.train_order_ids[0]).as_py()
+    return 1 if order >= 0 and log.array(OrderGiven, "step")[order] == edge.step else 0
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
