@@ -13,6 +13,8 @@ from roambench.controller.sweep.sweep_folder import Outcome, read_outcome, write
 from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from roambench.rounds.records import (
+    CloudAggregated,
+    EdgeAggregated,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
@@ -95,6 +97,32 @@ def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
     assert found["consumed_j"] == pytest.approx(120.0)
     assert found["joules_per_point"] == pytest.approx(120.0 / 50.0)
     assert scored(summary) == ((1, 0.3), (2, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("trained", "aggregated", "rounds"), [(0, 2, (2.0, 2.0)), (1, 2, (2.0, 2.0)), (2, 2, (3.0, 3.0))]
+)
+def test_rounds_are_t_which_begins_with_0_where_models_go_up_a_step_later(
+    trained: int, aggregated: int, rounds: tuple[float, float], tmp_path: Path
+) -> None:
+    """MOHAWK's t = 0 only trains; MIDDLE trains and aggregates in one step and counts from 1."""
+    with RunFolder.create(
+        tmp_path / "run", Experiment.model_validate({"seed": 1, "rounds": {"accuracy_threshold": 0.4}}),
+        run_id="r", system="mohawk", trace_hash="ab", fleet="simulated", device_names=["pi-01"],
+    ) as folder:  # fmt: skip
+        for step in range(3):
+            folder.journal.append(StepOpened(step, (0,), (0,), (0.0,)))
+            if step == trained:
+                folder.journal.append(OrderGiven(step, 0, "train", "train", 0))
+            if step == aggregated:
+                folder.journal.append(EdgeAggregated(step, 0, (0,), ("train",), (1.0,), "a"))
+                folder.journal.append(CloudAggregated(step, (0,), (1.0,), "a"))
+            accuracy = 0.5 if step == aggregated else 0.1
+            folder.journal.append(StepClosed(step, int(step == aggregated), (), (), accuracy, 1.0))
+    (summary,) = report([tmp_path / "run"]).summaries
+    found = figures(summary)
+    assert (found["rounds_to_threshold"], found["rounds"], found["steps"]) == (*rounds, 3.0)
+    assert scored(summary) == ((int(rounds[0]), 0.5),)
 
 
 @pytest.mark.parametrize("curve", [None, 3, [[1]], [[1, "a"]], [[1.5, 0.5]], [{"a": 1}]])
