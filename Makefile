@@ -18,7 +18,7 @@ help:
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
-	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: an hour; see docs/reproducing.md)"
+	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 40 minutes; see docs/reproducing.md)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
 	@echo "make pictures  docs/images anew, from a run of the longer demo and a Chromium"
