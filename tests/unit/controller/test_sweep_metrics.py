@@ -115,6 +115,7 @@ def test_rounds_are_t_which_begins_with_0_where_models_go_up_a_step_later(
             if step == trained:
                 folder.journal.append(OrderGiven(step, 0, "train", "train", 0))
             if step == aggregated:
+                folder.journal.append(OrderGiven(step, 0, "up", "upload", 0, train_order_id="train"))
                 folder.journal.append(EdgeAggregated(step, 0, (0,), ("train",), (1.0,), "a"))
                 folder.journal.append(CloudAggregated(step, (0,), (1.0,), "a"))
             accuracy = 0.5 if step == aggregated else 0.1

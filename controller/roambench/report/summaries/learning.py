@@ -17,7 +17,6 @@ from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
-    EdgeAggregated,
     FleetEvent,
     MetricsScored,
     OrderAnswered,
@@ -203,11 +202,15 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float) -> Learni
 
 
 def _first_round(log: EventLog) -> int:
-    edge = next(iter(log.only(EdgeAggregated)), None)
-    if edge is None:
-        return 1
-    order = pc.index(log.texts(OrderGiven, "order_id"), edge.train_order_ids[0]).as_py()
-    return 1 if order >= 0 and log.array(OrderGiven, "step")[order] == edge.step else 0
+    """By the first model that went up, if one did: in the step of its training, or later."""
+    kinds = log.codes(OrderGiven, "kind", ["train", "upload"])
+    uploads = np.flatnonzero(kinds == 1)
+    if not len(uploads):
+        return 0 if (kinds == 0).any() else 1
+    training = log.texts(OrderGiven, "train_order_id")[int(uploads[0])]
+    order = pc.index(log.texts(OrderGiven, "order_id"), training).as_py()
+    steps = log.array(OrderGiven, "step")
+    return 1 if order >= 0 and steps[order] == steps[uploads[0]] else 0
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
