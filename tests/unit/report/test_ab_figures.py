@@ -27,7 +27,7 @@ def test_the_joules_of_a_run_come_with_what_its_meters_have_wrong(hand_made: Cal
     assert found["whole_run_j"].value == pytest.approx(400.0)
     assert found["duration_s"].value == pytest.approx(100.0)
     assert found["final_accuracy"].value == 0.85
-    assert found["rounds_to_threshold"].value == 2.0
+    assert found["rounds_to_threshold"].value == 1.0  # t, whose step 0 only trains
     assert found["to_threshold_j"].value == pytest.approx(104.0)
     gains = {source: u for part, source, u in found["consumed_j"].terms if part is Part.GAIN}
     assert gains == {"pi-01": pytest.approx(0.56), "pi-02": pytest.approx(0.48)}  # 1 % of 56 J and of 48 J
