@@ -37,12 +37,13 @@ class Batches:
         if augmentation not in AUGMENTATIONS:
             expected = ", ".join(AUGMENTATIONS)
             raise ConfigError([f"unknown augmentation {augmentation!r}: expected one of {expected}"])
-        if images.ndim != 4 or labels.shape != images.shape[:1] or len(labels) == 0:
+        if images.ndim != 4 or labels.shape[:1] != images.shape[:1] or len(labels) == 0:
             raise ValueError(f"images of shape {images.shape} do not go with labels of shape {labels.shape}")
         self.samples = len(labels)
         self._channels_last = channels_last
         self._augment = augmentation == "crop_flip"
-        self._labels = torch.from_numpy(np.require(labels, np.int64, ("C", "W")))
+        targets = torch.from_numpy(np.require(labels, requirements=("C", "W")))
+        self._labels = targets.to(dtype) if targets.is_floating_point() else targets
         pixels = torch.from_numpy(np.require(images, np.float32, ("C", "W"))).to(dtype)
         self._height, self._width = images.shape[2:]
         if self._augment:
@@ -52,7 +53,7 @@ class Batches:
     def epoch(self, seed: int, epoch: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every image once, in an order keyed by (seed, epoch); the last batch may be smaller.
 
-        Yields (n, channels, height, width) of the batches' dtype and (n,) int64.
+        Yields (n, channels, height, width) of the batches' dtype and their labels.
         """
         order = torch.from_numpy(generator(seed, "batches", step=epoch).permutation(self.samples))
         crops = _Crops.draw(seed, epoch, self.samples) if self._augment else None

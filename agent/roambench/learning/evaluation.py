@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from roambench.contract.orders import Vector
 from roambench.learning.layout import load
 from roambench.learning.local_algorithms import cross_entropy
-from roambench.learning.shards import Images, Labels
+from roambench.learning.shards import Classes, Images
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Accuracy and loss of a model on a test set, and whatever else a task scores, by name."""
+    """Accuracy and loss of a model on a test set, and what a task has in its `metrics`, by name."""
 
-    accuracy: float  # 0..1
+    accuracy: float | None  # 0..1; None where labels are no classes
     loss: float  # mean cross-entropy, nats, or the mean of a task's own
     metrics: Mapping[str, float] = field(default_factory=dict)
 
@@ -32,7 +32,7 @@ def evaluate(
     module: nn.Module,
     vector: Vector,
     images: Images,
-    labels: Labels,
+    labels: Classes,
     *,
     batch_size: int = 256,
     loss: SampleLoss = cross_entropy,
@@ -46,20 +46,35 @@ def evaluate(
     """
     if len(labels) == 0 or len(images) != len(labels):
         raise ValueError(f"cannot score on {len(images)} images with {len(labels)} labels")
-    load(module, vector)
-    was_training = module.training
-    module.eval()
     told, whole = np.empty(len(labels), dtype=np.int64), 0.0
-    with torch.inference_mode():
-        for start in range(0, len(labels), batch_size):
-            pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
-            targets = torch.from_numpy(np.require(labels[start : start + batch_size], np.int64, ("C", "W")))
-            logits = module(pixels.contiguous(memory_format=torch.channels_last))
-            losses = loss(logits, targets)
-            whole += float(np.sum(losses.numpy(), dtype=np.float64))
-            told[start : start + batch_size] = logits.argmax(dim=1).numpy()
-    module.train(was_training)
+    for start, logits in _answers(module, vector, images, batch_size):
+        targets = torch.from_numpy(np.require(labels[start : start + batch_size], np.int64, ("C", "W")))
+        losses = loss(logits, targets)
+        whole += float(np.sum(losses.numpy(), dtype=np.float64))
+        told[start : start + batch_size] = logits.argmax(dim=1).numpy()
     right = told == labels
     classes = np.unique(labels).tolist() if by_class else []
     metrics = {f"class {label}": float(right[labels == label].mean()) for label in classes}
     return Evaluation(int(right.sum()) / len(labels), whole / len(labels), metrics)
+
+
+def outputs(module: nn.Module, vector: Vector, images: Images, *, batch_size: int = 256) -> Tensor:
+    """What the flat model `vector` gives for (n, channels, height, width) images, (n, ...): a task's
+    `evaluate` begins with it. The module's own state is overwritten, and it is asked in batches.
+    """
+    return torch.cat([found for _, found in _answers(module, vector, images, batch_size)])
+
+
+def _answers(
+    module: nn.Module, vector: Vector, images: Images, batch_size: int
+) -> Iterator[tuple[int, Tensor]]:
+    """Batch by batch the first image's index, and the model's outputs."""
+    load(module, vector)
+    was_training = module.training
+    module.eval()
+    for start in range(0, len(images), batch_size):
+        pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
+        with torch.inference_mode():
+            found = module(pixels.contiguous(memory_format=torch.channels_last))
+        yield start, found
+    module.train(was_training)

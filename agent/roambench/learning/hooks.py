@@ -42,9 +42,9 @@ def sample_loss(text: str, algorithm: LocalAlgorithm, task: str) -> SampleLoss:
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
         found = hooked(text, algorithm.loss, logits, labels)
-        if not isinstance(found, Tensor) or found.shape != labels.shape:
+        if not isinstance(found, Tensor) or found.shape != labels.shape[:1]:
             got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            wanted = f"one per sample, shape {tuple(labels.shape)}"
+            wanted = f"one per sample, shape {tuple(labels.shape[:1])}"
             raise ModelError(f"loss of {text!r}: expected {wanted}, got {got}")
         return found
 

@@ -3,6 +3,8 @@ run."""
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from torch import nn
 
@@ -12,10 +14,12 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.layout import Layout, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
-from roambench.learning.shards import Shard
+from roambench.learning.shards import Labels, Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.tasks import build_model
 from roambench.learning.training import TrainingResult, train
+
+_CLASSES: Final[Labels] = np.zeros(0, dtype=np.int64)
 
 
 def module_of(spec: LearningSpec) -> nn.Module:
@@ -85,8 +89,9 @@ class Learner:
             kept=kept,
         )
 
-    def warm_up(self, steps: int = 1) -> float:
-        """Throw-away steps on batches of zeros, so that the first order finds everything loaded.
+    def warm_up(self, steps: int = 1, labels: Labels = _CLASSES) -> float:
+        """Throw-away steps on batches of zeros, with labels like `labels`, so that the first order finds
+        everything loaded.
 
         Returns the CPU-seconds of one step.
         """
@@ -94,6 +99,6 @@ class Learner:
         pixels = np.zeros(
             (images, self._spec.in_channels, self._spec.height, self._spec.width), dtype=np.float32
         )
-        blank = Shard(pixels, np.zeros(images, dtype=np.int64))
+        blank = Shard(pixels, np.zeros((images, *labels.shape[1:]), labels.dtype))
         start: Vector = np.zeros(self.layout.size, dtype=self._spec.precision)
         return self.train(blank, LocalTraining(), start, keeps_velocity=False).cpu_s / steps

@@ -7,13 +7,13 @@ import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.shards import Labels
+from roambench.learning.shards import Classes
 
 Indices = npt.NDArray[np.int64]
 
 
 def partition(
-    labels: Labels,
+    labels: Classes,
     devices: int,
     images_per_device: int,
     alpha: float,

@@ -12,14 +12,17 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.learning.partition import Indices, partition
-from roambench.learning.shards import Labels
+from roambench.learning.shards import Classes, Labels, are_classes
 
 GROUP: Final = "roambench.partitions"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:
-    """A request to divide the training set. Every rule reads what concerns it."""
+    """A request to divide the training set. Every rule reads what concerns it.
+
+    `labels`: of the training set, or where they are no classes the groups that its source names, if it does.
+    """
 
     labels: Labels
     devices: int
@@ -36,13 +39,15 @@ PartitionRule = Callable[[PartitionRequest], list[Indices]]
 
 def dirichlet(request: PartitionRequest) -> list[Indices]:
     """MOHAWK: each device draws `images_per_device` by a label distribution of its own; devices overlap."""
-    return partition(request.labels, request.devices, request.images_per_device, request.alpha, request.seed)
+    return partition(
+        _classes(request), request.devices, request.images_per_device, request.alpha, request.seed
+    )
 
 
 def dirichlet_repeats(request: PartitionRequest) -> list[Indices]:
     """`dirichlet` as MOHAWK's authors' code draws images: one may come to a device more than once."""
     return partition(
-        request.labels,
+        _classes(request),
         request.devices,
         request.images_per_device,
         request.alpha,
@@ -72,10 +77,11 @@ def dirichlet_split(request: PartitionRequest) -> list[Indices]:
     _check(request, request.devices, what="devices")
     if not request.alpha > 0.0:
         raise ConfigError([f"alpha = {request.alpha}: expected more than 0"])
+    labels = _classes(request)
     parts: list[list[Indices]] = [[] for _ in range(request.devices)]
-    for label in np.unique(request.labels).tolist():
+    for label in np.unique(labels).tolist():
         draws = generator(request.seed, "partition split", int(label))
-        members = draws.permutation(np.flatnonzero(request.labels == label))
+        members = draws.permutation(np.flatnonzero(labels == label))
         shares = np.cumsum(draws.dirichlet(np.full(request.devices, request.alpha)))
         borders = np.rint(shares[:-1] * len(members)).astype(np.int64)
         for part, piece in zip(parts, np.split(members, borders), strict=True):
@@ -120,7 +126,7 @@ def label_shards(request: PartitionRequest) -> list[Indices]:
     _check(request, count, what="devices x shards_per_device")
     draws = generator(request.seed, "partition shards")
     order = draws.permutation(len(request.labels))
-    by_label = order[np.argsort(request.labels[order], kind="stable")]
+    by_label = order[np.argsort(_classes(request)[order], kind="stable")]
     size = len(by_label) // count
     shards = by_label[: size * count].reshape(count, size)
     dealt = draws.permutation(count).reshape(request.devices, request.shards_per_device)
@@ -149,7 +155,8 @@ def make_partition(name: str, request: PartitionRequest) -> list[Indices]:
 
 def _with_major(request: PartitionRequest, place_of: Callable[[int, int], int]) -> list[Indices]:
     """`place_of` takes a device and the number of classes: its major class is the so-many-th of them."""
-    classes = np.unique(request.labels)
+    labels = _classes(request)
+    classes = np.unique(labels)
     _check(request, request.images_per_device)
     if not 0.0 < request.major_share <= 1.0:
         raise ConfigError([f"major_share = {request.major_share}: expected a share above 0, up to 1"])
@@ -158,7 +165,7 @@ def _with_major(request: PartitionRequest, place_of: Callable[[int, int], int]) 
     for device in range(request.devices):
         draws = generator(request.seed, "partition major class", device)
         label = classes[place_of(device, len(classes))]
-        own, others = (np.flatnonzero((request.labels == label) == same) for same in (True, False))
+        own, others = (np.flatnonzero((labels == label) == same) for same in (True, False))
         if len(own) < major:
             raise ConfigError(
                 [
@@ -166,13 +173,13 @@ def _with_major(request: PartitionRequest, place_of: Callable[[int, int], int]) 
                     f"there are {len(own)}"
                 ]
             )
-        rest = _evenly(request.labels, others, request.images_per_device - major, draws)
+        rest = _evenly(labels, others, request.images_per_device - major, draws)
         chosen = np.concatenate([draws.choice(own, major, replace=False), rest])
         found.append(np.sort(chosen.astype(np.int64)))
     return found
 
 
-def _evenly(labels: Labels, members: Indices, count: int, draws: np.random.Generator) -> Indices:
+def _evenly(labels: Classes, members: Indices, count: int, draws: np.random.Generator) -> Indices:
     """`count` of `members`, as evenly over their classes as their numbers allow."""
     shuffled = draws.permutation(members)
     # The k-th image of each class comes in turn k: taking whole turns is taking evenly.
@@ -182,6 +189,17 @@ def _evenly(labels: Labels, members: Indices, count: int, draws: np.random.Gener
     lots = draws.random(len(shuffled))
     ranked = shuffled[order][np.lexsort((lots, turns))]
     return np.asarray(ranked[:count], dtype=np.int64)
+
+
+def _classes(request: PartitionRequest) -> Classes:
+    if not are_classes(request.labels):
+        raise ConfigError(
+            [
+                "learning.partition: this one goes by class, and the labels are no classes: expected "
+                '"iid", a task with partition, or a Dataset with train_groups'
+            ]
+        )
+    return request.labels
 
 
 def _check(request: PartitionRequest, needed: int, what: str = "images_per_device") -> None:

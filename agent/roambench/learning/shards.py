@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +16,17 @@ from roambench.contract.errors import DataError
 from roambench.contract.whole_file import replaced
 
 Images = npt.NDArray[np.float32]  # (n, channels, height, width), normalised
-Labels = npt.NDArray[np.int64]  # (n,)
+Classes = npt.NDArray[np.int64]  # (n,), a class per sample
+#: What a sample is trained towards, by dtype and shape: a class, int64 (n,); values, float32 (n, values),
+#: which are 0 and 1 where several labels may hold; a class per place of a sequence, int64 (n, places).
+Labels = npt.NDArray[np.int64 | np.float32]
+#: The class of a place that counts neither in training nor in scores (torch's `ignore_index`).
+IGNORED: Final = -100
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """The training samples of one device: float32 (n, channels, height, width) and int64 (n,)."""
+    """The training samples of one device: float32 (n, channels, height, width), and a label of each."""
 
     images: Images
     labels: Labels
@@ -45,7 +50,8 @@ def write_shard(path: Path, shard: Shard) -> None:
 def read_shard(path: Path, *, in_channels: int | None = None, classes: int | None = None) -> Shard:
     """Read and check a shard. DataError names the file and what is wrong with it.
 
-    With `in_channels` and `classes` the images must have that many channels and the labels lie below.
+    With `in_channels` and `classes` the images must have that many channels and the labels go with a model
+    of that many outputs.
     """
     try:
         arrays = load_file(path)
@@ -59,9 +65,46 @@ def read_shard(path: Path, *, in_channels: int | None = None, classes: int | Non
     images, labels = arrays["images"], arrays["labels"]
     if in_channels is not None and images.shape[1] != in_channels:
         raise DataError(f"{path}: images have {images.shape[1]} channels, the model takes {in_channels}")
-    if classes is not None and int(labels.max()) >= classes:
-        raise DataError(f"{path}: label {int(labels.max())} with {classes} classes")
+    if wrong := wrong_labels(labels, len(images), classes):
+        raise DataError(f"{path}: labels: {wrong}")
     return Shard(images, labels)
+
+
+def are_classes(labels: Labels) -> TypeGuard[Classes]:
+    """Whether the labels are a class per sample, so that there is an accuracy."""
+    return labels.ndim == 1
+
+
+def wrong_labels(labels: object, samples: int, classes: int | None = None) -> str:
+    """What was expected of the labels of so many samples, and what they are; "" if nothing is wrong.
+
+    `classes`: how many classes there are, or values per sample.
+    """
+    wanted = (
+        f"expected int64 of shape ({samples},), a class per sample, or ({samples}, places), one per place; "
+        f"or float32 of shape ({samples}, values)"
+    )
+    if not isinstance(labels, np.ndarray):
+        return f"{wanted}, got {type(labels).__name__}"
+    got = f"got {labels.dtype} of shape {labels.shape}"
+    if labels.dtype not in (np.int64, np.float32) or labels.shape[:1] != (samples,) or not labels.size:
+        return f"{wanted}, {got}"
+    if labels.dtype == np.float32:
+        if labels.ndim != 2:
+            return f"{wanted}, {got}"
+        if classes is not None and labels.shape[1] != classes:
+            return f"expected {classes} values per sample, as many as `classes`, {got}"
+        return "" if np.isfinite(labels).all() else "expected finite values, got NaN or infinity"
+    if labels.ndim > 2:
+        return f"{wanted}, {got}"
+    counted = np.ones(labels.shape, bool) if labels.ndim == 1 else labels != IGNORED
+    if not counted.reshape(samples, -1).any(axis=1).all():
+        return f"expected at least one place of every sample that is not {IGNORED}, which does not count"
+    least, most = int(labels[counted].min()), int(labels[counted].max())
+    if least < 0 or (classes is not None and most >= classes):
+        wanted = "0 or more" if classes is None else f"0..{classes - 1}"
+        return f"expected {wanted}, got {least}..{most}"
+    return ""
 
 
 def _check(path: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -73,13 +116,9 @@ def _check(path: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
             f"{path}: images are {images.dtype} of shape {images.shape}, "
             "expected float32 (n, channels, height, width)"
         )
-    if labels.dtype != np.int64 or labels.ndim != 1:
-        raise DataError(f"{path}: labels are {labels.dtype} of shape {labels.shape}, expected int64 (n,)")
-    if len(images) != len(labels):
-        raise DataError(f"{path}: {len(images)} images but {len(labels)} labels")
     if images.size == 0:
         raise DataError(f"{path}: holds no image")
     if not np.isfinite(images).all():
         raise DataError(f"{path}: images hold NaN or infinity")
-    if int(labels.min()) < 0:
-        raise DataError(f"{path}: label {int(labels.min())} is negative")
+    if wrong := wrong_labels(labels, len(images)):
+        raise DataError(f"{path}: labels: {wrong}")

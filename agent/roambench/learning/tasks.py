@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,23 +22,30 @@ import torch
 from torch import Tensor, nn
 
 from roambench.contract.errors import ConfigError, DataError, RoambenchError
+from roambench.contract.metric import Better, Metric
 from roambench.contract.orders import Vector
 from roambench.learning.datasets.catalogue import load_dataset
+from roambench.learning.datasets.checks import wrong_data
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.evaluation import Evaluation, evaluate
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.models.build import build, draw_weights
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
-from roambench.learning.shards import Images, Labels
+from roambench.learning.shards import Images, Labels, are_classes
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss
 
 #: What a task must have, and may have besides.
 HOOKS: Final = ("load", "build")
-OPTIONAL_HOOKS: Final = ("partition", "loss", "evaluate")
+OPTIONAL_HOOKS: Final = ("partition", "batches", "loss", "evaluate")
 _METRIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ .@-]{0,39}")
+#: Columns of a run's steps, in which a task's metrics are columns, too.
+_TAKEN: Final = frozenset({
+    "step", "present", "aggregated", "outstanding", "participating_aps", "cloud", "accuracy", "loss",
+    "wall_s", "local model divergence",
+})  # fmt: skip
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -48,16 +54,22 @@ class Task(Protocol):
     if absent.
 
     The same call must give the same result in every process: draws are keyed by the seed that is passed.
+    Where labels are no classes, it needs `loss`, `evaluate` and `metrics`, too.
     """
 
+    #: What `evaluate` scores besides accuracy, or where there is none instead of it, then the first is what
+    #: runs are judged by; and whether "higher" or "lower" values are better. Absent: nothing.
+    metrics: Mapping[str, Better]
+
     def load(self, folder: Path | None, download: bool) -> Dataset:
-        """The data: images float32 (n, channels, height, width), labels int64 (n,) in 0..classes-1.
+        """The data: images float32 (n, channels, height, width), and their labels (`Dataset`).
 
         `folder` is `learning.data_path` (None: not given); fetch nothing unless `download`.
         """
 
     def build(self, in_channels: int, classes: int) -> nn.Module:
-        """The model: (n, channels, height, width) -> (n, classes) logits; every parameter is trained.
+        """The model: (n, channels, height, width) -> (n, classes) logits, or what `loss` takes; every
+        parameter is trained.
 
         Parameters on the "meta" device are drawn for it, as those of our own models are. All others stay
         as they are: torch's generator is seeded around the call, so drawn ones are the same everywhere.
@@ -66,14 +78,23 @@ class Task(Protocol):
     def partition(self, request: PartitionRequest) -> Sequence[Indices]:
         """For each device the indices of its training images, int64. Absent: `learning.partition`."""
 
+    def batches(
+        self, images: Images, labels: Labels, batch_size: int, draws: np.random.Generator
+    ) -> Iterable[tuple[Images, Labels]]:
+        """The mini-batches of one epoch on a device's samples: as many as these are by `batch_size`, rounded
+        up; images and labels may be shorter or narrower than the samples. `draws` is keyed by the run's seed,
+        the training and the epoch, nothing else may decide. Absent: every sample once, in a drawn order.
+        """
+
     def loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Losses (n,) of the samples, of logits (n, classes) and labels (n,). Devices descend their mean
-        wherever the local algorithm would descend cross-entropy's. Absent: cross-entropy.
+        """Losses (n,) of the samples, of what the model gives for them and their labels. Devices descend
+        their mean wherever the local algorithm would descend cross-entropy's. Absent: cross-entropy.
         """
 
     def evaluate(self, module: nn.Module, vector: Vector, images: Images, labels: Labels) -> Evaluation:
-        """Score the flat model `vector`; `metrics` of the answer are reported under their names. Absent:
-        accuracy, and the mean of `loss`."""
+        """Score the flat model `vector` (`roambench.learning.evaluation.outputs` asks it). The answer has
+        every one of `metrics`, and an accuracy of None where labels are no classes. Absent: accuracy, and the
+        mean of `loss`."""
 
 
 @cache
@@ -97,7 +118,7 @@ def load_task(name: str) -> Task:
             text = f"{where} needs the module {error.name}, which is not installed here"
         raise ConfigError([f"task {name!r}: {text}"]) from None
     except Exception as error:  # whatever the user's module does when it is imported
-        raise ConfigError([f"task {name!r}: importing {where} fails: {_error_text(error)}"]) from error
+        raise ConfigError([f"task {name!r}: importing {where} fails: {error_text(error)}"]) from error
     maker = getattr(module, attribute, None)
     if not callable(maker):
         others = sorted(key for key, row in vars(module).items() if _is_task(row))
@@ -106,7 +127,7 @@ def load_task(name: str) -> Task:
     try:
         task = maker()
     except Exception as error:
-        raise ConfigError([f"task {name!r}: {attribute}() fails: {_error_text(error)}"]) from error
+        raise ConfigError([f"task {name!r}: {attribute}() fails: {error_text(error)}"]) from error
     wrong = [f"has no {hook}" for hook in HOOKS if not hasattr(task, hook)]
     wrong += [
         f"has {hook}, which cannot be called"
@@ -118,11 +139,20 @@ def load_task(name: str) -> Task:
         f"has {name}, which nobody would call: a task's methods are {', '.join(known)}; begin the name of a "
         "helper with an underscore"
         for name in dir(task)
-        if not name.startswith("_") and name not in known and inspect.isroutine(getattr(task, name))
+        if not name.startswith("_")
+        and name not in (*known, "metrics")
+        and inspect.isroutine(getattr(task, name))
     ]
+    wrong += _wrong_metrics(task)
     if wrong:
         raise ConfigError([f"task {name!r}: {attribute} {text}" for text in wrong])
     return cast(Task, task)
+
+
+def metrics_of(task: str) -> tuple[Metric, ...]:
+    """The task's own metrics, the one it is judged by first; none for no task, or one without."""
+    own: Mapping[str, Better] = getattr(load_task(task), "metrics", {}) if task else {}
+    return tuple(Metric(name, better) for name, better in own.items())
 
 
 def build_model(task: str, model: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
@@ -134,7 +164,7 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
         return build(model, in_channels, classes, seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        module = _asked(task, "build", in_channels, classes)
+        module = asked(task, "build", in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
     draw_weights(module, seed, only_meta=True)
@@ -147,17 +177,22 @@ def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -
     """The task's data, or without a task the data set of that name. DataError says what is wrong with it."""
     where = f"task {task!r}: load" if task else f"data set {dataset!r}"
     found = (
-        _asked(task, "load", folder, download) if task else load_dataset(dataset, folder, download=download)
+        asked(task, "load", folder, download) if task else load_dataset(dataset, folder, download=download)
     )
     if not isinstance(found, Dataset):
         raise DataError(f"{where}: expected a Dataset, got {type(found).__name__}")
-    for part, images, labels in (
-        ("train", found.train_images, found.train_labels),
-        ("test", found.test_images, found.test_labels),
-    ):
-        wrong = _wrong_samples(images, labels, found)
-        if wrong:
-            raise DataError(f"{where}: {part}_{wrong}")
+    if wrong := wrong_data(found):
+        raise DataError(f"{where}: {wrong}")
+    if not are_classes(found.train_labels):
+        needed = ("loss", "evaluate", "metrics")
+        lacking = [hook for hook in needed if not task or not hasattr(load_task(task), hook)]
+        if lacking:
+            raise ConfigError(
+                [
+                    f"{where}: labels that are no classes need a task with {', '.join(needed)}, for there is "
+                    f"neither cross-entropy nor accuracy: expected {', '.join(lacking)}, too"
+                ]
+            )
     return found
 
 
@@ -167,7 +202,7 @@ def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
     if not own and rule in PARTITIONS.own:
         return make_partition(rule, request)
     where = f"task {task!r}: partition" if own else f"partition {rule!r}"
-    dealt = _asked(task, "partition", request) if own else make_partition(rule, request)
+    dealt = asked(task, "partition", request) if own else make_partition(rule, request)
     parts = [np.asarray(part) for part in dealt]
     if len(parts) != request.devices:
         raise DataError(f"{where}: expected {request.devices} devices, got {len(parts)}")
@@ -187,27 +222,33 @@ def score(
     *,
     by_class: bool = False,
 ) -> Evaluation:
-    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy, or
-    has metrics that are no numbers by name; a loss may be NaN, of a model that diverged or a task that has
-    none, and a metric that is not finite is left out. `by_class` is for ours."""
+    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy
+    (None where labels are no classes), or has others than the task's `metrics`; a loss may be NaN, of a model
+    that diverged or a task that has none, and so may a metric. `by_class` is for ours."""
     if not task or not hasattr(load_task(task), "evaluate"):
+        if not are_classes(labels):
+            raise ConfigError([f"task {task!r}: labels that are no classes need a task with evaluate"])
         return evaluate(
             module, vector, images, labels, loss=own_loss(task) or cross_entropy, by_class=by_class
         )
-    found = _asked(task, "evaluate", module, vector, images, labels)
+    found = asked(task, "evaluate", module, vector, images, labels)
     if not isinstance(found, Evaluation):
         raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
-    if not 0.0 <= found.accuracy <= 1.0:
+    if not are_classes(labels):
+        if found.accuracy is not None:
+            wanted = "an accuracy of None, as labels are no classes"
+            raise ConfigError([f"task {task!r}: evaluate: expected {wanted}, got {found.accuracy}"])
+    elif found.accuracy is None or not 0.0 <= found.accuracy <= 1.0:
         raise ConfigError([f"task {task!r}: evaluate: expected an accuracy in 0..1, got {found.accuracy}"])
-    metrics = found.metrics
-    if not isinstance(metrics, Mapping) or not all(
-        isinstance(name, str) and _METRIC.fullmatch(name) and isinstance(value, SupportsFloat)
-        for name, value in metrics.items()
+    metrics, own = found.metrics, [metric.name for metric in metrics_of(task)]
+    if (
+        not isinstance(metrics, Mapping)
+        or set(metrics) != set(own)
+        or not all(isinstance(value, SupportsFloat) for value in metrics.values())
     ):
-        wanted = "numbers by name, of up to 40 letters, digits, spaces and _ - . @"
+        wanted = f"a number for each of the task's metrics, {own}"
         raise ConfigError([f"task {task!r}: evaluate: metrics: expected {wanted}, got {metrics!r}"])
-    numbers = {name: float(value) for name, value in metrics.items()}
-    return replace(found, metrics={name: value for name, value in numbers.items() if math.isfinite(value)})
+    return replace(found, metrics={name: float(metrics[name]) for name in own})
 
 
 def own_loss(task: str) -> SampleLoss | None:
@@ -216,55 +257,54 @@ def own_loss(task: str) -> SampleLoss | None:
         return None
 
     def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        found = _asked(task, "loss", logits, labels)
-        if not isinstance(found, Tensor) or found.shape != labels.shape:
+        found = asked(task, "loss", logits, labels)
+        if not isinstance(found, Tensor) or found.shape != labels.shape[:1]:
             got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            wanted = f"a tensor of shape {tuple(labels.shape)}, one per sample"
+            wanted = f"a tensor of shape {tuple(labels.shape[:1])}, one per sample"
             raise ConfigError([f"task {task!r}: loss: expected {wanted}, got {got}"])
         return found
 
     return loss
 
 
-def _asked(task: str, hook: str, *arguments: object) -> Any:
+def asked(task: str, hook: str, *arguments: object) -> Any:
+    """What a function of the task returns; ConfigError, in one sentence, where it fails."""
     try:
         return getattr(load_task(task), hook)(*arguments)
     except RoambenchError:
         raise
     except Exception as error:
-        raise ConfigError([f"task {task!r}: {hook} fails: {_error_text(error)}"]) from error
+        raise ConfigError([f"task {task!r}: {hook} fails: {error_text(error)}"]) from error
 
 
-def _wrong_samples(images: Images, labels: Labels, data: Dataset) -> str:
-    if (
-        not isinstance(images, np.ndarray)
-        or images.dtype != np.float32
-        or images.ndim != 4
-        or not images.size
-    ):
-        return "images: expected float32 of shape (n, channels, height, width), " + _kind(images)
-    if images.shape[1:] != data.train_images.shape[1:]:
-        return f"images: expected {data.train_images.shape[1:]} each, as the training images, " + _kind(
-            images
-        )
-    if not isinstance(labels, np.ndarray) or labels.dtype != np.int64 or labels.shape != images.shape[:1]:
-        return f"labels: expected int64 of shape ({len(images)},), " + _kind(labels)
-    if int(labels.min()) < 0 or int(labels.max()) >= data.classes:
-        return f"labels: expected 0..{data.classes - 1}, got {int(labels.min())}..{int(labels.max())}"
-    return ""
-
-
-def _kind(value: object) -> str:
-    if isinstance(value, np.ndarray):
-        return f"got {value.dtype} of shape {value.shape}"
-    return f"got {type(value).__name__}"
+def _wrong_metrics(task: object) -> list[str]:
+    if not hasattr(task, "metrics"):
+        return []
+    metrics, wanted = task.metrics, '{name: "higher" or "lower", what is better}'
+    if not isinstance(metrics, Mapping) or not metrics:
+        got = "a function" if callable(metrics) else repr(metrics)
+        return [f"has metrics: expected {wanted}, got {got}"]
+    wrong = [
+        f"has metrics: {name!r}: expected a name of up to 40 letters, digits, spaces and _ - . @ that is "
+        f"none of {', '.join(sorted(_TAKEN))}"
+        for name in metrics
+        if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in _TAKEN
+    ]
+    wrong += [
+        f'has metrics: {name!r}: expected "higher" or "lower", what is better, got {better!r}'
+        for name, better in metrics.items()
+        if better not in ("higher", "lower")
+    ]
+    if not hasattr(task, "evaluate"):
+        wrong.append("has metrics and no evaluate that would score them")
+    return wrong
 
 
 def _is_task(row: object) -> bool:
     return isinstance(row, type) and all(callable(getattr(row, hook, None)) for hook in HOOKS)
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """The error in words and, where a function of the task raised it, its line."""
     frame = extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

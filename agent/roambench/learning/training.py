@@ -24,6 +24,7 @@ from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
 from roambench.learning.shards import Shard
+from roambench.learning.task_batches import TaskBatches, has_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,19 @@ def train(
     objective = find_algorithm(training.objective)
     if misfit := objective.misfit(spec.optimiser, momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
-    batches = Batches(
-        shard.images,
-        shard.labels,
-        augmentation=spec.augmentation,
-        channels_last=spec.channels_last,
-        dtype=dtype_of(module),
-    )
+    batches: Batches | TaskBatches
+    if has_batches(spec.task):
+        batches = TaskBatches(
+            spec.task, shard, spec.classes, channels_last=spec.channels_last, dtype=dtype_of(module)
+        )
+    else:
+        batches = Batches(
+            shard.images,
+            shard.labels,
+            augmentation=spec.augmentation,
+            channels_last=spec.channels_last,
+            dtype=dtype_of(module),
+        )
     torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()

@@ -67,6 +67,11 @@ class Columns:
         """Meaning of each column."""
         return self._metadata("description")
 
+    @property
+    def better(self) -> Mapping[str, str]:
+        """Of columns that are a task's metrics, whether "higher" or "lower" values are better; "" else."""
+        return self._metadata("better")
+
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas DataFrame; ImportError where pandas is not installed."""
         return self.arrow.to_pandas()

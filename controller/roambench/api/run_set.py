@@ -142,7 +142,7 @@ class RunSet(Sequence[Run]):
             found.append(pa.table([*who, *arrow.columns], schema=pa.schema([*_WHO, *arrow.schema])))
         if not found:
             raise RunError("no runs")
-        return Columns(pa.concat_tables(found))
+        return Columns(pa.concat_tables(found, promote_options="default"))
 
 
 def loaded(runs: Sequence[str | Path | Run | RunSet]) -> Run | RunSet:

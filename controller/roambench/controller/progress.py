@@ -7,7 +7,7 @@ finished step is one plain line.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
@@ -17,10 +17,18 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.controller.screen import detail, say
 from roambench.mobility.trace import Trace
-from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord, StepClosed, StepOpened
+from roambench.rounds.records import (
+    MetricsScored,
+    OrderAnswered,
+    OrderGiven,
+    RoundRecord,
+    StepClosed,
+    StepOpened,
+)
 
 _HOUR_S = 3600.0
 
@@ -49,6 +57,9 @@ class StepDone:
     accuracy: float | None
     loss: float | None
     joules: float | None
+    metrics: Mapping[str, float] = field(
+        default_factory=dict
+    )  # the task's own, scored in this step; NaN: none
 
 
 OnStepDone = Callable[[StepDone], object]
@@ -77,7 +88,9 @@ class RunProgress:
         self._started_s = seconds()
         self._step = StepProgress(-1)
         self._first: int | None = None
-        self._accuracy: float | None = None
+        self._metric = ACCURACY
+        self._score: float | None = None
+        self._metrics: dict[str, float] = {}
         self._joules: float | None = None
         self._live: Live | None = None
 
@@ -108,6 +121,10 @@ class RunProgress:
             case OrderAnswered():
                 self.on_order_answered(record)
                 detail(self._console, _told(self._system, record))
+            case MetricsScored():
+                self._metrics = dict(zip(record.names, record.values, strict=True))
+                if record.better[0]:
+                    self._metric, self._score = Metric(record.names[0], record.better[0]), record.values[0]
             case StepClosed():
                 self.on_step(record)
 
@@ -125,7 +142,7 @@ class RunProgress:
     def on_step(self, record: StepClosed) -> None:
         """Print the finished step, and hand it to who listens."""
         if record.accuracy is not None:
-            self._accuracy = record.accuracy
+            self._metric, self._score = ACCURACY, record.accuracy
         self._console.print(self._line(record.step, record.aggregated, record.step + 1), soft_wrap=True)
         if self._listener is not None:
             self._listener(
@@ -138,8 +155,10 @@ class RunProgress:
                     record.accuracy,
                     record.loss,
                     self._joules,
+                    self._metrics,
                 )
             )
+        self._metrics = {}
 
     def set_joules(self, joules: float) -> None:
         """The energy measured so far, summed over all devices."""
@@ -161,6 +180,12 @@ class RunProgress:
             return Text(f"{self._system}  starting")
         return self._line(self._step.step, None, self._step.step)
 
+    def _scored(self) -> str:
+        """What the run is judged by, of the last model that was scored."""
+        if self._metric != ACCURACY and self._score is not None:
+            return f"{self._metric.name} {self._score:.4g}"
+        return "score --  " if self._score is None else f"acc {self._score:6.1%}"
+
     def _line(self, step: int, aggregated: int | None, steps_done: int) -> Text:
         """The step as one line; `aggregated` is None while it is in progress."""
         now = self._step
@@ -173,7 +198,7 @@ class RunProgress:
             (6, Text(f"  present {now.present:>2}")),
             (5, Text(f"  orders {now.answered:>2}/{len(now.out):<2}")),
             (1, Text(f" ({now.failed} failed)" if now.failed else "", style="red")),
-            (1, Text(f"  acc {'  --  ' if self._accuracy is None else f'{self._accuracy:6.1%}'}")),
+            (1, Text(f"  {self._scored()}")),
             (4, Text("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")),
             (2, Text("" if eta_s is None else f"  ETA {duration(eta_s)}")),
             (3, Text("" if aggregated is None else f"  aggregated {aggregated}")),

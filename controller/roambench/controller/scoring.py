@@ -20,7 +20,7 @@ class TestSetEvaluator:
     __test__ = False  # not a test, whatever its name begins with
 
     def __init__(self, experiment: Experiment, learning_task: LearningTask) -> None:
-        from roambench.learning.tasks import build_model  # with it comes torch, as in `world`
+        from roambench.learning.tasks import build_model, metrics_of  # with it comes torch, as in `world`
         from roambench.learning.training import single_threaded
 
         single_threaded()
@@ -34,6 +34,7 @@ class TestSetEvaluator:
         channels = dataset.train_images.shape[1]
         self._task = section.task
         self._by_class = experiment.rounds.score_aps
+        self._better = {metric.name: metric.better for metric in metrics_of(section.task)}
         self._module = build_model(
             section.task, section.model, channels, dataset.classes, draw_key(experiment.seed, "initial model")
         )
@@ -45,4 +46,4 @@ class TestSetEvaluator:
         found = await asyncio.to_thread(
             score, self._task, self._module, model, self._images, self._labels, by_class=self._by_class
         )
-        return Score(found.accuracy, found.loss, dict(found.metrics))
+        return Score(found.accuracy, found.loss, dict(found.metrics), self._better)

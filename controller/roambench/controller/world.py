@@ -22,7 +22,7 @@ from roambench.learning.datasets.synthetic import load_synthetic
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PartitionRequest
-from roambench.learning.shards import Shard, write_shard
+from roambench.learning.shards import Shard, are_classes, write_shard
 from roambench.mobility.files import content_hash, read_trace
 from roambench.mobility.selection import busiest_window_start, repeated, window, with_aps
 from roambench.mobility.slots import on_boards
@@ -130,7 +130,9 @@ def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
         dataset = synthetic_of(experiment.synthetic)
     else:
         dataset = load_data(section.task, section.dataset, folder, download=section.download)
-    labels = dataset.train_labels
+    if problems := experiment.rounds.misfits(has_accuracy=are_classes(dataset.train_labels)):
+        raise ConfigError(problems)
+    labels = dataset.train_labels if dataset.groups is None else dataset.groups
     shared = drawn_subset(labels, section.train_images or len(labels), "train")
     parts = share_out(
         section.task,

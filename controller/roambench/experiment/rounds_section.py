@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from roambench.aggregation.attention import CosineReading
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.written.toml_file import Section
 
 
@@ -23,9 +24,15 @@ class RoundsSection(Section):
     accuracy_threshold: float = Field(
         0.8, gt=0.0, le=1.0, description="The report counts the steps until the global model reaches this."
     )
+    metric_threshold: float | None = Field(
+        None,
+        description="Where a task's labels are no classes, so that there is no accuracy: the report counts "
+        "the steps until the task's first metric is as good as this. Without it nothing is counted.",
+    )
     stop_at_threshold: bool = Field(
         False,
-        description="A run ends at the first cloud aggregation whose model has `accuracy_threshold`, instead "
+        description="A run ends at the first cloud aggregation whose model has `accuracy_threshold`, or "
+        "`metric_threshold`, instead "
         "of with the trace. What is outstanding then is wasted (end of run).",
     )
     evaluate_every: int = Field(
@@ -75,3 +82,27 @@ class RoundsSection(Section):
         "run of the same system, seed and trace (`{system}` stands for the system's name). Models of two "
         "fleets differ in their last digits, so a selection that reads them may differ in everything after.",
     )
+
+    @property
+    def stop_at(self) -> float | None:
+        """The score at which a run ends; None: with its trace."""
+        if not self.stop_at_threshold:
+            return None
+        return self.accuracy_threshold if self.metric_threshold is None else self.metric_threshold
+
+    def threshold_of(self, metric: Metric) -> float | None:
+        """The value of what a run is judged by that its steps are counted to."""
+        return self.accuracy_threshold if metric == ACCURACY else self.metric_threshold
+
+    def misfits(self, *, has_accuracy: bool) -> list[str]:
+        """Mistakes of the thresholds where models have an accuracy, as labels are classes, or have none."""
+        if has_accuracy:
+            if self.metric_threshold is None:
+                return []
+            return ["rounds.metric_threshold: labels are classes: expected rounds.accuracy_threshold instead"]
+        if self.accuracy_threshold != type(self).model_fields["accuracy_threshold"].default:
+            told = "labels are no classes, so there is no accuracy: expected rounds.metric_threshold instead"
+            return [f"rounds.accuracy_threshold: {told}"]
+        if self.stop_at_threshold and self.metric_threshold is None:
+            return ["rounds.stop_at_threshold: expected rounds.metric_threshold beside it"]
+        return []

@@ -104,6 +104,8 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """A task of the user's own is imported: what is missing of it shows before anything runs."""
     name = _at(values, ("learning", "task"))
     if not isinstance(name, str) or not name:
+        if _at(values, ("rounds", "metric_threshold")) is not None:
+            yield Mistake(("rounds", "metric_threshold"), "expected learning.task beside it, with metrics")
         return
     from roambench.learning.tasks import load_task
 
@@ -116,6 +118,14 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     for key in brought:
         if _at(values, ("learning", key)) is not None:
             yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
+    if hasattr(task, "batches"):
+        if _at(values, ("learning", "augmentation")) not in (None, "none"):
+            yield Mistake(("learning", "augmentation"), "expected none beside a task with batches of its own")
+        if _at(values, ("simulated", "backend")) == "stacked":
+            told = 'expected "workers" or "ray" beside a task with batches of its own'
+            yield Mistake(("simulated", "backend"), told)
+    if not hasattr(task, "metrics") and _at(values, ("rounds", "metric_threshold")) is not None:
+        yield Mistake(("rounds", "metric_threshold"), "expected a task with metrics")
 
 
 def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -14,7 +14,7 @@ Ghost = dict[str, Any]
 
 
 def ghost_of(found: FoundRun | None) -> Ghost:
-    """Of a run, step by step: step, accuracy, joules and wasted joules so far, wasted local updates so far.
+    """Of a run, step by step: step, score, joules and wasted joules so far, wasted local updates so far.
     Empty where there is none or it cannot be read."""
     if found is None or found.info is None:
         return {}
@@ -25,7 +25,8 @@ def ghost_of(found: FoundRun | None) -> Ghost:
     except RoambenchError:
         return {}
     try:
-        return {"name": found.name, "system": found.info.system, "rows": _rows(view)}
+        rows, metric = _rows(view), view.history.metric.name
+        return {"name": found.name, "system": found.info.system, "metric": metric, "rows": rows}
     finally:
         view.close()
 
@@ -45,6 +46,6 @@ def _rows(view: RunView) -> list[list[float | None]]:
     for place, step in enumerate(steps):
         joules += by_step.get(step.step, 0.0)
         lost, lost_j = lost + wasted[place], lost_j + wasted_j[place]
-        accuracy = None if step.accuracy is None else round(step.accuracy, 5)
-        rows.append([step.step, accuracy, round(joules, 1), round(lost_j, 1), lost])
+        score = None if step.score is None else round(step.score, 5)
+        rows.append([step.step, score, round(joules, 1), round(lost_j, 1), lost])
     return rows

@@ -6,16 +6,19 @@ Everything that a page shows of a past step is kept by step, so that it can be s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from roambench.contract.events import EventKind
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome, Phase
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
+    MetricsScored,
     MixingPlanned,
     OrderAnswered,
     OrderGiven,
@@ -93,7 +96,7 @@ class Step:
     updates: int = 0
     aggregated: int = 0
     outstanding: int = 0
-    accuracy: float | None = None
+    score: float | None = None  # of what the run is judged by: accuracy, or its task's first metric
     loss: float | None = None
     wall_s: float | None = None  # None until it is closed
     cloud: bool = False
@@ -156,6 +159,7 @@ class RunHistory:
         self.updates: list[Update] = []
         self.happenings: list[Happening] = []
         self.activities = [Activity() for _ in names]
+        self.metric = ACCURACY  # what the run is judged by, as far as is known
         self.paused = False
         self.without_server = (
             False  # devices mix their models with each other's: an access point means nothing
@@ -208,6 +212,8 @@ class RunHistory:
                 self.without_server = True
                 self.steps[record.step].links = _links(record)
                 self._changes.links.add(record.step)
+            case MetricsScored():
+                self._score(record)
             case StepClosed():
                 self._close(record)
             case FleetEvent():
@@ -283,10 +289,20 @@ class RunHistory:
                 detail = f"training ended {record.late_s:.2f} s of device time late"
                 self.note(record.step, record.device, "late", 1, detail)
 
+    def _score(self, record: MetricsScored) -> None:
+        """The first one counts, of a task's own, where no accuracy follows."""
+        if not record.better[0]:
+            return
+        step = self.steps.setdefault(record.step, Step(record.step, (), ()))
+        self.metric = Metric(record.names[0], record.better[0])
+        step.score = record.values[0] if math.isfinite(record.values[0]) else None
+
     def _close(self, record: StepClosed) -> None:
         step = self.steps.setdefault(record.step, Step(record.step, (), ()))
         step.aggregated, step.outstanding = record.aggregated, len(record.outstanding)
-        step.accuracy, step.loss, step.wall_s = record.accuracy, record.loss, record.wall_s
+        step.loss, step.wall_s = record.loss, record.wall_s
+        if record.accuracy is not None:
+            self.metric, step.score = ACCURACY, record.accuracy
         self._changes.steps.add(record.step)
 
     def _see(self, record: FleetEvent) -> None:

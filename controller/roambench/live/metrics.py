@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import Outcome
 from roambench.live.boards import Board
 from roambench.live.view import RunView
@@ -55,9 +56,13 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
     yield _one(
         "roambench_devices_present", "Devices in the open step.", run, len(now.devices) if now else None
     )
-    scored = [step.accuracy for step in history.steps.values() if step.accuracy is not None]
-    accuracy = scored[-1] if scored else None
-    yield _one("roambench_accuracy_ratio", "Accuracy of the global model.", run, accuracy, unit="ratio")
+    scored = [step.score for step in history.steps.values() if step.score is not None]
+    score, judged = scored[-1] if scored else None, history.metric
+    if judged == ACCURACY:
+        yield _one("roambench_accuracy_ratio", "Accuracy of the global model.", run, score, unit="ratio")
+    else:
+        labels = run | {"metric": judged.name, "better": judged.better}
+        yield _one("roambench_task_metric", "The task's first metric, of the global model.", labels, score)
     basis = {"basis": "modelled" if info.kind.is_virtual else "measured"}
     joules = view.joules if view.has_joules else None
     told = "Gross energy so far, provisional."

@@ -241,6 +241,7 @@ class RunView:
             "time_scale": info.time_scale,
             "quiet": experiment.energy.quiet and kind.has_agents,
             "threshold": experiment.rounds.accuracy_threshold,
+            "metric_threshold": experiment.rounds.metric_threshold,
         }
 
     def _now(self) -> Message:
@@ -254,10 +255,12 @@ class RunView:
             "joules": _rounded(self.joules, 1) if self.has_joules else None,
             "eta_s": _rounded(self.eta_s, 1),
             "paused": history.paused,
+            "metric": history.metric.name,
+            "better": history.metric.better,
         }
 
     def _step_row(self, step: Step) -> Row:
-        """Step, updates ordered, aggregated, outstanding, accuracy, loss, seconds (None: open), whether the
+        """Step, updates ordered, aggregated, outstanding, score, loss, seconds (None: open), whether the
         cloud aggregated, joules, when it ended: seconds of device time since the run's begin."""
         ends = [board.cells[step.step].until_s for board in self.boards if step.step in board.cells]
         return [
@@ -265,7 +268,7 @@ class RunView:
             step.updates,
             step.aggregated,
             step.outstanding,
-            _rounded(step.accuracy, 5),
+            _rounded(step.score, 5),
             _rounded(step.loss, 5),
             _rounded(step.wall_s, 3),
             step.cloud,

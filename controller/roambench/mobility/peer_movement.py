@@ -51,7 +51,7 @@ def grid_movement(
     model: str,
     parameters: GridWalkParameters,
     radius: float,
-    class_counts: Counts,
+    class_counts: Counts | None,
     seed: int,
     ties: CentreTies = "random",
 ) -> PeerMovement:
@@ -65,6 +65,13 @@ def grid_movement(
         raise ConfigError([f"mobility model {model!r}: expected one of {', '.join(GRID_MODELS)}"])
     mobile = 0 if model == "static" else parameters.mobile
     if model in ("dam", "dcm"):
+        if class_counts is None:
+            raise ConfigError(
+                [
+                    f"mobility.model = {model!r}: it goes by classes, and labels are none: "
+                    "expected another model, or a Dataset with train_groups"
+                ]
+            )
         points = aware_positions(model, parameters, radius, class_counts, seed, ties)
     else:
         points = grid_positions(replace(parameters, mobile=mobile), seed)

@@ -11,13 +11,12 @@ from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.intake import Intake
-from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all
+from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all, metrics_record
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
     LOCAL_DIVERGENCE,
     CloudAggregated,
     EdgeAggregated,
-    MetricsScored,
     OutcomeDecided,
     RoundRecord,
     RunEnded,
@@ -133,17 +132,15 @@ class _Run:
         """Metrics `AP 0`, ... and, where the evaluator has metrics of its own, `AP 0, class 3`, ..."""
         for ap, model in enumerate(self.ap_models):
             found = await evaluator.score(self.settings.extra_vectors.model(model))
-            self.metrics[ap_metric(ap)] = found.accuracy
+            if found.accuracy is not None:
+                self.metrics[ap_metric(ap)] = found.accuracy
             self.metrics |= {f"{ap_metric(ap)}, {name}": value for name, value in found.metrics.items()}
 
     def reached(self, score: Score | None, step: int) -> str:
         """Why the run ends here, before the trace does; "" if it goes on."""
-        wanted = self.settings.stop_at_accuracy
-        if wanted is None or score is None or score.accuracy < wanted:
+        if score is None or step == self.settings.steps - 1 or not self.system.cloud_due(step):
             return ""
-        if step == self.settings.steps - 1 or not self.system.cloud_due(step):
-            return ""
-        return f"accuracy {score.accuracy:.4f} reached the threshold of {wanted:g}"
+        return score.reached(self.settings.stop_at)
 
     def end(self, state: RunState, step: int, reason: str) -> RunState:
         """End a run: what is outstanding will not be used any more."""
@@ -153,9 +150,7 @@ class _Run:
 
     def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
-        metrics = {**(score.metrics if score is not None else {}), **self.metrics}
-        if metrics:
-            self.journal.append(MetricsScored(here.step, tuple(metrics), tuple(metrics.values())))
+        self.journal.extend(metrics_record(here.step, score, self.metrics))
         self.journal.append(
             StepClosed(
                 here.step,

@@ -14,7 +14,7 @@ from roambench.contract.orders import Answer, AnswerStatus, ExchangeOrder, Order
 from roambench.mobility.peer_movement import PeerMovement
 from roambench.rounds import peer_plan, plan, settle
 from roambench.rounds.peer_run import OnPeerStep, PeerScores, PeerSettings, PeerState, PeerStep, average_of
-from roambench.rounds.ports import Evaluator, Fleet, Journal, Score
+from roambench.rounds.ports import Evaluator, Fleet, Journal, Score, metrics_record
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
     ModelsExchanged,
@@ -78,6 +78,7 @@ async def run_peers(
             await pace(step)
         wall_s = stopwatch() - started_s
         mean = None if scores is None else scores.mean
+        journal.extend(metrics_record(step, mean, {}))
         journal.append(
             StepClosed(
                 step,
@@ -186,26 +187,25 @@ class _Run:
         devices = tuple(sorted(digests))
         scores: list[Score] = [await evaluator.score(held.models[device]) for device in devices]
         average = await evaluator.score(average_of([held.models[device] for device in devices]))
+        found = PeerScores(devices, tuple(scores), average)
         self._journal.append(
             ModelsScored(
                 step,
                 devices,
-                tuple(score.accuracy for score in scores),
+                found.accuracies,
                 tuple(score.loss for score in scores),
                 tuple(digests[device] for device in devices),
                 average.accuracy,
                 average.loss,
             )
         )
-        return PeerScores(devices, tuple(scores), average)
+        return found
 
     def reached(self, step: int, scores: PeerScores | None) -> str:
         """Why the run ends here, before its last step; "" if it goes on."""
-        wanted = self._settings.stop_at_accuracy
-        if wanted is None or scores is None or step == self._settings.steps - 1:
+        if scores is None or step == self._settings.steps - 1:
             return ""
-        accuracy = scores.mean.accuracy
-        return f"accuracy {accuracy:.4f} reached the threshold of {wanted:g}" if accuracy >= wanted else ""
+        return scores.mean.reached(self._settings.stop_at)
 
     async def _perform(
         self, orders: Sequence[ExchangeOrder], step: int, present: Sequence[int]

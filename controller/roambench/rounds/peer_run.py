@@ -34,7 +34,7 @@ class PeerSettings:
     deadline_s: float = 60.0
     orders_to_absent: bool = True  # False: absent devices get no IdleOrder
     spectral_gap_devices: int = 200  # with more devices the spectral gap is not computed (devices³)
-    stop_at_accuracy: float | None = None  # end at the first scored step whose mean accuracy is at least this
+    stop_at: float | None = None  # end at the first scored step whose mean score is as good as this
 
     def __post_init__(self) -> None:
         problems = [
@@ -64,11 +64,19 @@ class PeerScores:
 
     @property
     def mean(self) -> Score:
-        """The mean of the devices' accuracies and losses: the figure of all papers' tables."""
+        """The mean of the devices' accuracies, losses and metrics: the figure of all papers' tables."""
+        first, accuracies = self.scores[0], self.accuracies
         return Score(
-            float(np.mean([score.accuracy for score in self.scores])),
+            float(np.mean(accuracies)) if accuracies else None,
             float(np.mean([score.loss for score in self.scores])),
+            {name: float(np.mean([score.metrics[name] for score in self.scores])) for name in first.metrics},
+            first.better,
         )
+
+    @property
+    def accuracies(self) -> tuple[float, ...]:
+        """By device; empty where labels are no classes."""
+        return tuple(score.accuracy for score in self.scores if score.accuracy is not None)
 
 
 @dataclass(frozen=True, slots=True)

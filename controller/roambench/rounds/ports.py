@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Literal, Protocol
 
+from roambench.contract.metric import ACCURACY, Better, Metric
 from roambench.contract.orders import Answer, Order, Vector
-from roambench.rounds.records import RoundRecord
+from roambench.rounds.records import MetricsScored, RoundRecord
 
 #: Sees an answer as it arrives, and returns what is to be kept of it.
 OnAnswer = Callable[[Answer], Answer]
@@ -55,11 +56,33 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good a global model is on the test set."""
+    """How good a global model is on the test set. `metrics`: a task's own, NaN for none; `better`: of each,
+    whether "higher" or "lower" is."""
 
-    accuracy: float  # 0..1
+    accuracy: float | None  # 0..1; None where labels are no classes
     loss: float
-    metrics: Mapping[str, float] = field(default_factory=dict)  # a task's own, finite
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    better: Mapping[str, Better] = field(default_factory=dict)
+
+    def reached(self, wanted: float | None) -> str:
+        """That what the task is judged by, accuracy or its first metric, is as good as `wanted`, or ""."""
+        if wanted is None:
+            return ""
+        metric, value = ACCURACY, self.accuracy
+        if value is None:
+            name = next(iter(self.better))
+            metric, value = Metric(name, self.better[name]), self.metrics[name]
+        if not metric.reaches(value, wanted):
+            return ""
+        return f"{metric.name} {value:.4f} reached the threshold of {wanted:g}"
+
+
+def metrics_record(step: int, score: Score | None, more: Mapping[str, float]) -> list[RoundRecord]:
+    """The record of a score's metrics and of `more` besides, if there are any."""
+    metrics = {**(score.metrics if score is not None else {}), **more}
+    known: Mapping[str, Literal["higher", "lower", ""]] = score.better if score is not None else {}
+    better = tuple(known.get(name, "") for name in metrics)
+    return [MetricsScored(step, tuple(metrics), tuple(metrics.values()), better)] if metrics else []
 
 
 class Evaluator(Protocol):

@@ -105,7 +105,8 @@ class StepClosed:
     aggregated: int
     outstanding: tuple[int, ...]
     participating_aps: tuple[int, ...]
-    accuracy: float | None  # of the global model (decentralised: mean of the devices'); None: not scored
+    accuracy: float | None  # of the global model (decentralised: mean of the devices'); None: not scored,
+    # or scored by `MetricsScored` alone
     loss: float | None
     wall_s: float = 0.0
 
@@ -162,23 +163,27 @@ class ModelsScored:
 
     step: int
     devices: tuple[int, ...]
-    accuracies: tuple[float, ...]
+    accuracies: tuple[float, ...]  # empty where labels are no classes
     losses: tuple[float, ...]
     digests: tuple[str, ...]
-    average_accuracy: float
+    average_accuracy: float | None
     average_loss: float
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsScored:
-    """Metrics of a step by their names, written before `StepClosed`: a task's own of the global model, and
-    `LOCAL_DIVERGENCE` where it was sent to devices with models of their own. With `rounds.score_aps` also
-    every `ap_metric`, and accuracies by class.
+    """Metrics of a step by their names, NaN for none, written before `StepClosed`: a task's own of the global
+    model (decentralised: mean of the devices'), and `local model divergence` (MIDDLE's Eq. 23) where it was
+    sent to devices with models of their own. With `rounds.score_aps` also `AP 0`, ... and accuracies by
+    class.
+
+    `better`: of each of the task's own "higher" or "lower", the one it is judged by first; "" for others.
     """
 
     step: int
     names: tuple[str, ...]
     values: tuple[float, ...]
+    better: tuple[Literal["higher", "lower", ""], ...]
 
 
 @dataclass(frozen=True, slots=True)

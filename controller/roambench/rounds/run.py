@@ -29,7 +29,7 @@ class RunSettings:
     pace_links: bool = False  # orders carry Eq. 2's throughput; False: links run at their own speed
     orders_to_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
-    stop_at_accuracy: float | None = None  # end at the first cloud aggregation whose model has it
+    stop_at: float | None = None  # end at the first cloud aggregation whose model is as good as this
     evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last
     score_aps: bool = False  # score the models of access points, too, after every step
     extra_vectors: ExtraVectors = MODEL_ALONE  # that travel behind every model

@@ -7,6 +7,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from roambench.contract.metric import Metric
+
 #: Column -> (unit, what it holds). The unit is "" for texts, counts and shares.
 Columns = Mapping[str, tuple[str, str]]
 
@@ -141,6 +143,13 @@ _UNITS: Final = (("_mbit_s", "Mbit/s"), ("_ns", "ns"), ("_bytes", "B"), ("_s", "
 def described(schema: pa.Schema, columns: Columns) -> pa.Schema:
     """The schema with `unit` and `description` in every field's metadata; KeyError for one not described."""
     return pa.schema([_described(field, *columns[field.name]) for field in schema], schema.metadata)
+
+
+def of_metric(metric: Metric) -> pa.Field:
+    """The column of a task's own metric, whose metadata say as `better` which values are."""
+    field = pa.field(metric.name, pa.float64())
+    text = f"a metric of the task, on the test set: {metric.better} is better; null: not scored"
+    return field.with_metadata({"unit": "", "description": text, "better": metric.better})
 
 
 def of_records(schema: pa.Schema) -> pa.Schema:

@@ -28,7 +28,9 @@ FILES: Final[Mapping[str, str]] = {
     "records.sqlite": "what agents drained, as they packed it: readings, phases, events, the boards' state; "
     "read it through `readings.parquet`, `phases.parquet`, `host.parquet` or the Python API",
     "trace.parquet": "the movement that was replayed; provenance, clock and content hash in its metadata",
-    "steps.parquet": "a row for every step that was closed",
+    "steps.parquet": "a row for every step that was closed; a task's own metrics are columns besides, under "
+    "their names, with `better` (higher or lower) in the metadata, and replace accuracy where labels are no "
+    "classes",
     "readings.parquet": "every line of every meter, as it came",
     "phases.parquet": "the phases that partition the time of every board",
     "ledger.parquet": "measured joules by device, round, phase and outcome; how they were attributed, and "

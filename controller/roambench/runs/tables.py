@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import HostSample
 from roambench.energy.ledger import LedgerRow
@@ -30,6 +31,7 @@ from roambench.runs.measured.accounts import RunEnergy
 from roambench.runs.measured.analysis import analysis_of
 from roambench.runs.record_columns import RecordColumns
 from roambench.runs.records import Records
+from roambench.runs.scores import scores_of
 
 READINGS: Final = columns.described(
     pa.schema(
@@ -115,7 +117,9 @@ def ledger_table(energy: RunEnergy | None) -> pa.Table:
 
 
 def steps_table(log: EventLog) -> pa.Table:
-    """A row for every step that was closed."""
+    """A row for every step that was closed. A task's own metrics are columns under their names, which say
+    what is better; where labels are no classes they stand instead of accuracy."""
+    scores = scores_of(log)
     present = {record.step: len(record.devices) for record in log.only(StepOpened)}
     cloud = {record.step for record in log.only(CloudAggregated)}
     rows = [
@@ -132,7 +136,16 @@ def steps_table(log: EventLog) -> pa.Table:
         }
         for record in log.only(StepClosed)
     ]
-    return pa.Table.from_pylist(rows, STEPS)
+    table = pa.Table.from_pylist(rows, STEPS)
+    place = STEPS.get_field_index("accuracy")
+    if scores.metric != ACCURACY:
+        table = table.remove_column(place)
+    for metric in scores.own:
+        values = scores.metrics.get(metric.name, {})
+        column = columns.of_metric(metric)
+        found = [values.get(row["step"]) for row in rows]
+        table = table.add_column(table.schema.get_field_index("loss"), column, pa.array(found, pa.float64()))
+    return table
 
 
 def exchanges_table(names: Sequence[str], log: EventLog) -> pa.Table:

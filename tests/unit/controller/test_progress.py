@@ -67,7 +67,7 @@ def test_every_closed_step_is_one_plain_line_where_there_is_no_terminal() -> Non
             progress.on_record(record)
     first, second = text.getvalue().splitlines()
     assert first == (
-        "mohawk    1/10 Tue 17 Apr 00:00  present  3  orders  2/2  (1 failed)  acc   --    -- J  ETA 0:54"
+        "mohawk    1/10 Tue 17 Apr 00:00  present  3  orders  2/2  (1 failed)  score --    -- J  ETA 0:54"
         "  aggregated 2"
     )
     assert second == (

@@ -101,6 +101,7 @@ def test_every_mistake_is_told_at_once_with_file_key_and_value(tmp_path: Path) -
         "sweep.toml: flet: unknown key, did you mean fleet?",
         'sweep.toml: fleet: expected one of local, simulated, rehearsal, bench:FILE, got "pis"',
         f"sweep.toml: metrics: expected some of {', '.join(METRICS)}, rounds_to_<accuracy>, "
+        "final <name>, best <name>, "
         'got "final_acuracy", '
         "did you mean final_accuracy?",
         "sweep.toml: grid: rounds.cloud_every_steps: expected a list of values, got 2",

@@ -108,7 +108,9 @@ LENT_WALK = GENERATORS.load("city")
 
 
 class WithoutLoss:
-    """A task that scores by accuracy and by a metric of its own, and has no loss."""
+    """A task that scores by accuracy and by metrics of its own, and has no loss."""
+
+    metrics = {"error rate": "lower", "undefined": "higher"}
 
     def load(self, folder, download):
         return load_dataset("synthetic")
@@ -309,8 +311,9 @@ def test_a_score_that_is_no_number_leaves_the_report_whole_and_a_tasks_own_metri
     assert "\nmohawk reached " in done.stdout
     code, output, _ = typed("report", "runs/try/latest/mohawk", "--full")
     assert code == 0
-    (line,) = (line for line in output.splitlines() if "error rate" in line)
-    assert "undefined" not in output
+    (line,) = (line for line in output.splitlines() if "final error rate (lower is better)" in line)
+    (undefined,) = (line for line in output.splitlines() if "final undefined" in line)
+    assert undefined.split()[-1] == "–"
     code, output, _ = typed("report", "runs/try/latest/mohawk", "--json")
     assert code == 0
     (run,) = json.loads(output, parse_constant=lambda name: pytest.fail(name))["runs"]

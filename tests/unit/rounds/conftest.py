@@ -233,7 +233,7 @@ class World:
         pace_links: bool = False,
         orders_to_absent: bool = True,
         port_mbit_s: float = math.inf,
-        stop_at_accuracy: float | None = None,
+        stop_at: float | None = None,
         evaluate_every: int = 1,
     ) -> Run:
         made = (
@@ -259,7 +259,7 @@ class World:
                     pace_links,
                     orders_to_absent,
                     port_mbit_s,
-                    stop_at_accuracy,
+                    stop_at,
                     evaluate_every,
                 ),
                 made,

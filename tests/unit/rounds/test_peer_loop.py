@@ -267,7 +267,7 @@ async def test_scores_come_every_nth_iteration_and_at_the_end() -> None:
 
 
 async def test_a_run_ends_when_the_devices_are_good_enough_on_average() -> None:
-    _, book = await play(Devices(), 9, stop_at_accuracy=0.4)
+    _, book = await play(Devices(), 9, stop_at=0.4)
     (ended,) = book.of(RunEnded)
     assert ended.step == 1
     assert [record.step for record in book.of(StepClosed)] == [0, 1]

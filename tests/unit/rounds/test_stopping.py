@@ -33,7 +33,7 @@ def accuracies(run):
 def test_a_run_ends_at_the_first_cloud_aggregation_whose_model_is_good_enough(world):
     whole = climbing(world)
     assert accuracies(whole) == [1, 1, 3, 3, 5, 5, 7, 7]
-    stopped = climbing(world, stop_at_accuracy=5.0)
+    stopped = climbing(world, stop_at=5.0)
     assert accuracies(stopped) == [1, 1, 3, 3, 5]
     assert stopped.result.steps == 5
     (ended,) = stopped.of(RunEnded)
@@ -42,7 +42,7 @@ def test_a_run_ends_at_the_first_cloud_aggregation_whose_model_is_good_enough(wo
 
 
 def test_what_was_outstanding_when_a_run_ends_early_is_wasted_as_at_the_end_of_a_trace(world):
-    stopped = climbing(world, stop_at_accuracy=5.0)
+    stopped = climbing(world, stop_at=5.0)
     last = [
         (f.device, f.outcome, f.reason) for f in stopped.of(OutcomeDecided, 4) if f.outcome is Outcome.WASTED
     ]
@@ -53,7 +53,7 @@ def test_what_was_outstanding_when_a_run_ends_early_is_wasted_as_at_the_end_of_a
 
 def test_up_to_its_end_a_stopped_run_is_the_run_to_the_end_of_the_trace(world):
     """So what it took to reach the threshold does not depend on whether the run went on."""
-    whole, stopped = climbing(world), climbing(world, stop_at_accuracy=3.0)
+    whole, stopped = climbing(world), climbing(world, stop_at=3.0)
     (ended,) = stopped.of(RunEnded)
     same = [r for r in whole.records if r.step < ended.step]
     assert [r for r in stopped.records if r.step < ended.step] == same
@@ -67,7 +67,7 @@ def test_a_threshold_met_in_the_last_step_is_the_end_of_the_trace(world):
         increments={(0, step): world.vector(1.0, 0.0) for step in range(3)},
         options=SystemOptions(k1=1, k2=2),
         evaluator=world.CountingEvaluator(),
-        stop_at_accuracy=3.0,
+        stop_at=3.0,
     )
     assert accuracies(run) == [1, 1, 3]
     assert run.of(RunEnded) == []
@@ -94,10 +94,10 @@ def test_scoring_every_zeroth_is_refused():
 
 
 def test_a_run_that_ended_early_stays_ended_when_it_is_continued(world):
-    whole = climbing(world, stop_at_accuracy=3)
+    whole = climbing(world, stop_at=3)
     last = whole.states[-1]
     assert last.ended
     state = state_from_json(state_to_json(last), last.models)
-    rest = climbing(world, stop_at_accuracy=3, state=state, fleet=whole.fleet)
+    rest = climbing(world, stop_at=3, state=state, fleet=whole.fleet)
     assert rest.records == []
     assert rest.result.digest == whole.result.digest

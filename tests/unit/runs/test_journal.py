@@ -56,7 +56,7 @@ EVERY_KIND = [
         0, 0, "r/0/0/exchange", (2,), ("late: 60 s",), 96, 12, 0.25, 96, 0.5, "ab" * 32, (12,), (2,), (7,), 48
     ),
     ModelsScored(0, (0, 2), (0.5, 0.25), (1.5, 2.0), ("ab" * 32, ""), 0.75, 0.5),
-    MetricsScored(0, ("F1 of é", "top 5"), (0.25, 1e-300)),
+    MetricsScored(0, ("F1 of é", "top 5"), (0.25, 1e-300), ("higher", "lower")),
     ReplayPaused(1),
     ReplayResumed(1, 7_000, 12_500_007_000, "device"),
     RunResumed(2, 7_000, 30.5),

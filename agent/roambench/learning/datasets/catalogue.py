@@ -14,7 +14,7 @@ from roambench.contract.draws import generator
 from roambench.contract.table import Table
 from roambench.learning.datasets.data_files import default_folder
 from roambench.learning.datasets.dataset import Dataset, Loader
-from roambench.learning.shards import Labels
+from roambench.learning.shards import Labels, are_classes
 
 _SUBSET_SEED: Final = 0
 
@@ -25,7 +25,10 @@ def drawn_subset(labels: Labels, count: int, part: str) -> npt.NDArray[np.int64]
     The same draw in every run, whatever its seed; `part` ("train", "test") tells draws apart. A share is
     rounded down, and the largest remainders get what is missing. Data sets are in all kinds of orders: a
     leading part of MNIST's test images is harder than the rest, one of Speech Commands is a single word.
+    Labels that are no classes have no shares: all samples alike.
     """
+    if not are_classes(labels):
+        labels = np.zeros(len(labels), np.int64)
     classes, of_class, sizes = np.unique(labels, return_inverse=True, return_counts=True)
     count = min(count, len(labels))
     whole, rest = np.divmod(count * sizes, max(1, len(labels)))

@@ -7,20 +7,36 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.learning.shards import Images, Labels
+from roambench.learning.shards import Classes, Images, Labels, are_classes
 
 IMAGE_SIDE: Final = 32  # pixels; every data set is brought to this size
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Images float32 (n, channels, 32, 32), normalised; labels int64 (n,) in 0..classes-1."""
+    """Images float32 (n, channels, 32, 32), normalised, and their labels: int64 (n,) in 0..classes-1; or
+    values, float32 (n, classes); or a class per place of a sequence, int64 (n, places), where
+    `roambench.learning.shards.IGNORED` stands at places that do not count.
+    """
 
     train_images: Images
     train_labels: Labels
     test_images: Images
     test_labels: Labels
-    classes: int
+    classes: int  # or values per sample: what the model is built with
+    train_groups: Classes | None = None  # int64 (n,) for partitions by class, where labels are no classes
+
+    @property
+    def groups(self) -> Classes | None:
+        """What partitions by class go by, int64 (n,): the training labels, or their groups."""
+        return self.train_labels if are_classes(self.train_labels) else self.train_groups
+
+    @property
+    def group_count(self) -> int:
+        """How many there are of them, 0 for none."""
+        if self.groups is None or self.groups is self.train_labels:
+            return 0 if self.groups is None else self.classes
+        return int(self.groups.max()) + 1
 
     @property
     def in_channels(self) -> int:

@@ -83,9 +83,10 @@ def show(
     count = experiment.fleet.agents_of(len(movement_of(experiment).trace.device_names))
     learning_task = learning_task_of(experiment, count)
     names = [f"pi-{number:02d}" for number in range(1, count + 1)]
-    shares = shares_of(
-        names, learning_task.dataset.train_labels, learning_task.parts, learning_task.dataset.classes
-    )
+    groups = learning_task.dataset.groups
+    if groups is None:
+        raise DataError(f"{file}: labels are no classes, by which this could show who gets what")
+    shares = shares_of(names, groups, learning_task.parts, learning_task.dataset.group_count)
     learning = experiment.learning
     title = f"{learning.dataset}, {learning.partition}, {count} devices, seed {experiment.seed}"
     used = f"{shares.distinct} of {int(shares.held.sum())} training images are held by some device"

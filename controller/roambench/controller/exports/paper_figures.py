@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from textwrap import shorten, wrap
 from typing import Any, Final
 
 from roambench.contract.errors import RunError
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.whole_file import write_whole
 from roambench.controller.exports.tracked import missing
 from roambench.energy.energy_value import Energy
-from roambench.report.figures.figure import bought
+from roambench.report.figures.figure import bought, judged_by, thresholds_of
 from roambench.report.figures.look import LIGHT, PHASE_COLOURS, RUN_COLOURS, painted
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import read_runs
@@ -138,10 +140,14 @@ def _drawings(runs: Sequence[RunSummary], energies: _Energies) -> dict[str, tupl
     """What can be drawn, by name: height in inches, and how."""
     found: dict[str, tuple[float, _Draw]] = {}
     high = 0.1 + 0.12 * max(1 + _folded(f"{name_of(run, runs)}, consumed").count("\n") for run in runs)
-    if any(point.accuracy is not None for run in runs for point in run.learning.points):
-        found["accuracy"] = 2.2, lambda axes: _accuracy(axes, runs)
-    if any(bought(runs[index], energy) for index, energy in energies.items()):
-        found["accuracy-per-joule"] = 2.2, lambda axes: _per_joule(axes, runs, energies)
+    for metric in judged_by(runs):
+        ours = [index for index, run in enumerate(runs) if run.learning.metric == metric]
+        if any(runs[index].learning.final_score is not None for index in ours):
+            found[metric.key] = 2.2, partial(_scores, runs=runs, metric=metric)
+        spent = {index: energy for index, energy in energies.items() if index in ours}
+        if any(bought(runs[index], energy) for index, energy in spent.items()):
+            draw = partial(_per_joule, runs=runs, energies=spent, metric=metric)
+            found[f"{metric.key}-per-joule"] = 2.2, draw
     if energies:
         found["energy"] = 0.85 + 2 * high * len(energies), lambda axes: _energy(axes, runs, energies)
         found["spent"] = 0.95 + high * len(energies), lambda axes: _spent(axes, runs, energies)
@@ -150,36 +156,45 @@ def _drawings(runs: Sequence[RunSummary], energies: _Energies) -> dict[str, tupl
     return found
 
 
-def _accuracy(axes: Any, runs: Sequence[RunSummary]) -> None:
+def _scores(axes: Any, runs: Sequence[RunSummary], metric: Metric) -> None:
     lines = []
     for index, run in enumerate(runs):
-        points = [point for point in run.learning.points if point.accuracy is not None]
-        if points:
-            line = _line(axes, index, [p.step for p in points], [p.accuracy or 0.0 for p in points])
+        points = [point for point in run.learning.points if point.score is not None]
+        if points and run.learning.metric == metric:
+            scores = [metric.shown(point.score or 0.0) for point in points]
+            line = _line(axes, index, [p.step for p in points], scores)
             line.set_drawstyle("steps-post")
             clouds = [at for at, point in enumerate(points) if point.cloud]
             line.set_markevery(clouds[:: 1 + len(clouds) // _MARKS])
-            line.set_gid(f"accuracy-{index}")
+            line.set_gid(f"{metric.key}-{index}")
             lines.append((line, name_of(run, runs)))
-    for threshold in {run.learning.threshold for run in runs}:
-        axes.axhline(100.0 * threshold, color=LIGHT["--muted"], linestyle=":", linewidth=0.8, zorder=1)
-    axes.set(xlabel="step", ylabel="accuracy (%)", ylim=(0.0, None))
+    for threshold in thresholds_of(metric, runs):
+        axes.axhline(metric.shown(threshold), color=LIGHT["--muted"], linestyle=":", linewidth=0.8, zorder=1)
+    axes.set(xlabel="step", ylabel=_axis(metric))
+    if metric == ACCURACY:
+        axes.set_ylim(bottom=0.0)
     _legend(axes, lines)
 
 
-def _per_joule(axes: Any, runs: Sequence[RunSummary], energies: _Energies) -> None:
+def _axis(metric: Metric) -> str:
+    return "accuracy (%)" if metric == ACCURACY else metric.axis
+
+
+def _per_joule(axes: Any, runs: Sequence[RunSummary], energies: _Energies, metric: Metric) -> None:
     lines = []
     for index, energy in energies.items():
         points = bought(runs[index], energy)
         if points:
-            line = _line(axes, index, [p.joules for p in points], [p.accuracy for p in points])
+            scores = [metric.shown(point.score) for point in points]
+            line = _line(axes, index, [p.joules for p in points], scores)
             line.set_markevery(1 + len(points) // _MARKS)
-            line.set_gid(f"accuracy-per-joule-{index}")
+            line.set_gid(f"{metric.key}-per-joule-{index}")
             lines.append((line, name_of(runs[index], runs)))
     axes.xaxis.set_major_formatter("{x:,.10g}")
-    axes.set(xlabel=f"{_kind(energies)} consumed (J)", ylabel="accuracy (%)")
+    axes.set(xlabel=f"{_kind(energies)} consumed (J)", ylabel=_axis(metric))
     axes.set_xlim(left=0.0)
-    axes.set_ylim(bottom=0.0)
+    if metric == ACCURACY:
+        axes.set_ylim(bottom=0.0)
     _legend(axes, lines)
 
 
@@ -284,10 +299,10 @@ def _folded(label: str) -> str:
     return "\n".join(wrap(label, 17)[:3])
 
 
-def _line(axes: Any, index: int, x: Sequence[float], shares: Sequence[float]) -> Any:
+def _line(axes: Any, index: int, x: Sequence[float], y: Sequence[float]) -> Any:
     (line,) = axes.plot(
         x,
-        [100.0 * share for share in shares],
+        y,
         color=painted(RUN_COLOURS[index % 6]),
         linestyle=_DASHES[index % 6],
         marker=_MARKERS[index % 6],

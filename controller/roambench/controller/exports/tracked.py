@@ -127,6 +127,8 @@ class TrackedRun:
             "final/wasted_trainings": trainings.wasted,
             "final/wasted_share": trainings.wasted_share,
         }
+        found |= {f"final/{name}": value for name, value in learning.final_metrics.items()}
+        found |= {f"final/best {name}": value for name, value in learning.best_metrics.items()}
         for name, energy in self._energies():
             found |= {f"final/{name}_j": energy.joules, f"final/{name}_j_u": energy.u_joules}
         measured = self.summary.measured
@@ -156,6 +158,10 @@ class TrackedRun:
                 "devices/trainings": point.trainings,
                 "devices/aggregated": point.aggregated,
                 "devices/outstanding": point.outstanding,
+            }
+            values |= {
+                f"learning/{name}": scores.get(point.step)
+                for name, scores in self.summary.learning.metrics.items()
             }
             for tag, value in values.items():
                 if value is not None and math.isfinite(value):

@@ -221,9 +221,12 @@ def peer_movement(
     return moved
 
 
-def class_counts(learning_task: LearningTask) -> npt.NDArray[np.int64]:
-    """Training samples per class of each device, shape (devices, classes)."""
-    labels, classes = learning_task.dataset.train_labels, learning_task.dataset.classes
+def class_counts(learning_task: LearningTask) -> npt.NDArray[np.int64] | None:
+    """Training samples per class of each device, shape (devices, classes); None where labels are no classes,
+    and the data has no groups."""
+    labels, classes = learning_task.dataset.groups, learning_task.dataset.group_count
+    if labels is None:
+        return None
     return np.stack([np.bincount(labels[part], minlength=classes) for part in learning_task.parts]).astype(
         np.int64
     )
@@ -257,9 +260,7 @@ def peer_settings(
         training=replace(training, steps=steps_each),
         evaluate_every=section.evaluate_every,
         deadline_s=section.exchange_deadline_s,
-        stop_at_accuracy=experiment.rounds.accuracy_threshold
-        if experiment.rounds.stop_at_threshold
-        else None,
+        stop_at=experiment.rounds.stop_at,
     )
 
 

@@ -257,9 +257,7 @@ def composed(
         samples=samples,
         pace_links=experiment.links.link == "modelled",
         port_mbit_s=experiment.links.port_mbit_s,
-        stop_at_accuracy=experiment.rounds.accuracy_threshold
-        if experiment.rounds.stop_at_threshold
-        else None,
+        stop_at=experiment.rounds.stop_at,
         evaluate_every=section.evaluate_every,
         score_aps=section.score_aps,
     )

@@ -195,6 +195,7 @@ USUAL: Final = (
 )
 
 
+_OF_TASK: Final = re.compile(r"(final|best) .+")
 _ROUNDS_TO: Final = "rounds_to_"
 _NUMBER: Final = re.compile(r"[01]|[01]?\.[0-9]+|1e-[0-9]+")
 
@@ -209,8 +210,10 @@ def accuracy_in(name: str) -> float | None:
 
 
 def metric_of(name: str) -> Metric | None:
-    """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, and there are those of
-    `class_metrics`."""
+    """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, `final <name>` and `best
+    <name>` are of a task's own, and there are those of `class_metrics`."""
+    if is_of_task(name):
+        return Metric(name, name, lambda run: _of_task(run).get(name), places=4)
     if (by_class := class_metric_of(name)) is not None:
         return Metric(name, by_class.title, lambda run: _of_classes(by_class, run), share=True)
     accuracy = accuracy_in(name)
@@ -229,6 +232,31 @@ def _of_classes(metric: ClassMetric, run: RunSummary) -> float | None:
     return metric.figure(run.learning.metrics, {at - first: accuracy for at, accuracy in scored(run)})
 
 
+def own_names(task: str) -> list[str]:
+    """The metrics of a sweep that a task has by itself."""
+    from roambench.learning.tasks import metrics_of  # with it comes torch, which a sweep without one spares
+
+    return [f"{which} {metric.name}" for metric in metrics_of(task) for which in ("final", "best")]
+
+
+def is_of_task(name: str) -> bool:
+    """Whether the name is one of a task's own metrics, `final <name>` or `best <name>`."""
+    return _OF_TASK.fullmatch(name) is not None
+
+
+def usual(own: Sequence[str]) -> tuple[str, ...]:
+    """What a sweep shows unless it says otherwise: the task's metrics, if it has any, instead of accuracy."""
+    final = [name for name in own if name.startswith("final ")]
+    return (*final, *USUAL[1:]) if final else USUAL
+
+
+def _of_task(run: RunSummary) -> dict[str, float]:
+    learning = run.learning
+    last, own = learning.final_metrics, [metric.name for metric in learning.own]
+    final = {f"final {name}": last[name] for name in own if name in last}
+    return final | {f"best {name}": value for name, value in learning.best_metrics.items()}
+
+
 def scored(run: RunSummary) -> tuple[tuple[int, float], ...]:
     """(round, accuracy) of every cloud aggregation whose model was scored, or of every iteration after which
     peers' models were."""
@@ -245,8 +273,8 @@ def rounds_to(accuracy: float, found: Sequence[tuple[int, float]]) -> float | No
 
 
 def figures(run: RunSummary) -> dict[str, float | None]:
-    """Every metric of the run; what is infinite or not a number is None."""
-    found = {name: metric.figure(run) for name, metric in METRICS.items()}
+    """Every metric of the run, its task's own among them; what is infinite or not a number is None."""
+    found = {name: metric.figure(run) for name, metric in METRICS.items()} | _of_task(run)
     return {
         name: float(value) if value is not None and math.isfinite(value) else None
         for name, value in found.items()

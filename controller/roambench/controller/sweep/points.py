@@ -14,10 +14,12 @@ from typing import Any
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.table import fleet_of, refuse_unfit
+from roambench.controller.sweep.metrics import is_of_task, own_names
 from roambench.controller.sweep.sweep_file import SEED, SYSTEMS, Axis, Grid, SweepFile
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override
 from roambench.experiment.sections import Experiment, resolved
+from roambench.written.mistakes import did_you_mean
 
 #: One combination of values, in the order of the axes.
 Setting = tuple[tuple[tuple[str, ...], Any], ...]
@@ -87,11 +89,22 @@ def points_of(sweep: SweepFile) -> list[Point]:
         key = point_key(experiment, sweep.fleet, code)
         row = _row(columns, experiment, dict(setting), sweep)
         points.setdefault(key, Point(row, experiment, sweep.fleet, key, code))
+    known = own_metrics(list(points.values()))
+    for name in sweep.metrics:
+        if is_of_task(name) and name not in known and points:
+            has = f"expected one of {', '.join(known)}" if known else "the task has none of its own"
+            problems[f'{sweep.path.name}: metrics: {has}, got "{name}"{did_you_mean(name, known)}'] = None
     if problems:
         raise ConfigError(list(problems))
     if not points:
         raise ConfigError([f"{sweep.path.name}: exclude: expected at least one point to be left, got none"])
     return list(points.values())
+
+
+def own_metrics(points: Sequence[Point]) -> list[str]:
+    """The metrics that the points' tasks have by themselves, as sweeps name them, each once."""
+    tasks = dict.fromkeys(point.experiment.learning.task for point in points)
+    return list(dict.fromkeys(name for task in tasks if task for name in own_names(task)))
 
 
 def point_key(experiment: Experiment, fleet: str, code: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.places.table import fleet_of
-from roambench.controller.sweep.metrics import METRICS, USUAL, metric_of
+from roambench.controller.sweep.metrics import METRICS, metric_of
 from roambench.experiment.load import WrittenExperiment, anchored, written_in
 from roambench.experiment.overrides import Override, parse_overrides
 from roambench.experiment.sections import Experiment
@@ -57,7 +57,7 @@ class SweepFile:
     overrides: tuple[str, ...]
     trace_file: Path | None
     fleet: str
-    metrics: tuple[str, ...]
+    metrics: tuple[str, ...]  # () where it names none
     grid: Grid
     include: tuple[Grid, ...]
     exclude: tuple[Grid, ...]
@@ -80,7 +80,7 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
         overrides=tuple(overrides),
         trace_file=trace_file,
         fleet=reader.fleet(values.get("fleet", "simulated")),
-        metrics=reader.metrics(values.get("metrics", list(USUAL))),
+        metrics=reader.metrics(values["metrics"]) if "metrics" in values else (),
         grid=reader.grid("grid", values.get("grid", {}), lists=True),
         include=reader.grids("include", values.get("include", [])),
         exclude=reader.grids("exclude", values.get("exclude", [])),
@@ -153,7 +153,7 @@ class _Reader:
         for name in names:
             if metric_of(str(name)) is None:
                 hint = did_you_mean(str(name), list(METRICS))
-                known = ", ".join((*METRICS, "rounds_to_<accuracy>"))
+                known = ", ".join((*METRICS, "rounds_to_<accuracy>", "final <name>", "best <name>"))
                 self._mistake("metrics", f"expected some of {known}", name, hint)
         return tuple(dict.fromkeys(map(str, names)))
 

@@ -24,7 +24,7 @@ from roambench.contract.json_values import kept_in, without_nan
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.class_metrics import class_metric_of
-from roambench.controller.sweep.metrics import METRICS, accuracy_in, rounds_to
+from roambench.controller.sweep.metrics import METRICS, accuracy_in, is_of_task, rounds_to
 from roambench.controller.sweep.points import Point
 from roambench.experiment.sections import resolved
 from roambench.runs.database import naming
@@ -85,12 +85,14 @@ class Outcome:
         return not self.reason
 
     def figure(self, name: str) -> float | None:
-        """Of a metric, `rounds_to_<accuracy>` and those of `class_metrics` among them."""
+        """Of a metric, `rounds_to_<accuracy>`, those of a task and those of `class_metrics` among them."""
         if (by_class := class_metric_of(name)) is not None:
             first = int((self.figures["rounds"] or 0.0) - (self.figures["steps"] or 0.0)) + 1
             clouds = {at - first: accuracy for at, accuracy in self.scored}
             return by_class.figure({name: dict(found) for name, found in self.metrics.items()}, clouds)
         accuracy = accuracy_in(name)
+        if is_of_task(name):
+            return self.figures.get(name)
         return self.figures[name] if accuracy is None else rounds_to(accuracy, self.scored)
 
 

@@ -26,7 +26,8 @@ from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRo
 from roambench.controller.screen import SWEEP_PHASES, detail, in_any_case, phase, print_json, say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.campaign_point import CampaignPoint, ended_of, is_done
-from roambench.controller.sweep.points import Point, points_of
+from roambench.controller.sweep.metrics import usual
+from roambench.controller.sweep.points import Point, own_metrics, points_of
 from roambench.controller.sweep.pool import Listener, run_points
 from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import print_table, sweep_document, write_results
@@ -181,7 +182,7 @@ def _conclude(
     as_json: bool,
 ) -> None:
     outcomes = [folder.outcome_of(point) for point in points]
-    table = table_of(points, outcomes, sweep.metrics)
+    table = table_of(points, outcomes, sweep.metrics or usual(own_metrics(points)))
     with in_any_case(console):
         if as_json:
             print_json(sweep_document(folder, table, points, outcomes))

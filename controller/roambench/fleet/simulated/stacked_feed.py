@@ -49,14 +49,17 @@ class StackedFeed:
         self._offsets: Counts = np.cumsum(places) - places
         image = shards[0].images.shape[1:]
         self._pixels = torch.empty((int(places.sum()), *image), dtype=dtype, device=device)
-        self._labels = torch.empty(int(places.sum()), dtype=torch.int64, device=device)
+        label = shards[0].labels.shape[1:]
+        kind = dtype if shards[0].labels.dtype == np.float32 else torch.int64
+        self._labels = torch.empty((int(places.sum()), *label), dtype=kind, device=device)
         weights = [
             self._weights_of(samples, count) for samples, count in zip(self._samples, places, strict=True)
         ]
         self._weights = torch.from_numpy(np.concatenate(weights)).to(device, dtype)
 
     def step(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Pixels (devices, n, channels, height, width), labels and weights (devices, n) of step `number`.
+        """Of step `number`: pixels (devices, n, channels, height, width), labels (devices, n, ...) and
+        weights (devices, n).
 
         The weights of one device add up to 1. Steps are asked for in order, from 0.
         """
@@ -69,7 +72,7 @@ class StackedFeed:
         shape = (len(self._batches), width)
         return (
             self._pixels.index_select(0, chosen).view(*shape, *self._pixels.shape[1:]),
-            self._labels.index_select(0, chosen).view(shape),
+            self._labels.index_select(0, chosen).view(*shape, *self._labels.shape[1:]),
             self._weights.index_select(0, chosen).view(shape),
         )
 

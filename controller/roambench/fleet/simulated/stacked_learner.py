@@ -112,7 +112,7 @@ class StackedLearner:
             pixels, labels, weights = feed.step(number)
             with torch.autocast(model.device.type, torch.bfloat16, enabled=self._autocast):
                 logits = model.logits(entries, counters, pixels)
-            losses = loss(logits.flatten(0, 1), labels.flatten()).view(labels.shape)
+            losses = loss(logits.flatten(0, 1), labels.flatten(0, 1)).view(weights.shape)
             gradients = list(torch.autograd.grad((losses * weights).sum(), parameters))
             with torch.no_grad():
                 proximal.add_to(gradients, parameters)

@@ -86,6 +86,11 @@
     return h ? h + " h " + String(m).padStart(2, "0") + " min" : m + " min " + String(s % 60).padStart(2, "0") + " s";
   };
   const percent = (share, digits = 1) => (100 * share).toFixed(digits) + "\u00a0%";
+  // What the run is judged by: accuracy, or the first metric of a task whose labels are no classes.
+  const isAccuracy = () => run.now.metric === "accuracy";
+  const scoreText = (value, digits = 1) => (isAccuracy() ? percent(value, digits) : Number(value.toPrecision(4)).toString());
+  const threshold = () => (isAccuracy() ? run.head.threshold : run.head.metric_threshold);
+  const ghostRows = () => (run.ghost.rows || []).filter((row) => row[1] !== null && run.ghost.metric === run.now.metric);
   const hour = (step) => {
     const { step_s: length, start_utc_s: start } = run.head;
     if (!length || length < 60) return "";  // no hour of a day
@@ -154,7 +159,7 @@
     const wasted = updates.filter((update) => outcomeAt(update, step) === 2);
     const decided = updates.filter((update) => outcomeAt(update, step) > 0).length;
     const scored = rows.filter((r) => r[4] !== null);
-    const accuracy = scored.length ? scored[scored.length - 1][4] : null;
+    const score = scored.length ? scored[scored.length - 1][4] : null;
     const found = [];
     const watts = at === null ? run.now.watts : wattsIn(step);
     let note = at === null ? readingNote() : "mean of this step";
@@ -164,8 +169,10 @@
     const joules = at === null ? run.now.joules : joulesTo(step);
     const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
     found.push(tile(at === null && !isOver() ? "energy so far" : "energy to here", ...energy(joules), [sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    const need = head.threshold ? `threshold ${percent(head.threshold, 0)}` : "";
-    found.push(tile("accuracy", accuracy === null ? "–" : (100 * accuracy).toFixed(1), accuracy === null ? "" : "%", ghost && ghost[1] !== null ? than(percent(ghost[1])) : head.basis ? need : "nothing is trained"));
+    const wanted = threshold(), sameScore = ghost && ghost[1] !== null && run.ghost.metric === run.now.metric;
+    const need = [isAccuracy() ? "" : `${run.now.better} is better`, wanted !== null ? `threshold ${scoreText(wanted, 0)}` : ""].filter(Boolean).join("; ");
+    const [value, unit] = score === null ? ["–", ""] : isAccuracy() ? [(100 * score).toFixed(1), "%"] : [scoreText(score), ""];
+    found.push(tile(run.now.metric, value, unit, sameScore ? than(scoreText(ghost[1])) : head.basis ? need : "nothing is trained"));
     const present = (run.places.get(step) || [0, []])[1].length;
     found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
     found.push(tile("wasted updates", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
@@ -254,11 +261,14 @@
     $("boards-caption").textContent = head.quiet && at === null && !isOver() ? "This run is quiet: a board sends nothing while it downloads, trains or uploads, so that telling costs no joules. Its readings come in the pauses, and are then older." : "";
   };
 
-  const accuracy = (step) => {
+  const scores = (step) => {
     const rows = stepsTo(step).filter((row) => row[4] !== null);
-    const ghost = (run.ghost.rows || []).filter((row) => row[1] !== null);
-    const marks = run.head.threshold && run.head.basis ? [{ y: run.head.threshold, text: "threshold " + percent(run.head.threshold, 0) }] : [];
-    const y = { low: 0, high: 1, label: "accuracy", text: (value) => percent(value, 0) };
+    const ghost = ghostRows(), wanted = threshold();
+    const title = run.now.metric[0].toUpperCase() + run.now.metric.slice(1);
+    $("score-steps").textContent = title + " over steps";
+    $("score-joules").textContent = title + " over joules";
+    const marks = wanted !== null && run.head.basis ? [{ y: wanted, text: "threshold " + scoreText(wanted, 0) }] : [];
+    const y = isAccuracy() ? { low: 0, high: 1, label: "accuracy", text: (value) => percent(value, 0) } : { low: Math.min(...rows.map((row) => row[4]), wanted ?? Infinity), label: `${run.now.metric}, ${run.now.better} is better`, text: scoreText };
     const empty = run.head.basis ? "nothing scored yet" : "a rehearsal trains nothing";
     charts.lines($("accuracy-steps"), {
       x: { low: 1, high: run.head.steps || undefined, label: "step", whole: true }, y, marks, empty,
@@ -266,7 +276,7 @@
         { points: ghost.map((row) => [row[0] + 1, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: rows.map((row) => [row[0] + 1, row[4]]), colour: "accent", dots: true, end: true },
       ],
-      label: `Accuracy over steps, ${rows.length} points` + (rows.length ? `, the last ${percent(rows[rows.length - 1][4])}` : ""),
+      label: `${title} over steps, ${rows.length} points` + (rows.length ? `, the last ${scoreText(rows[rows.length - 1][4])}` : ""),
     });
     let joules = null;
     for (const row of run.steps.values()) if (row[0] < 0 && row[8] !== null) joules = (joules || 0) + row[8];
@@ -282,7 +292,7 @@
         { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: over, colour: "accent", dots: true, end: true },
       ],
-      label: `Accuracy over energy, ${over.length} points`,
+      label: `${title} over energy, ${over.length} points`,
     });
     $("joules-caption").textContent = run.head.basis === "measured" ? "Gross energy, idling with it; provisional. Energy is booked when a phase is over, so the newest step comes late." : run.head.basis === "modelled" ? "Modelled energy of transfers and trainings." : "";
   };
@@ -420,7 +430,7 @@
     $("live").hidden = at === null;
     $("live").textContent = isOver() ? "to the end" : "back to now";
     $("state").textContent = run.now.paused && !isOver() ? "paused" : run.head.state;
-    lead(step); tiles(step); boards(step); accuracy(step); power(step); outcomes(step); map(step); events(step);
+    lead(step); tiles(step); boards(step); scores(step); power(step); outcomes(step); map(step); events(step);
     document.body.dataset.drawn = run.name;
   };
 

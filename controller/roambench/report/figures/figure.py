@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.mobility.trace import FloatColumn
 from roambench.report.figures.look import MUTED, RUN_COLOURS, RUN_DASHES, RUN_PATTERNS, RUN_SYMBOLS, pattern
 from roambench.report.summaries.energy import EnergySummary
@@ -113,12 +114,29 @@ def run_style(index: int, run: RunSummary) -> dict[str, Any]:
     }
 
 
-def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
-    """Accuracy and loss of the global model by step, side by side; None when nothing was ever scored."""
+def score_figures(runs: Sequence[RunSummary]) -> list[Figure]:
+    """Accuracy and loss of the global model by step, side by side, and the same of what other tasks are
+    judged by; none where nothing was ever scored."""
+    found = [_score_figure(metric, runs) for metric in judged_by(runs)]
+    return [figure for figure in found if figure is not None]
+
+
+def thresholds_of(metric: Metric, runs: Sequence[RunSummary]) -> list[float]:
+    """The thresholds of the runs that are judged by the metric, each once, ascending."""
+    found = {run.learning.threshold for run in runs if run.learning.metric == metric}
+    return sorted(value for value in found if value is not None)
+
+
+def judged_by(runs: Sequence[RunSummary]) -> list[Metric]:
+    """What the runs are judged by, each once."""
+    return list(dict.fromkeys(run.learning.metric for run in runs))
+
+
+def _score_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | None:
     traces = []
     for index, run in enumerate(runs):
-        points = [point for point in run.learning.points if point.accuracy is not None]
-        if not points:
+        points = [point for point in run.learning.points if point.score is not None]
+        if not points or run.learning.metric != metric:
             continue
         common = run_style(index, run) | {
             "mode": "lines+markers",
@@ -128,9 +146,10 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
             "marker_size": [8 if point.cloud else 0.1 for point in points],
             "line_shape": "hv",
         }
-        accuracies = [100.0 * (point.accuracy or 0.0) for point in points]
+        scores = [metric.shown(point.score or 0.0) for point in points]
+        value = "%{y:.1f} %" if metric == ACCURACY else "%{y:.4g}"
         traces += [
-            go.Scatter(common, y=accuracies, hovertemplate=hover("step %{x}: %{y:.1f} %", run.label)),
+            go.Scatter(common, y=scores, hovertemplate=hover(f"step %{{x}}: {value}", run.label)),
             go.Scatter(
                 common,
                 y=[point.loss for point in points],
@@ -147,19 +166,18 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
             "xref": "x domain",
             "x0": 0,
             "x1": 1,
-            "y0": 100.0 * threshold,
-            "y1": 100.0 * threshold,
+            "y0": metric.shown(threshold),
+            "y1": metric.shown(threshold),
             "line_color": MUTED,
             "label": {
-                "text": f"threshold {100.0 * threshold:g} %",
+                "text": f"threshold {metric.wanted(threshold)}",
                 "textposition": "start",
                 "yanchor": "bottom",
                 "font": {"size": 11, "color": MUTED},
             },
         }
-        for threshold in sorted({run.learning.threshold for run in runs})
+        for threshold in thresholds_of(metric, runs)
     ]
-    tallest = max(max(run.learning.best_accuracy or 0.0, run.learning.threshold) for run in runs)
     with_server = [run for run in runs if run.peers is None]
     notes = []
     if with_server:
@@ -170,12 +188,14 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     if len(with_server) < len(runs):
         notes.append("Without a server: the mean over the devices' own models, whenever they are scored.")
     whose = "the global model" if len(with_server) == len(runs) else "the models"
-    top = min(104.0, max(1.0, 112.0 * tallest))
-    up = {"title": f"accuracy of {whose}, %", "range": [0.0, top]}
+    up: dict[str, Any] = {"title": safe(metric.axis)}
+    if metric == ACCURACY:
+        tallest = max(*(run.learning.best_accuracy or 0.0 for run in runs), *thresholds_of(metric, runs))
+        up = {"title": f"accuracy of {whose}, %", "range": [0.0, min(104.0, max(1.0, 112.0 * tallest))]}
     up2 = {"title": "loss on the test set", "anchor": "x2", "rangemode": "tozero"}
     return drawn(
-        "accuracy",
-        "Accuracy and loss",
+        "accuracy" if metric == ACCURACY else f"metric-{metric.key}",
+        "Accuracy and loss" if metric == ACCURACY else f"{safe(metric.name)} and loss",
         " ".join(notes),
         traces,
         xaxis={"title": "step", "domain": [0, 0.46]},
@@ -189,11 +209,11 @@ def accuracy_figure(runs: Sequence[RunSummary]) -> Figure | None:
 
 @dataclass(frozen=True, slots=True)
 class Bought:
-    """The accuracy (0..1) of a step's cloud aggregation, and the gross joules consumed before it."""
+    """The score of a step's cloud aggregation, and the gross joules consumed before it."""
 
     step: int
     joules: float
-    accuracy: float
+    score: float
 
 
 def bought(run: RunSummary, energy: EnergySummary | ModelledSummary | None) -> list[Bought]:
@@ -202,39 +222,46 @@ def bought(run: RunSummary, energy: EnergySummary | ModelledSummary | None) -> l
         return []
     found, total = [], 0.0
     for point in run.learning.points:
-        if point.cloud and point.accuracy is not None:
-            found.append(Bought(point.step, total, point.accuracy))
+        if point.cloud and point.score is not None:
+            found.append(Bought(point.step, total, point.score))
         total += energy.consumed_by_step.get(point.step, 0.0)  # trainings ordered in this step come later
     return found
 
 
-def accuracy_per_joule_figure(runs: Sequence[RunSummary]) -> Figure | None:
-    """Accuracy against the energy consumed so far: what a run's joules bought."""
+def per_joule_figures(runs: Sequence[RunSummary]) -> list[Figure]:
+    """Accuracy, or what a task is judged by, against the energy consumed so far: what joules bought."""
+    found = [_per_joule_figure(metric, runs) for metric in judged_by(runs)]
+    return [figure for figure in found if figure is not None]
+
+
+def _per_joule_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | None:
     traces = []
     for index, run in enumerate(runs):
         points = bought(run, run.measured)
-        if points:
+        if points and run.learning.metric == metric:
+            value = "%{y:.1f} %" if metric == ACCURACY else "%{y:.4g}"
             traces.append(
                 go.Scatter(
                     run_style(index, run),
                     mode="lines+markers",
                     x=[round(point.joules, 3) for point in points],
-                    y=[100.0 * point.accuracy for point in points],
+                    y=[metric.shown(point.score) for point in points],
                     marker_size=8,
                     customdata=[point.step for point in points],
-                    hovertemplate=hover("step %{customdata}: %{y:.1f} % after %{x:,.0f} J", run.label),
+                    hovertemplate=hover(f"step %{{customdata}}: {value} after %{{x:,.0f}} J", run.label),
                 )
             )
     if not traces:
         return None
+    higher, name = metric.better.capitalize(), metric.name[0].upper() + metric.name[1:]
     return drawn(
-        "accuracy-per-joule",
+        "accuracy-per-joule" if metric == ACCURACY else f"joules-{metric.key}",
         "What the joules bought",
-        "Accuracy at every cloud aggregation against the energy that download, training and upload of all "
-        "local updates ordered before it took (gross, all boards). Higher and further left is better.",
+        f"{name} at every cloud aggregation against the energy that download, training and upload of all "
+        f"local updates ordered before it took (gross, all boards). {higher} and further left is better.",
         traces,
         xaxis={"title": "consumed so far, J", "rangemode": "tozero"},
-        yaxis={"title": "accuracy, %", "rangemode": "tozero"},
+        yaxis={"title": safe(metric.axis), "rangemode": "tozero"},
     )
 
 

@@ -67,7 +67,7 @@ def _accuracy(found: _Found) -> Figure | None:
                 mode="lines",
                 name=safe(average),
                 x=steps,
-                y=[100.0 * point.average for point in peers.points],
+                y=[None if point.average is None else 100.0 * point.average for point in peers.points],
                 line={"color": run_colour(index), "dash": "dot", "width": 1},
                 hovertemplate=hover("step %{x}: %{y:.1f} %", average),
             ),

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.figures.figure import run_colour
 from roambench.report.summaries.run import RunSummary, improvements, reference_of
+from roambench.report.tables.brief import score
 
 #: Name, value, and a note below it.
 Number = tuple[str, str, str]
@@ -38,12 +40,15 @@ def run_cards(runs: Sequence[RunSummary]) -> list[Card]:
 
 def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
     wasted, consumed, coverage = _energy(run, waste_note)
-    accuracy = ("final accuracy", numbers.percent(run.learning.final_accuracy), "")
+    judged = run.learning.metric
+    note = "" if judged == ACCURACY else f"{judged.better} is better"
+    final = (f"final {judged.name}", score(judged, run), note)
     if (peers := run.peers) is not None:
+        average = peers.final_average
         # Nothing waits for an access point here: what counts is how often devices meet.
         return [
-            accuracy,
-            ("of the mean model", numbers.percent(peers.final_average), ""),
+            final,
+            *([] if average is None else [("of the mean model", numbers.percent(average), "")]),
             consumed,
             ("neighbours per step", numbers.number(peers.mean_neighbours), ""),
             (
@@ -54,7 +59,7 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
             coverage,
         ]
     return [
-        accuracy,
+        final,
         wasted,
         consumed,
         ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),

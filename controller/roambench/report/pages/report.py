@@ -9,9 +9,9 @@ from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.figures.energy import energy_figure, whole_run_figure
 from roambench.report.figures.figure import (
     Figure,
-    accuracy_figure,
-    accuracy_per_joule_figure,
     aggregated_figure,
+    per_joule_figures,
+    score_figures,
 )
 from roambench.report.figures.hosts import host_figures
 from roambench.report.figures.movement import availability_figure, map_figure
@@ -35,12 +35,17 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     first = [("cards", run_cards(summaries)), *warnings(summaries, comparison_flags(summaries))]
     sections = [
         ("Runs", "runs", [*first, *parts.at("runs")]),
-        ("Learning", "learning", parts.at("accuracy", "learning", "aggregated")),
+        (
+            "Learning",
+            "learning",
+            parts.at("accuracy") + parts.like("metric-") + parts.at("learning", "aggregated"),
+        ),
         ("Decentralised", "decentralised", parts.at(*PEER_KEYS)),
         (
             "Energy",
             "energy",
             parts.at("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            + parts.like("joules-")
             + parts.at("spent", "whole-run", "phases", "budget"),
         ),
         ("Modelled energy", "modelled-energy", parts.at(*MODELLED_KEYS)),
@@ -70,8 +75,8 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
 def report_figures(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> list[Figure]:
     """All figures that the runs have, in reading order."""
     found = [
-        accuracy_figure(summaries),
-        accuracy_per_joule_figure(summaries),
+        *score_figures(summaries),
+        *per_joule_figures(summaries),
         aggregated_figure(summaries),
         *peer_figures(summaries),
         energy_figure(summaries),

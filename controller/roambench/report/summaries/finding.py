@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from roambench.contract.metric import ACCURACY
 from roambench.energy.energy_value import Energy
 from roambench.report import numbers
 from roambench.report.summaries.run import RunSummary, comparison_flags, reference_of
@@ -73,10 +74,12 @@ def _beside(other: RunSummary, reference: RunSummary, runs: Sequence[RunSummary]
 
 
 def _accuracies(other: RunSummary, reference: RunSummary) -> str:
-    a, b = other.learning.final_accuracy, reference.learning.final_accuracy
-    if a is None or b is None:
+    a, b, metric = other.learning.final_score, reference.learning.final_score, other.learning.metric
+    if a is None or b is None or metric != reference.learning.metric:
         return ""
-    return f", at accuracies of {numbers.percent(a)} and {numbers.percent(b)}"
+    if metric == ACCURACY:
+        return f", at accuracies of {numbers.percent(a)} and {numbers.percent(b)}"
+    return f", at {metric.name} {metric.text(a)} and {metric.text(b)}"
 
 
 def _shares(other: RunSummary, reference: RunSummary, one: str, two: str) -> str:
@@ -101,8 +104,9 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     if run.info.state is not RunState.FINISHED:
         return f"{name} is {run.info.state.value} after {numbers.count(len(run.learning.points), 'step')}."
     told = []
-    if run.learning.final_accuracy is not None:
-        told.append(f"reached {numbers.percent(run.learning.final_accuracy)}")
+    if (score := run.learning.final_score) is not None:
+        judged = run.learning.metric
+        told.append(f"reached {'' if judged == ACCURACY else f'{judged.name} '}{judged.text(score)}")
     consumed, wasted = consumed_energy(run), wasted_energy(run)
     modelled = "" if run.measured else " (modelled)"
     if consumed is not None and consumed.joules > 0.0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from roambench.contract.events import EventKind
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
     FleetEvent,
-    MetricsScored,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
@@ -29,11 +29,14 @@ from roambench.rounds.records import (
 from roambench.runs.event_log import Codes, EventLog
 from roambench.runs.modelled.summary import threshold_step
 from roambench.runs.modelled.training_columns import OUTCOMES, TrainingColumns
+from roambench.runs.scores import scores_of
 
 
 @dataclass(frozen=True, slots=True)
 class StepPoint:
-    """One time step. Accuracy and loss are the global model's after it, None before it was first scored."""
+    """One time step. Accuracy and loss are the global model's after it, None before it was first scored.
+
+    `score`: of what the run is judged by: accuracy, or where there is none its task's first metric."""
 
     step: int
     present: int
@@ -42,6 +45,7 @@ class StepPoint:
     outstanding: int
     accuracy: float | None
     loss: float | None
+    score: float | None
     cloud: bool  # a cloud aggregation replaced the global model in this step
 
 
@@ -55,16 +59,34 @@ class LearningSummary:
     """
 
     points: tuple[StepPoint, ...]
-    threshold: float
+    threshold: float | None
     threshold_step: int | None
     ended: str = ""  # why the run ended before the last step of its trace
-    metrics: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # a task's own: by name, by step
+    metric: Metric = ACCURACY  # what it is judged by
+    own: tuple[Metric, ...] = ()  # the task's own
+    metrics: Mapping[str, Mapping[int, float]] = field(default_factory=dict)  # of all, by name and by step
     first_round: int = 1
 
     @property
     def final_metrics(self) -> dict[str, float]:
-        """The last value of every metric."""
+        """The last value of every metric, by name."""
         return {name: values[max(values)] for name, values in self.metrics.items()}
+
+    @property
+    def best_metrics(self) -> dict[str, float]:
+        """The best value of every metric of the task's own, by name."""
+        found = {own.name: own.best(self.metrics.get(own.name, {}).values()) for own in self.own}
+        return {name: value for name, value in found.items() if value is not None}
+
+    @property
+    def final_score(self) -> float | None:
+        """The last score of what the run is judged by."""
+        return next((p.score for p in reversed(self.points) if p.score is not None), None)
+
+    @property
+    def best_score(self) -> float | None:
+        """The best score of what the run is judged by."""
+        return self.metric.best(p.score for p in self.points if p.score is not None)
 
     @property
     def final_accuracy(self) -> float | None:
@@ -172,9 +194,13 @@ class DistanceSummary:
     pairs: int
 
 
-def learning_summary(records: Sequence[RoundRecord], threshold: float) -> LearningSummary:
-    """Accuracy, loss and aggregations step by step."""
+def learning_summary(
+    records: Sequence[RoundRecord], threshold_of: Callable[[Metric], float | None]
+) -> LearningSummary:
+    """Scores, loss and aggregations step by step. `threshold_of` what the run is judged by."""
     log = EventLog.of(records)
+    scores = scores_of(log)
+    threshold = threshold_of(scores.metric)
     present = {record.step: len(record.devices) for record in log.only(StepOpened)}
     cloud = set(log.array(CloudAggregated, "step").tolist())
     trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
@@ -188,17 +214,22 @@ def learning_summary(records: Sequence[RoundRecord], threshold: float) -> Learni
             len(record.outstanding),
             record.accuracy,
             record.loss,
+            scores.judged.get(record.step),
             record.step in cloud,
         )
         for record in log.only(StepClosed)
     )
     ended = next((record.reason for record in log.only(RunEnded)), "")
-    metrics: dict[str, dict[int, float]] = {}
-    for record in log.only(MetricsScored):
-        for name, value in zip(record.names, record.values, strict=True):
-            metrics.setdefault(name, {})[record.step] = value
-    reached = threshold_step(log, threshold)
-    return LearningSummary(points, threshold, reached, ended, metrics, _first_round(log))
+    return LearningSummary(
+        points,
+        threshold,
+        threshold_step(log, threshold),
+        ended,
+        scores.metric,
+        scores.own,
+        scores.metrics,
+        _first_round(log),
+    )
 
 
 def _first_round(log: EventLog) -> int:

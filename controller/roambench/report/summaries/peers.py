@@ -41,7 +41,7 @@ class PeerPoint:
     most: float
     high: float | None
     low: float | None
-    average: float  # of the mean of all models
+    average: float | None  # of the mean of all models
 
     @property
     def gap(self) -> float | None:
@@ -56,7 +56,7 @@ class PeerSummary:
     `connected_within` is B of B-strong connectivity, None if there is none (or it was not searched).
     """
 
-    points: tuple[PeerPoint, ...]
+    points: tuple[PeerPoint, ...]  # none where labels are no classes
     steps: int
     high_mobility: int
     exchanges: int  # models sent and received between two devices, counted once per direction
@@ -124,7 +124,7 @@ def peer_summary(records: Sequence[RoundRecord]) -> PeerSummary | None:
     for record in log.only(ModelsExchanged):
         reasons.update(reason.partition(":")[0] for reason in record.reasons)
     return PeerSummary(
-        points=tuple(_point(record, fast) for record in log.only(ModelsScored)),
+        points=tuple(_point(record, fast) for record in log.only(ModelsScored) if record.accuracies),
         steps=len(planned),
         high_mobility=int(fast.sum()),
         exchanges=total,

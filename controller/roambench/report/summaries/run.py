@@ -77,7 +77,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
     """Sum up a run; `named` is one more link model to hold against its transfers."""
     names = run.info.device_names
     finished = run.info.state is RunState.FINISHED
-    learning = learning_summary(run.records, run.experiment.rounds.accuracy_threshold)
+    learning = learning_summary(run.records, run.experiment.rounds.threshold_of)
     orders = order_summary(run.records, names)
     energy = energy_summary(
         run.energy, run.records, rounds=len(learning.points), finished=finished, named=named

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from roambench.contract.metric import Metric
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.finding import consumed_energy, wasted_energy
@@ -12,10 +14,11 @@ from roambench.report.table import Table
 
 
 def brief_table(runs: Sequence[RunSummary]) -> Table:
-    """Accuracy, trainings used, energy wasted and consumed, and the error of emulated boards
+    """What runs are judged by, trainings used, energy wasted and consumed, and the error of emulated boards
     where the truth is known; columns that no run has are left out. Energies ± k = 2."""
+    judged = dict.fromkeys(run.learning.metric for run in runs)
     columns: list[tuple[str, Callable[[RunSummary], str]]] = [
-        ("accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
+        *((metric.name, partial(score, metric)) for metric in judged),
         ("used", _used),
         ("wasted", lambda run: _joules(run, wasted=True)),
         ("consumed", lambda run: _joules(run, wasted=False)),
@@ -26,6 +29,12 @@ def brief_table(runs: Sequence[RunSummary]) -> Table:
     shown = [(name, cells) for name, cells in shown if any(cell != NONE for cell in cells)]
     rows = tuple((run.label, *(cells[place] for _, cells in shown)) for place, run in enumerate(runs))
     return Table("brief", "", "", ("run", *(name for name, _ in shown)), rows)
+
+
+def score(metric: Metric, run: RunSummary) -> str:
+    """The last score of a run that is judged by the metric; a dash for another run."""
+    found = run.learning.final_score
+    return NONE if found is None or run.learning.metric != metric else metric.text(found)
 
 
 def _used(run: RunSummary) -> str:

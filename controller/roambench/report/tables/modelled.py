@@ -44,7 +44,7 @@ def _threshold_table(found: Found) -> Table:
         rows.append(
             (
                 run.label,
-                f"{100.0 * run.learning.threshold:g} %",
+                NONE if (wanted := run.learning.threshold) is None else run.learning.metric.wanted(wanted),
                 f"{until.rounds:,}" if until.reached else f"not in {until.rounds:,}",
                 numbers.joules(until.joules_per_client),
                 numbers.factor(ratio),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.peers import PeerSummary
@@ -60,6 +61,8 @@ def peer_tables(runs: Sequence[RunSummary]) -> list[Table]:
     reasons = dict.fromkeys(reason for _, peers in found for reason in peers.left_out)
     at = next(place for place, (name, _) in enumerate(network) if name == "  left out") + 1
     network[at:at] = [_reason(reason) for reason in reasons]
+    if all(run.learning.metric != ACCURACY for run, _ in found):
+        return [_network_table(head, found, network)]
     return [
         Table(
             "peer-learning",
@@ -70,16 +73,22 @@ def peer_tables(runs: Sequence[RunSummary]) -> list[Table]:
             tuple((name, *(say(peers) for _, peers in found)) for name, say in _LEARNING),
         ),
         _energy_table(found),
-        Table(
-            "peer-network",
-            "How well the network carries models",
-            "B: the links of that many iterations together connect everybody, all along the run. Spectral "
-            "gap: 1 - λ2(WᵀW) per iteration. Left out: neighbours that failed or were late; their weight "
-            "went to the device's own model.",
-            head,
-            tuple((name, *(say(peers) for _, peers in found)) for name, say in network),
-        ),
+        _network_table(head, found, network),
     ]
+
+
+def _network_table(
+    head: tuple[str, ...], found: Sequence[tuple[RunSummary, PeerSummary]], lines: Sequence[_Line]
+) -> Table:
+    return Table(
+        "peer-network",
+        "How well the network carries models",
+        "B: the links of that many iterations together connect everybody, all along the run. Spectral "
+        "gap: 1 - λ2(WᵀW) per iteration. Left out: neighbours that failed or were late; their weight "
+        "went to the device's own model.",
+        head,
+        tuple((name, *(say(peers) for _, peers in found)) for name, say in lines),
+    )
 
 
 def _energy_table(found: Sequence[tuple[RunSummary, PeerSummary]]) -> Table:

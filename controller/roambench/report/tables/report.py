@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.papers.ratios import ratios_table
@@ -96,9 +97,11 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
 def _learning_table(runs: Sequence[RunSummary]) -> Table:
     def threshold(run: RunSummary) -> str:
         learning = run.learning
-        if learning.best_accuracy is None:
+        if learning.best_score is None:
             return "nothing is trained" if not run.info.kind.trains else "no model was scored"
-        target = f"{100.0 * learning.threshold:g} %"
+        if learning.threshold is None:
+            return NONE
+        target = learning.metric.wanted(learning.threshold)
         if learning.threshold_step is None:
             return f"{target} not reached"
         return f"{target} at step {learning.threshold_step}"
@@ -106,12 +109,18 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
     served = any(run.peers is None for run in runs)  # by access points
     cloud = [Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations))] if served else []
     distance = [Line("device to AP", _kilometres)] if served else []
-    named = (name for run in runs for name in run.learning.metrics)
-    lines = [
+    own = dict.fromkeys(metric for run in runs for metric in run.learning.own)
+    named = dict.fromkeys(name for run in runs for name in run.learning.metrics)
+    others = [name for name in named if name not in {metric.name for metric in own}]
+    accuracy = [
         Line("final accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
         Line("best accuracy", lambda run: numbers.percent(run.learning.best_accuracy)),
+    ]
+    lines = [
+        *(accuracy if any(run.learning.metric == ACCURACY for run in runs) else []),
         Line("final loss", lambda run: numbers.number(run.learning.final_loss, 3)),
-        *(Line(name, partial(_metric, name)) for name in dict.fromkeys(named)),
+        *(line for metric in own for line in _metric_lines(metric)),
+        *(Line(name, partial(_final, name)) for name in others),
         Line("threshold", threshold),
         *cloud,
         Line("devices aggregated per step", lambda run: numbers.number(run.learning.aggregated_per_step)),
@@ -120,19 +129,26 @@ def _learning_table(runs: Sequence[RunSummary]) -> Table:
     return _compare(
         "learning",
         "Learning",
-        "Accuracy, loss and a task's own metrics are the global model's on the test set; decentralised: mean "
-        "over the devices. Local model divergence: how far devices' own models were from the last global "
-        "one, as a share of its length. "
-        "The threshold is reached at the first cloud aggregation (or scored exchange) with at least that "
-        "accuracy. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
+        "Scores are the global model's on the test set; decentralised: mean over the devices. Local model "
+        "divergence: how far devices' own models were from the last global one, as a share of its length. "
+        "The threshold is reached at the first cloud aggregation (or scored exchange) that is at least that "
+        "good. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
         "present device in every step.",
         runs,
         lines,
     )
 
 
-def _metric(name: str, run: RunSummary) -> str:
+def _final(name: str, run: RunSummary) -> str:
     return numbers.number(run.learning.final_metrics.get(name), 4)
+
+
+def _metric_lines(metric: Metric) -> Iterator[Line]:
+    def best(run: RunSummary) -> str:
+        return numbers.number(run.learning.best_metrics.get(metric.name), 4)
+
+    yield Line(f"final {metric.name} ({metric.better} is better)", partial(_final, metric.name))
+    yield Line(f"best {metric.name}", best)
 
 
 def _kilometres(run: RunSummary) -> str:
@@ -218,9 +234,9 @@ def tables_beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
 
 
 def paper_run_of(run: RunSummary) -> PaperRun | None:
-    """A run of a report as the paper's tables take it; None for one that closed no step."""
+    """A run of a report as the paper's tables take it; None where no step was closed, or has an accuracy."""
     learning, distance = run.learning, run.distance
-    if not learning.points:
+    if not learning.points or learning.threshold is None or learning.metric != ACCURACY:
         return None
     return PaperRun(
         system=run.info.system,

@@ -25,6 +25,7 @@ from roambench.runs.modelled.accounts import ModelledEnergy, modelled_account
 from roambench.runs.modelled.summary import presence, summary_of
 from roambench.runs.modelled.training_columns import TrainingColumns
 from roambench.runs.parquet import write_table
+from roambench.runs.scores import scores_of
 from roambench.runs.whole_file import write_whole
 
 MODELLED_LEDGER_SCHEMA: Final = described(
@@ -82,7 +83,7 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
     devices, summary = folder.path / "devices.parquet", folder.path / "summary.json"
     write_table(ledger, modelled_ledger_table(modelled))
     write_table(devices, devices_table(modelled, folder.info, log))
-    threshold = folder.experiment.rounds.accuracy_threshold
+    threshold = folder.experiment.rounds.threshold_of(scores_of(log).metric)
     document = without_nan(summary_of(folder.info, log, modelled, threshold))
     write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
     return [ledger, devices, summary]

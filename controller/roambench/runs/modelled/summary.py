@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import Outcome
 from roambench.energy.ledger import EVERY, Ledger, Rows
 from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
@@ -25,6 +26,7 @@ from roambench.rounds.tally import tally
 from roambench.runs.event_log import EventLog
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled.accounts import ModelledEnergy
+from roambench.runs.scores import scores_of
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.summary/2"
@@ -53,26 +55,26 @@ def presence(records: Sequence[RoundRecord]) -> dict[int, Presence]:
     return found
 
 
-def threshold_step(records: Sequence[RoundRecord], threshold: float) -> int | None:
-    """The first step with a cloud aggregation after which the global model is at least that accurate."""
+def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
+    """The first step with a cloud aggregation after which the global model is judged at least that good."""
+    if threshold is None:
+        return None
     log = EventLog.of(records)
     cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
-    reached = (
-        record.step
-        for record in log.only(StepClosed)
-        if record.step in cloud and record.accuracy is not None and record.accuracy >= threshold
-    )
-    return next(reached, None)
+    found = scores_of(log)
+    reaches = (step for step, value in found.judged.items() if found.metric.reaches(value, threshold))
+    return next((step for step in reaches if step in cloud), None)
 
 
 def summary_of(
-    info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float
+    info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float | None
 ) -> dict[str, Any]:
     """The run in one table; docs/simulating.md explains every key."""
     log = EventLog.of(records)
     closed: list[StepClosed] = list(log.only(StepClosed))
     counts = tally(closed)
-    scored = [record for record in closed if record.accuracy is not None]
+    scored = [record for record in closed if record.loss is not None]
+    scores = scores_of(log)
     reached = threshold_step(log, threshold)
     rows = modelled.ledger
     there = presence(log).values()
@@ -90,7 +92,12 @@ def summary_of(
         "final_accuracy": scored[-1].accuracy if scored else None,
         "final_loss": scored[-1].loss if scored else None,
         "best_accuracy": max((r.accuracy for r in scored if r.accuracy is not None), default=None),
-        "accuracy_threshold": threshold,
+        "metric": scores.metric.name,
+        "better": scores.metric.better,
+        "final_metric": scores.judged[max(scores.judged)] if scores.judged else None,
+        "best_metric": scores.metric.best(scores.judged.values()),
+        "accuracy_threshold": threshold if scores.metric == ACCURACY else None,
+        "metric_threshold": None if scores.metric == ACCURACY else threshold,
         "threshold_step": reached,
         "trainings": int(np.count_nonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)),
         "aggregated": counts.aggregated,

@@ -1,0 +1,52 @@
+"""What a model is judged by on the test set: a name, and which values of it are better."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Better = Literal["higher", "lower"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A figure of a model on the test set, and whether higher or lower values of it are better."""
+
+    name: str
+    better: Better
+
+    def reaches(self, value: float, wanted: float) -> bool:
+        """Whether `value` is at least as good as `wanted`; NaN never is."""
+        return value >= wanted if self.better == "higher" else value <= wanted
+
+    def best(self, values: Iterable[float]) -> float | None:
+        """The best of `values`, None of none."""
+        return (max if self.better == "higher" else min)(values, default=None)
+
+    @property
+    def key(self) -> str:
+        """The name as part of a file's name or a figure's key."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+    @property
+    def axis(self) -> str:
+        """What stands beside an axis of it."""
+        return f"{self.name}, %" if self == ACCURACY else f"{self.name} ({self.better} is better)"
+
+    def shown(self, value: float) -> float:
+        """The value as axes have it: accuracy in percent."""
+        return 100.0 * value if self == ACCURACY else value
+
+    def text(self, value: float) -> str:
+        """The value as it is printed: accuracy in percent, all else with four significant digits."""
+        return f"{100.0 * value:.1f} %" if self == ACCURACY else f"{value:.4g}"
+
+    def wanted(self, threshold: float) -> str:
+        """A threshold as it is printed."""
+        return f"{100.0 * threshold:g} %" if self == ACCURACY else f"{threshold:g}"
+
+
+#: Share of the test set (0..1) whose class is right: the metric of every task whose labels are classes.
+ACCURACY: Final = Metric("accuracy", "higher")

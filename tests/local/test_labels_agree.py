@@ -1,0 +1,189 @@
+"""Values, several labels at once, a class per place of a sequence: the tasks of docs/adding.md make the same
+models on agents, on virtual devices and without a server, and score what NumPy makes of the saved model."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sklearn.datasets import load_diabetes
+
+from roambench.controller.kept import GLOBAL_MODEL
+from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
+from roambench.runs.folder import RunFolder
+from roambench.runs.models import load_model
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "adding.md").read_text("utf-8")
+FILES = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
+QUICK = ("local.time_scale=12.0", "local.cpu_slowdown=1.0", "energy.idle_baseline_s=0.0")
+
+pytestmark = pytest.mark.timeout(600)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("labels")
+    for name in ("__init__", "diabetes", "traits", "sums", "buckets"):
+        (found / "bench_extras").mkdir(exist_ok=True)
+        (found / "bench_extras" / f"{name}.py").write_text(FILES[f"bench_extras/{name}.py"])
+    (found / "labels.toml").write_text(FILES["labels.toml"])
+    return found
+
+
+def roambench(folder: Path, *command: str) -> str:
+    done = subprocess.run(
+        [str(Path(sys.executable).parent / "roambench"), *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def run(folder: Path, task: str, fleet: str, *changes: str) -> Path:
+    """The run's folder."""
+    runs = folder / f"{task.partition('.')[2].partition(':')[0]}-{fleet}{len(changes)}"
+    sets = [f'learning.task="{task}"', *QUICK, *changes]
+    told = roambench(
+        folder, "run", "labels.toml", "--fleet", fleet, "--runs-dir", str(runs),
+        *(part for change in sets for part in ("--set", change)),
+    )  # fmt: skip
+    assert "acc" not in re.sub("token accuracy", "", told)
+    (found,) = runs.glob("labels/latest/*/run.json")
+    return found.parent
+
+
+def logged(path: Path, *kinds: type) -> list[Any]:
+    opened = RunFolder.open(path)
+    try:
+        return [record for record in opened.read_log() if isinstance(record, kinds)]
+    finally:
+        opened.close()
+
+
+def layers(vector: np.ndarray, *shapes: tuple[int, ...]) -> list[np.ndarray]:
+    """The flat model cut up: parameters in the order of the module."""
+    ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+    assert ends[-1] == len(vector)
+    parts = np.split(vector.astype(np.float64), ends[:-1])
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def of_diabetes(vector: np.ndarray) -> dict[str, float]:
+    """By hand from scikit-learn's own table: nothing of the task takes part."""
+    figures, progress = load_diabetes(return_X_y=True)
+    weights, bias = layers(vector, (1, 10), (1,))
+    said = 152.0 + 77.0 * (figures[342:] / figures.std() @ weights.T + bias)[:, 0]
+    error = ((said - progress[342:]) ** 2).mean()
+    return {"rmse": error**0.5, "R2": 1.0 - error / progress[342:].var()}
+
+
+def of_traits(vector: np.ndarray, module: ModuleType) -> dict[str, float]:
+    data = module.Traits().load(None, False)
+    first, bias, second, other = layers(vector, (32, 64), (32,), (4, 32), (4,))
+    hidden = np.maximum(data.test_images.reshape(-1, 64) @ first.T + bias, 0.0)
+    said, holds = hidden @ second.T + other > 0.0, data.test_labels == 1.0
+    precision, recall = (said & holds).sum() / said.sum(), (said & holds).sum() / holds.sum()
+    right = np.mean([list(a) == list(b) for a, b in zip(said, holds, strict=True)])
+    return {"micro F1": 2.0 / (1.0 / precision + 1.0 / recall), "all right": right}
+
+
+def of_sums(vector: np.ndarray, module: ModuleType) -> dict[str, float]:
+    data = module.Sums().load(None, False)  # in both modules
+    known, look, bias, last, other = layers(vector, (5, 8), (32, 8, 3), (32,), (4, 32, 1), (4,))
+    right = counted = 0
+    for numbers, wanted in zip(data.test_images[:, 0, 0].astype(int), data.test_labels, strict=True):
+        seen = np.pad(known[numbers], ((1, 1), (0, 0)))
+        for place, label in enumerate(wanted):
+            if label < 0:
+                continue
+            hidden = np.maximum(np.einsum("kc,hck->h", seen[place : place + 3], look) + bias, 0.0)
+            right += int((last[:, :, 0] @ hidden + other).argmax() == label)
+            counted += 1
+    return {"token accuracy": right / counted}
+
+
+@dataclass(frozen=True)
+class Case:
+    task: str
+    changes: Sequence[str]
+    truth: Callable[[np.ndarray, ModuleType], Mapping[str, float]]
+    better: Mapping[str, str]
+
+
+CASES = {
+    "diabetes": Case(
+        "bench_extras.diabetes:Diabetes",
+        (),
+        lambda vector, _module: of_diabetes(vector),
+        {"rmse": "lower", "R2": "higher"},
+    ),
+    "traits": Case(
+        "bench_extras.traits:Traits",
+        ('learning.partition="dirichlet"', "learning.alpha=0.5"),
+        of_traits,
+        {"micro F1": "higher", "all right": "higher"},
+    ),
+    "sums": Case("bench_extras.sums:Sums", (), of_sums, {"token accuracy": "higher"}),
+    "buckets": Case("bench_extras.buckets:BucketedSums", (), of_sums, {"token accuracy": "higher"}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_models_are_equal_on_both_fleets_and_metrics_what_numpy_makes_of_them(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    module = pytest.importorskip(f"bench_extras.{name}")
+    case = CASES[name]
+    simulated, local = (run(folder, case.task, fleet, *case.changes) for fleet in ("simulated", "local"))
+    digests = [
+        [record.digest for record in logged(path, EdgeAggregated, CloudAggregated)]
+        for path in (simulated, local)
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests[0])) >= 4
+    truth = case.truth(load_model(simulated / GLOBAL_MODEL), module)
+    for path in (simulated, local):
+        steps = pq.read_table(path / "steps.parquet")
+        assert "accuracy" not in steps.column_names
+        for metric, better in case.better.items():
+            assert steps.schema.field(metric).metadata[b"better"] == better.encode()
+            assert steps[metric].to_pylist()[-1] == pytest.approx(truth[metric], rel=1e-5)
+        assert len(set(steps[next(iter(truth))].to_pylist())) >= 3  # something was learned
+    report = roambench(folder, "report", str(simulated), "--full").lower()
+    assert "accuracy" not in report.replace("token accuracy", "")
+
+
+@pytest.mark.parametrize("name", ["diabetes", "sums"])
+def test_without_a_server_the_metric_is_the_mean_over_the_devices(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    case = CASES[name]
+    changes = (
+        'systems=["d_psgd"]', 'mobility.model="random"', "mobility.mobile=2", "decentralised.iterations=6",
+        "decentralised.evaluate_every=3",
+    )  # fmt: skip
+    simulated, local = (run(folder, case.task, fleet, *changes) for fleet in ("simulated", "local"))
+    told = [logged(path, ModelsScored) for path in (simulated, local)]
+    assert [record.digests for record in told[0]] == [record.digests for record in told[1]]
+    assert [record.accuracies for record in told[0]] == [(), ()]
+    metric = next(iter(case.better))
+    steps = pq.read_table(simulated / "steps.parquet")
+    assert [value is not None for value in steps[metric].to_pylist()] == [False, False, True] * 2
