@@ -211,9 +211,9 @@ def settings_are(page: str, kinds: dict[str, dict[int, RawRun]], tiny: Tiny) -> 
             ("rounds to 0.8", lambda run: run.rounds_to(80.0), 1),
             ("rounds to 0.7", lambda run: run.rounds_to(70.0), 1),
         ):
-            found = [value for run in of_seed.values() if (value := figure(run)) is not None]
             if column not in rows[kind]:
                 continue
+            found = [value for run in of_seed.values() if (value := figure(run)) is not None]
             compared.add(column)
             cell = shown(rows[kind][column])
             if not found:
