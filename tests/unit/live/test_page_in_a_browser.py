@@ -17,7 +17,14 @@ import pytest
 
 from browser_tab import Browser, chromium
 from roambench.contract.events import EventKind
-from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven, StepClosed, StepOpened
+from roambench.rounds.records import (
+    FleetEvent,
+    MetricsScored,
+    OrderAnswered,
+    OrderGiven,
+    StepClosed,
+    StepOpened,
+)
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from small_runs import folder_of, measured
@@ -131,6 +138,28 @@ def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp
         assert "75.0" in text(browser, "tiles")
         folder.close(RunState.FINISHED)
         until(browser, 'document.getElementById("state").innerText === "finished"', "the end is not told")
+
+
+@pytest.mark.timeout(180)
+def test_the_metric_of_a_task_without_classes_stands_in_accuracys_place(
+    browser: Browser, tmp_path: Path
+) -> None:
+    folder = folder_of(tmp_path / "run", "local", [])
+    form(browser, 1400, "light")
+    with watching(tmp_path / "run") as server:
+        opened(browser, server.address)
+        for step, rmse in enumerate((61.25, -58.5)):
+            folder.journal.append(StepOpened(step, (0,), (0,), (5.0,)))
+            folder.journal.append(MetricsScored(step, ("rmse", "R2"), (rmse, 0.5), ("lower", "higher")))
+            folder.journal.append(StepClosed(step, 0, (), (), None, 1.0, 1.0))
+            until(browser, f'document.getElementById("tiles").innerText.includes("{rmse:g}")', "no rmse")
+        assert "lower is better" in text(browser, "tiles")
+        assert text(browser, "score-steps") == "Rmse over steps"
+        assert "accuracy" not in str(browser.value("document.body.innerText")).lower()
+        label = browser.value('document.getElementById("accuracy-steps").getAttribute("aria-label")')
+        assert label == "Rmse over steps, 2 points, the last -58.5"
+        assert browser.faults == []
+        folder.close(RunState.FINISHED)
 
 
 @pytest.mark.timeout(180)
