@@ -187,3 +187,17 @@ def test_without_a_server_the_metric_is_the_mean_over_the_devices(
     metric = next(iter(case.better))
     steps = pq.read_table(simulated / "steps.parquet")
     assert [value is not None for value in steps[metric].to_pylist()] == [False, False, True] * 2
+
+
+def test_a_sweep_has_the_mean_and_the_deviation_of_the_tasks_metrics(folder: Path) -> None:
+    (folder / "seeds.toml").write_text('experiment = "labels.toml"\n[grid]\nseeds = 2\n')
+    task = ("--set", f'learning.task="{CASES["diabetes"].task}"')
+    told = roambench(folder, "sweep", "seeds.toml", "--jobs", "1", "--out", "swept", *task)
+    assert "final rmse" in told
+    assert "accuracy" not in told
+    found = pq.read_table(folder / "swept" / "table.parquet").to_pylist()[0]
+    steps = [pq.read_table(path) for path in (folder / "swept").glob("points/*/runs/*/steps.parquet")]
+    last = [table["rmse"].to_pylist()[-1] for table in steps]
+    assert len(set(last)) == 2
+    assert found["final rmse_mean"] == pytest.approx(np.mean(last))
+    assert found["final rmse_sd"] == pytest.approx(np.std(last, ddof=1))
