@@ -93,10 +93,11 @@ def test_commands_without_json_print_paths_and_no_figure(
 
 #: Words of keys whose numbers have no unit: shares, factors, counts, places in an order.
 NO_UNIT = {
-    "accuracy", "threshold", "loss", "share", "rate", "factor", "gain", "alpha", "steps", "trainings", "z",
-    "per_step", "published", "this_trace", "deviation", "distance", "images", "classes_per_device", "models",
-    "present", "steps_per_device", "occupied_aps", "devices_per_occupied_ap", "gap_steps", "hour_profile",
-    "aggregations", "coverage", "closure_u", "time_scale", "present_mean_nonempty", "share_on_wifi",
+    "accuracy", "threshold", "loss", "share", "rate", "factor", "gain", "alpha", "steps", "rounds",
+    "z", "trainings", "per_step", "published", "this_trace", "deviation", "distance", "images",
+    "classes_per_device", "models", "present", "steps_per_device", "occupied_aps", "devices_per_occupied_ap",
+    "gap_steps", "hour_profile", "aggregations", "coverage", "closure_u", "time_scale",
+    "present_mean_nonempty", "share_on_wifi",
 }  # fmt: skip
 UNITS = {"s", "ms", "ns", "j", "w", "mw", "v", "c", "m", "km", "h", "bytes", "mib", "ppm"}
 UNIT = re.compile(rf"(^|_)({'|'.join(UNITS)}|mbit_s|seconds|joules|watts)(_per_[a-z]+)?$")
