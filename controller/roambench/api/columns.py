@@ -7,6 +7,7 @@ import io
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -74,10 +75,12 @@ class Columns:
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same as a pandas DataFrame; ImportError where pandas is not installed."""
+        _needs("pandas")
         return self.arrow.to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """The same as a polars DataFrame; ImportError where polars is not installed."""
+        _needs("polars")
         import polars
 
         return polars.DataFrame(self.arrow)
@@ -192,3 +195,9 @@ def _kept(text: str, path: str | Path | None) -> str:
 
         write_text(Path(path), text)
     return text
+
+
+def _needs(library: str) -> None:
+    """ImportError that says what to do, where the library is not installed."""
+    if find_spec(library) is None:
+        raise ImportError(f"{library} is not installed: pip install {library}")

@@ -43,6 +43,7 @@ class MeterWatch:
         if isinstance(item, Reading):
             self.reading = item
             self.readings += 1
+            self.settled.set()  # a meter of another package need not tell states
             if not self.newest or item.monotonic_ns - self.newest[-1].monotonic_ns >= KEPT_EVERY_NS:
                 self.newest.append(item)
         elif item.kind == EventKind.METER_DESCRIBED:

@@ -64,6 +64,14 @@ def test_the_readings_of_the_last_seconds_come_with_stamps_and_flags() -> None:
     }
 
 
+def test_a_meter_that_tells_readings_and_no_state_is_settled_by_the_first() -> None:
+    """Orders wait for that."""
+    watch = MeterWatch()
+    assert not watch.settled.is_set()
+    watch.take(Reading(5, 5.0, 0.4, 2.0))
+    assert watch.settled.is_set()
+
+
 def test_a_meter_that_speaks_for_days_keeps_its_newest() -> None:
     watch = MeterWatch()
     for number in range(NEWEST + 5):

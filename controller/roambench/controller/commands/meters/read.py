@@ -9,6 +9,7 @@ import math
 import signal
 import sys
 from collections import deque
+from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -45,10 +46,13 @@ async def show(driver: str, port: str, seconds: float | None, *, as_json: bool) 
         printer = _Lines()
     readings = 0
     with printer:
-        async with contextlib.aclosing(meter):
-            async for item in _until(meter, seconds):
+        async with contextlib.aclosing(meter), contextlib.aclosing(_until(meter, seconds)) as items:
+            async for item in items:
                 readings += isinstance(item, Reading)
                 printer.item(item)
+                stale = isinstance(item, AgentEvent) and item.kind == EventKind.METER_STALE
+                if stale and driver == "replay":
+                    break  # the transcript is at its end
     counts = getattr(meter, "counts", None)
     if isinstance(counts, LineCounts):
         printer.counts(counts)
@@ -56,7 +60,7 @@ async def show(driver: str, port: str, seconds: float | None, *, as_json: bool) 
         raise MeterError(f"meter {port}: not one reading came; is its output on, and is it a {driver}?")
 
 
-async def _until(meter: Meter, seconds: float | None):  # type: ignore[no-untyped-def]
+async def _until(meter: Meter, seconds: float | None) -> AsyncGenerator[MeterItem, None]:
     """The meter's items until time is over or a person interrupts."""
     await meter.open()
     stop = asyncio.Event()
