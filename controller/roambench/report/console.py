@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Final
 
 from rich.cells import cell_len
@@ -68,16 +68,21 @@ def _print_note(note: str, console: Console, *, whole: bool) -> None:
 
 
 def print_table(
-    table: Table, console: Console, *, most_rows: int | None = _MOST_ROWS, caption: bool = False
+    table: Table,
+    console: Console,
+    *,
+    most_rows: int | None = _MOST_ROWS,
+    caption: bool = False,
+    whole: Container[int] = (),
 ) -> None:
-    """Print a table (`most_rows` of it, None: all), with its caption if asked; names and numbers are never
-    broken. Where it is wider than the terminal the columns that
-    do not fit come below, behind the first again; in a pipe it is as wide as it has to be."""
+    """Print a table (`most_rows` of it, None: all), with its caption if asked; names, numbers and cells of
+    columns in `whole` are never broken. Where it is wider than the terminal the columns that do not fit come
+    below, behind the first again; in a pipe it is as wide as it has to be."""
     rows = table.rows[:most_rows]
     if table.title:
         console.print(Text(table.title, style="bold"), soft_wrap=not console.is_terminal)
     if console.is_terminal:
-        _draw(table, rows, console)
+        _draw(table, rows, console, whole)
     else:
         for line in _plain(table, rows):
             console.print(Text(line), soft_wrap=True)
@@ -100,9 +105,10 @@ def _plain(table: Table, rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
         yield (" " * _GAP).join(cells).rstrip()
 
 
-def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console) -> None:
+def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console, whole: Container[int]) -> None:
     """On a terminal: the columns that do not fit come below, behind the first again."""
-    kept = {column for column in range(len(table.head)) if column == 0 or table.is_numeric(column)}
+    columns_of = range(len(table.head))
+    kept = {column for column in columns_of if column == 0 or column in whole or table.is_numeric(column)}
     widths = [
         max(
             _longest_word(name),

@@ -31,7 +31,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
 
     from rich.table import Table
 
-    from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.commands.fleet.outcome_table import add_columns, print_rows
     from roambench.controller.screen import screen
     from roambench.identity.authority import CONTROLLER_NAME
     from roambench.provision.certificates import BenchAuthority
@@ -61,7 +61,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     for name, entry, state in rows:
         serial, issued, ends = (entry.serial, entry.issued, entry.expires) if entry else ("", "", "")
         table.add_row(name, serial, issued, ends, state)
-    screen().print(table, markup=False)
+    print_rows(table, screen())
 
 
 @certs_app.command("rotate")
@@ -95,7 +95,7 @@ def rotate(
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
-    from roambench.controller.commands.fleet.outcome_table import add_columns, outcome_json
+    from roambench.controller.commands.fleet.outcome_table import add_columns, outcome_json, print_rows
     from roambench.controller.screen import screen
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.rotation import rotate_host
@@ -134,7 +134,7 @@ def rotate(
                 outcome.reason,
                 outcome.next_action,
             )
-        screen().print(table, markup=False)
+        print_rows(table, screen())
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)
     if authority and not as_json:

@@ -31,7 +31,7 @@ def upgrade_hosts(
     """Install this source tree's build and see every agent run it; where one does not, its build before
     comes back. Not during runs: all boards of one run have the same build."""
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.controller.screen import screen
     from roambench.provision.changes.upgrading import Upgraded, upgrade
     from roambench.provision.inventory.load import load_bench
@@ -47,7 +47,7 @@ def upgrade_hosts(
         print(outcome_json(outcomes))
     else:
         table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
-        screen().print(table, markup=False)
+        print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

@@ -61,6 +61,7 @@ def discover(
 
     from roambench.contract.errors import ConfigError
     from roambench.contract.whole_file import write_whole
+    from roambench.controller.commands.fleet.outcome_table import print_rows
     from roambench.controller.screen import screen
     from roambench.provision.discovery.draft import drafted
     from roambench.provision.discovery.mdns import mdns_is_there
@@ -81,7 +82,7 @@ def discover(
     else:
         machines = len({one.address for one in seen})
         told = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
-        screen().print(_table(f"{told}; {machines} addresses seen", new), markup=False)
+        print_rows(_table(f"{told}; {machines} addresses seen", new), screen())
     if out is not None and new:
         controller = known.controller.address if known is not None else seen_from(new[0].address)
         shown_key = str(key.expanduser().absolute()) if key else ""

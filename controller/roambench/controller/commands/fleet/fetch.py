@@ -49,7 +49,7 @@ def fetch(
     import contextlib
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.controller.screen import say, screen
     from roambench.provision.fetching import fetch_run, revive
     from roambench.provision.inventory.load import load_bench
@@ -74,7 +74,7 @@ def fetch(
         if as_json:
             print(outcome_json(saved, _fields))
         else:
-            console.print(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), markup=False)
+            print_rows(outcome_table(f"{loaded.name}: fetched", "records", saved, _summary), console)
         if any(one.failed or any(run.trouble for run in one.value or ()) for one in saved):
             raise typer.Exit(1)
         return
@@ -96,7 +96,7 @@ def fetch(
             print(outcome_json(outcomes, _fields))
         else:
             title = f"{loaded.name}: fetched of {folder.info.run_id}"
-            console.print(outcome_table(title, "records", outcomes, _summary), markup=False)
+            print_rows(outcome_table(title, "records", outcomes, _summary), console)
         # Also without news: whoever fetched before may have been interrupted here.
         if any(one.value for one in outcomes):
             export_run(folder)

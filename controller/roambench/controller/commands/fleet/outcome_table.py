@@ -6,13 +6,18 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from rich.console import Console
 from rich.table import Table
 
 from roambench.provision.ssh.hosts import HostOutcome
 
 T = TypeVar("T")
+#: Characters of a cell that has room in a column of its own.
+_SHORT: Final = 24
+#: Columns that no table needs.
+_ANY: Final = 100_000
 
 
 def add_columns(table: Table, name: str, *others: str, whole: Container[str] = ()) -> None:
@@ -36,6 +41,23 @@ def outcome_table(
         told = cell(one.value) if one.value is not None else ""
         table.add_row(one.host.name, told, one.reason, one.next_action)
     return table
+
+
+def print_rows(table: Table, console: Console) -> None:
+    """Print it; on a terminal that is too narrow, the columns that do not fit come below, behind the first
+    again. A name, a number with its unit, or another short cell is not broken."""
+    wide = console.options.update(max_width=_ANY)
+    if not console.is_terminal or console.measure(table, options=wide).maximum <= console.width:
+        console.print(table, markup=False)
+        return
+    from roambench.report.console import print_table  # pyarrow, for this alone
+    from roambench.report.table import Table as Rows
+
+    columns = [[str(cell) for cell in column.cells] for column in table.columns]
+    head = tuple(str(column.header) for column in table.columns)
+    short = {number for number, cells in enumerate(columns) if max(map(len, cells), default=0) <= _SHORT}
+    rows = Rows("", str(table.title), "", head, tuple(zip(*columns, strict=True)), numeric_from=len(head))
+    print_table(rows, console, most_rows=None, whole=short)
 
 
 def outcome_json(

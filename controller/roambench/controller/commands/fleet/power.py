@@ -41,7 +41,7 @@ def power(
     from rich.table import Table
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import add_columns
+    from roambench.controller.commands.fleet.outcome_table import add_columns, print_rows
     from roambench.controller.screen import screen
     from roambench.controller.stopping import run_async
     from roambench.provision.inventory.load import load_bench
@@ -74,6 +74,6 @@ def power(
             said = "" if one.on is None else f"{'on' if one.on else 'off'}{volts}"
             output = ", ".join(filter(None, (said, one.detail)))
             table.add_row(one.host.name, output, one.reason, one.next_action)
-        screen().print(table, markup=False)
+        print_rows(table, screen())
     if not all(one.done for one in switched):
         raise typer.Exit(1)

@@ -86,6 +86,7 @@ def identify(
     import json
     from dataclasses import asdict
 
+    from roambench.controller.commands.fleet.outcome_table import print_rows
     from roambench.controller.screen import progress_screen, say, screen
     from roambench.provision.identify import identify as prove
     from roambench.provision.inventory.load import load_bench
@@ -107,7 +108,7 @@ def identify(
         print(json.dumps(asdict(made), indent=2))
     else:
         console = screen()
-        console.print(_map_table(made), markup=False)
+        print_rows(_map_table(made), console)
         proven = sum(entry.verdict is Proof.PROVEN for entry in made.entries)
         for entry in made.entries:
             if entry.reason:

@@ -66,7 +66,7 @@ def provision_hosts(
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_table, print_rows
     from roambench.controller.commands.fleet.provision_text import plans_text, provision_json, state_text
     from roambench.controller.screen import progress_screen, say, screen
     from roambench.provision.inventory.load import load_bench
@@ -101,9 +101,7 @@ def provision_hosts(
         if dry_run:
             print(plans_text(outcomes))
         title = f"{loaded.name}: {_count(outcomes, dry_run=dry_run)}"
-        console.print(
-            outcome_table(title, "state", outcomes, partial(state_text, dry_run=dry_run)), markup=False
-        )
+        print_rows(outcome_table(title, "state", outcomes, partial(state_text, dry_run=dry_run)), console)
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -173,7 +171,7 @@ def roll_back(
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.controller.screen import screen
     from roambench.provision.changes.removal import RolledBack, rollback
     from roambench.provision.inventory.load import load_bench
@@ -190,7 +188,7 @@ def roll_back(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: builds"
-        screen().print(outcome_table(title, "state", outcomes, told), markup=False)
+        print_rows(outcome_table(title, "state", outcomes, told), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -208,7 +206,7 @@ def unprovision_hosts(
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.controller.screen import screen
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
@@ -235,7 +233,7 @@ def unprovision_hosts(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: unprovisioned"
-        screen().print(outcome_table(title, "state", outcomes, told), markup=False)
+        print_rows(outcome_table(title, "state", outcomes, told), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

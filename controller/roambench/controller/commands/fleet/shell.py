@@ -249,7 +249,7 @@ def reboot_hosts(
     import json
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.commands.fleet.outcome_table import outcome_table
+    from roambench.controller.commands.fleet.outcome_table import outcome_table, print_rows
     from roambench.controller.screen import screen
     from roambench.provision.changes.rebooting import Rebooted, reboot
     from roambench.provision.inventory.load import load_bench
@@ -275,6 +275,6 @@ def reboot_hosts(
         print(json.dumps(rows, indent=2))
     else:
         table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, told)
-        screen().print(table, markup=False)
+        print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -42,6 +42,7 @@ def status(
     from rich.live import Live
 
     from roambench.contract.errors import ConfigError
+    from roambench.controller.commands.fleet.outcome_table import print_rows
     from roambench.controller.screen import screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
@@ -76,7 +77,7 @@ def status(
             )
         )
     else:
-        console.print(_table(loaded, outcomes), markup=False)
+        print_rows(_table(loaded, outcomes), console)
     if any(one.value is None or one.value.trouble for one in outcomes):
         raise typer.Exit(1)
 
