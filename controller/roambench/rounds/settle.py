@@ -180,10 +180,12 @@ def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vecto
         raise PluginError(f"{where}: expected a model of {reference.dtype} of {reference.shape}, got {got}")
     if weights.shape != (len(members),) or weights.dtype.kind not in "fiu":
         raise PluginError(f"{where}: expected {len(members)} weights, got {weights.dtype} of {weights.shape}")
-    if not np.isfinite(weights).all() or not abs(float(weights.sum()) - 1.0) < 1e-4:
-        raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
-    if not np.isfinite(model).all():  # after the weights: theirs would be a cause
+    if not np.isfinite(weights).all():  # before the model: they would be the cause
+        raise PluginError(f"{where}: expected finite weights, got {weights.tolist()}")
+    if not np.isfinite(model).all():
         raise PluginError(f"{where}: expected a finite model, got NaN or infinity in it")
+    if not abs(float(weights.sum()) - 1.0) < 1e-4:
+        raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
     memory = _checked_memory(answer[2], where) if len(answer) == 3 else None
     return Aggregate(members, model, np.asarray(weights, np.float64), memory)
 

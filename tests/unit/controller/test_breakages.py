@@ -11,7 +11,7 @@ import pytest
 from roambench.controller.cli import main
 from tiny_experiment import SWEEP, TINY
 
-RUN = "runs/tiny/latest/mohawk"
+RUN = "finished"  # of its own: what else is typed makes a newer latest one
 
 #: What is typed, the exit code, and what the error says.
 BROKEN = [
@@ -72,7 +72,7 @@ BROKEN = [
         1,
         "/proc/none/tiny: No such file",
     ),
-    (f"compare {RUN}", 1, "mohawk: a rehearsal moves no bytes and has no meters"),
+    (f"compare {RUN}", 1, f"{RUN}: a rehearsal moves no bytes and has no meters"),
     (f"results {RUN}", 1, f"{RUN}: a run, not a sweep: roambench report {RUN}"),
     (
         "results empty",
@@ -123,8 +123,8 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.chdir(folder)
         with pytest.raises(SystemExit):
             main(["run", "tiny.toml", "--fleet", "rehearsal", "-q"])
-        for name in ("badjson", "noevents", "damaged", "other"):
-            shutil.copytree(RUN, name)
+        for name in (RUN, "badjson", "noevents", "damaged", "other"):
+            shutil.copytree("runs/tiny/latest/mohawk", name)
         Path("badjson/run.json").write_text('{"x": ')
         Path("noevents/events.sqlite").unlink()
         whole = Path("damaged/events.sqlite").read_bytes()

@@ -148,7 +148,8 @@ def test_the_table_of_a_sweep_breaks_no_figure_on_a_narrow_terminal(here: Path) 
         [*ROAMBENCH, "sweep", "s.toml", "--table"],
         cwd=here,
         stdout=theirs,
-        env={**os.environ, "NO_COLOR": "1", "TERM": "xterm"},
+        env={name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        | {"NO_COLOR": "1", "TERM": "xterm"},
     ):
         os.close(theirs)
         out = b""

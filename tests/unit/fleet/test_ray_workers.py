@@ -190,6 +190,27 @@ async def test_ray_workers_that_cannot_start_say_why_and_leave_nothing(tmp_path:
     assert of_ray() == []
 
 
+async def test_a_ray_whose_own_server_starts_too_slowly_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = pytest.importorskip("ray._private.node")
+    waited, failed = node.wait_for_persisted_port, list[str]()
+
+    def slow(*words: object) -> object:
+        if not failed:
+            failed.append("Timed out waiting for file /tmp/session/gcs_server_port")
+            raise RuntimeError(failed[0])
+        return waited(*words)
+
+    monkeypatch.setattr(node, "wait_for_persisted_port", slow)
+    setting = setting_in(tmp_path)
+    pool = RayWorkers(setting, rows_of(setting), 1)
+    await pool.start()
+    assert (len(pool.process_ids), len(failed)) == (1, 1)
+    await pool.stop()
+    assert of_ray() == []  # nor is anything left of the first
+
+
 async def test_without_ray_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setting = setting_in(tmp_path)
     monkeypatch.setitem(sys.modules, "ray", None)

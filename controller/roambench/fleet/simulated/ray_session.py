@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import secrets
@@ -15,10 +16,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
+
 from roambench.contract.errors import FleetError
 
 #: Ray refuses to start with less than 75 MiB; above the models there has to be room for its own messages.
 _LEAST_STORE_BYTES: Final = 128 << 20
+#: Of Ray's message when its own server took longer to start than it waits for it, which cannot be set.
+_TOO_SLOW: Final = "Timed out waiting for file"
 #: Known to this process and what it starts. A local Ray listens on every interface of the machine, and who
 #: may talk to it may run code in it.
 _TOKEN: Final = secrets.token_hex(32)
@@ -46,6 +51,17 @@ class RaySession:
     def open(self, cpus: int, store_bytes: int) -> None:
         """Join the cluster at the address, or start a local Ray of `cpus` whose object store holds
         `store_bytes`. FleetError where Ray is not installed, not there, or busy in this process."""
+        with _unclosed_files():
+            try:
+                self._begin(cpus, store_bytes)
+            except FleetError as error:
+                if not self.local or _TOO_SLOW not in str(error):
+                    raise
+            else:
+                return
+        self._begin(cpus, store_bytes)  # what it reads from the disk is in memory now
+
+    def _begin(self, cpus: int, store_bytes: int) -> None:
         self.ray = _imported()
         if self.ray.is_initialized():
             raise FleetError("this process already uses Ray; a run starts or joins its own")
@@ -86,9 +102,18 @@ class RaySession:
             self._open = False
             with _unclosed_files(), _own_signal_handler():
                 self.ray.shutdown()
+                self._end_forgotten()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = ""
+
+    def _end_forgotten(self) -> None:
+        """Kill what Ray began here and does not know any more, because it gave up in the middle."""
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                if self._folder and any(self._folder in word for word in child.cmdline()):
+                    child.kill()
+                    child.wait(5.0)
 
 
 def _imported() -> Any:
