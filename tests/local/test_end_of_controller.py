@@ -166,7 +166,7 @@ def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch
     assert f"  go on        roambench resume {path}" in text.splitlines()
     with subprocess.Popen(go_on, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        said = next(line for line in process.stdout if not line.startswith("["))  # the work's parts
+        said = next(line for line in process.stdout if not line.startswith("look at "))
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM
