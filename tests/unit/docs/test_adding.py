@@ -3,6 +3,7 @@
 Only `pip install -e .` is replaced: the entry points are recorded by hand, as pip would record them.
 """
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from roambench.experiment import catalogue
+from roambench.mobility.trace import Trace
+from roambench.systems.system import ApWork, Candidates, CloudInput, EdgeInput, PastTraining, Training
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "adding.md"
@@ -131,3 +134,14 @@ def test_the_table_names_every_group_of_entry_points_there_is() -> None:
     sources = [path.read_text("utf-8") for part in PARTS for path in (ROOT / part).rglob("*.py")]
     looked_up = {group for text in sources for group in re.findall(r'^    group="(\S+)",$', text, re.M)}
     assert looked_up == {group for _, group in rows}
+
+
+def test_the_fields_that_rules_see_are_on_the_page_in_their_order() -> None:
+    """Of a trace the first ones."""
+    shown = dict(re.findall(r"^\| `(\w+)` \| (`\w+`, `\w+`[^|]*) \|$", PAGE.read_text("utf-8"), re.MULTILINE))
+    seen = (Candidates, PastTraining, Training, EdgeInput, CloudInput, ApWork, Trace)
+    assert shown.keys() == {one.__name__ for one in seen}
+    for one in seen:
+        told = re.findall(r"`(\w+)`", shown[one.__name__].partition(";")[0])
+        fields = [found.name for found in dataclasses.fields(one)]
+        assert told == (fields[: len(told)] if one is Trace else fields)
