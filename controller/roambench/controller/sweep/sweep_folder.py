@@ -8,6 +8,7 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
 table.parquet table.csv table.json            mean and standard deviation over the seeds
 campaign.jsonl                                what happened, when and why
 sweep.json                                    the command, the machine, and how long each session took
+points.log                                    what the process printed that forks the points
 lock                                          held by the one sweep that runs
 """
 
