@@ -43,7 +43,7 @@ def test_a_revoked_and_an_expired_host_are_refused_with_a_line_on_both_sides_unt
     assert roambench("fleet", "certs", "revoke", mended.bench, "pi2", "--reason", "a test").code == 0
     time.sleep(max(0.0, (short.value.expires - dt.datetime.now(dt.UTC)).total_seconds()) + 0.5)
     # As long as it lives it goes on with the one that it had before, which is good for days.
-    mended.inside("pi3", "systemctl restart --no-block roambench-agent")
+    mended.inside("pi3", "systemctl stop roambench-agent; systemctl start --no-block roambench-agent")
 
     run = BenchRun(mended.bench, tmp_path, 'systems=["mohawk"]', *ALWAYS_THERE)
     try:
