@@ -88,3 +88,18 @@ def test_the_news_alone_rebuild_the_truth():
     assert outlet.take_changes() == []
     for second in range(40):
         assert copy.watts_at(second * SECOND) == outlet.signal.watts_at(second * SECOND)
+
+
+def test_the_news_alone_rebuild_the_truth_of_a_board_that_loses_its_power_while_it_boots():
+    """The end of a boot that never was is in the news already when the next boot begins before it."""
+    outlet = Outlet(0, 1.9, boot_s=20.0, boot_w=2.7)
+    copy = Outlet(0, 1.9).signal
+    for second, switch in ((10, outlet.off), (15, outlet.on), (18, outlet.off), (20, outlet.on)):
+        switch(second * SECOND)
+    outlet.off(22 * SECOND)
+    outlet.on(24 * SECOND)
+    for ns, watts in outlet.take_changes():
+        copy.change(ns, watts)
+    seconds = (16, 19, 21, 23, 30, 36, 41, 50)
+    assert at(outlet, *seconds) == [2.7, 0.0, 2.7, 0.0, 2.7, 2.7, 2.7, 1.9]
+    assert [copy.watts_at(second * SECOND) for second in seconds] == at(outlet, *seconds)

@@ -19,6 +19,7 @@ class Outlet:
         self._boot_w = boot_w
         self._cuts: list[tuple[int, int]] = []  # [off, board is up again)
         self._off_since_ns: int | None = None
+        self._undone: list[int] = []  # when changes were to come that the last cut took back
         self._changes: list[tuple[int, float]] = []
 
     def want(self, ns: int, watts: float) -> None:
@@ -38,8 +39,8 @@ class Outlet:
             self._off_since_ns = self._cuts.pop()[0]
         else:
             self._off_since_ns = ns
-        undone = self.signal.cut(ns, 0.0)
-        self._changes += [(ns, 0.0), *((later_ns, 0.0) for later_ns in undone)]
+        self._undone = self.signal.cut(ns, 0.0)
+        self._changes += [(ns, 0.0), *((later_ns, 0.0) for later_ns in self._undone)]
 
     def on(self, ns: int) -> None:
         """The output comes back at `ns`, and the board boots; nothing if it is on."""
@@ -50,6 +51,9 @@ class Outlet:
         self._off_since_ns = None
         if up_ns > ns:
             self._set(ns, self._boot_w)
+        for later_ns in self._undone:  # the truth's file was told that there would be nothing
+            if ns < later_ns < up_ns:
+                self._set(later_ns, self._boot_w)
         self._set(up_ns, self._wanted.watts_at(up_ns))
         for later_ns, watts in self._wanted.segments_after(up_ns):
             self._set(later_ns, watts)
