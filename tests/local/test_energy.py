@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.idle.baseline import IdleBaselines
 from roambench.energy.ledger import Ledger
 from roambench.energy.readings.timeline import partition_check
 from roambench.meters.emulator.truth import energy_j, read_truth, read_truths
@@ -112,7 +113,7 @@ def test_boards_of_a_local_fleet_warm_up_and_wait_at_a_price_unless_they_are_tol
     energy = energies["gain"]
     for device in energy.devices:
         _, idle = read_truths(runs["gain"].folder() / "truth" / f"{device.device}.csv")
-        assert idle is not None
+        assert isinstance(idle, IdleBaselines)
         assert 1.9 < idle.watts_at(energy.start_ns) < idle.watts_at(energy.end_ns) < 1.9 + 0.05 + 0.05
         assert device.truth is not None
         net_j = list(zip(device.truth.net_j, device.rows, strict=True))
@@ -130,7 +131,7 @@ def test_a_real_run_has_idle_baselines_before_and_after(energies):
     """14 s of device time each; the last one is stamped `wait` where the board's order closed the run."""
     for device in energies["plain"].devices:
         idle = device.account.idle
-        assert idle is not None, device.device
+        assert isinstance(idle, IdleBaselines), device.device
         assert min(idle.before.readings, idle.after.readings) >= 10
         assert (idle.before.watts, idle.after.watts) == pytest.approx((1.9, 1.9), rel=0.02)
 

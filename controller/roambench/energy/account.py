@@ -15,7 +15,7 @@ from roambench.energy.attribution.attribution import Attribution, Verdict
 from roambench.energy.attribution.design_based import DesignBased, design_based, in_doubt, instead
 from roambench.energy.clocks.lateness import LATENESS_PRIOR_S
 from roambench.energy.energy_value import Energy, Part
-from roambench.energy.idle.baseline import IdleBaselines, idle_baselines
+from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
 from roambench.energy.idle.idle_curve import APART, IdleCurve, idle_curve, work_of
 from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
 from roambench.energy.least_squares import SP2_STEP_W
@@ -32,8 +32,8 @@ CLOSURE_U: Final = 3.0
 class DeviceAccount:
     """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
 
-    `idle` are the baselines before and after, None where there were none. `verdicts` says of each phase type
-    whether the meter was fast enough for it (R7). `design_based` are the estimates beside the split.
+    `idle` are the baselines before and after the work. `verdicts` says of each phase type whether the meter
+    was fast enough for it (R7). `design_based` are the estimates beside the split.
     `closure_u` is how much more the rows hold than the trapezoid over the same seconds, in standard
     uncertainties.
     """
@@ -43,7 +43,7 @@ class DeviceAccount:
     whole_run: Energy  # without the meter's own part; `uncertainty.with_meter` adds it
     curve: PowerCurve
     attribution: Attribution
-    idle: IdleBaselines | None
+    idle: IdleBaselines | NoBaselines
     verdicts: Mapping[Phase, Verdict]
     design_based: Mapping[Phase, DesignBased]
     closure_u: float

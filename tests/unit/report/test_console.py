@@ -75,7 +75,7 @@ def test_the_end_of_a_run_is_one_screen_that_begins_with_what_was_found(hand_mad
     assert "at accuracies of 85.0 % and 85.0 %." in found
     (row,) = [line.split("  ") for line in lines if line.startswith("demo-hierfavg ")]
     assert [cell.strip() for cell in row if cell.strip()][1:3] == ["85.0 %", "0 of 2"]
-    assert any(line.startswith("! demo-mohawk, demo-hierfavg: no idle baseline") for line in lines)
+    assert any(line.startswith("! demo-mohawk, demo-hierfavg: idle baselines too") for line in lines)
 
 
 def test_energies_within_their_uncertainty_are_not_told_apart(hand_made):
@@ -101,7 +101,7 @@ def test_a_run_that_was_stopped_claims_nothing(hand_made):
 
 def test_nobody_who_reads_a_pipe_gets_broken_or_cut_lines(hand_made):
     lines = brief(hand_made(), terminal=False)
-    (note,) = [line for line in lines if "no idle baseline both before" in line]
+    (note,) = [line for line in lines if "idle baselines too short" in line]
     assert note.endswith("the idle power fitted within the run")
 
 

@@ -22,11 +22,11 @@ MIN_BASELINE_S: Final = 60.0
 MARGIN_S: Final = 0.5
 #: Fewer readings of idling than this are no baseline.
 MIN_BASELINE_READINGS: Final = 10
-DRIFT_SHARE: Final = 0.02
 #: Before the work and after it a board idles under any of these names: the minute after a run is stamped
 #: `wait` where the last order was one of its own, `absent` where the trace has sent it away.
 BASELINE_PHASES: Final = frozenset({Phase.IDLE, Phase.WAIT, Phase.ABSENT})
 DRIFT_SIGMAS: Final = 3.0
+DRIFT_SHARE: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +82,47 @@ class IdleBaselines:
         return has_drifted(self.before, self.after)
 
 
+@dataclass(frozen=True, slots=True)
+class NoBaselines:
+    """How many readings saw the board idle before and after its work: too few for a baseline, at one end at
+    least (`MIN_BASELINE_READINGS`)."""
+
+    readings_before: int
+    readings_after: int
+
+    @property
+    def short(self) -> bool:
+        """Whether the board was read idling at both ends, only not for long enough."""
+        return min(self.readings_before, self.readings_after) > 0
+
+
 def idle_baselines(
     samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow, step_w: float = SP2_STEP_W
-) -> IdleBaselines | None:
-    """Idle power before the first and after the last active phase; None without readings in both.
+) -> IdleBaselines | NoBaselines:
+    """Idle power before the first and after the last active phase, or how far it was read in vain.
 
     Samples are raw arrivals: those count whose whole window lies well inside a span of `BASELINE_PHASES`.
     """
     active = [i for i, span in enumerate(spans) if span.phase in ACTIVE_PHASES]
     if not active:
-        return None
-    ends = (spans[: active[0]], spans[active[-1] + 1 :])
-    found = []
-    for part in ends:
-        inside = np.zeros(len(samples), dtype=np.bool_)
-        for span in part:
-            if span.phase in BASELINE_PHASES:
-                inside |= (samples.ns - round((window.support_s + MARGIN_S) * 1e9) >= span.start_ns) & (
-                    samples.ns + round(MARGIN_S * 1e9) <= span.end_ns
-                )
-        if np.count_nonzero(inside) < MIN_BASELINE_READINGS:
-            return None
-        found.append((idle_level(samples.watts[inside], step_w), int(samples.ns[inside].mean())))
-    (before, before_ns), (after, after_ns) = found
-    return IdleBaselines(before, before_ns, after, after_ns)
+        return NoBaselines(0, 0)
+    before, after = (_idling(samples, part, window) for part in (spans[: active[0]], spans[active[-1] + 1 :]))
+    if min(len(before), len(after)) < MIN_BASELINE_READINGS:
+        return NoBaselines(len(before), len(after))
+    return IdleBaselines(
+        idle_level(before.watts, step_w),
+        int(before.ns.mean()),
+        idle_level(after.watts, step_w),
+        int(after.ns.mean()),
+    )
+
+
+def _idling(samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow) -> PowerSamples:
+    """The samples that saw nothing but idling in one of `spans`."""
+    inside = np.zeros(len(samples), dtype=np.bool_)
+    for span in spans:
+        if span.phase in BASELINE_PHASES:
+            inside |= (samples.ns - round((window.support_s + MARGIN_S) * 1e9) >= span.start_ns) & (
+                samples.ns + round(MARGIN_S * 1e9) <= span.end_ns
+            )
+    return PowerSamples(samples.ns[inside], samples.watts[inside])

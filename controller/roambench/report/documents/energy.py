@@ -6,7 +6,7 @@ from typing import Any
 
 from roambench.energy.comparison.transfer import Basis
 from roambench.energy.energy_value import Energy
-from roambench.energy.idle.baseline import IdleBaselines, IdleLevel
+from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.documents.comparison import classes, compared, value, without_model
 from roambench.report.summaries.energy import BoardEnergy, EnergySummary
@@ -75,11 +75,11 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
     }
 
 
-def _baselines(found: IdleBaselines | None) -> dict[str, Any] | None:
+def _baselines(found: IdleBaselines | NoBaselines) -> dict[str, Any] | None:
     def level(idle: IdleLevel) -> dict[str, Any]:
         return {"watts": idle.watts, "u_watts": idle.u_watts, "readings": idle.readings}
 
-    if found is None:
+    if isinstance(found, NoBaselines):
         return None
     return {"before": level(found.before), "after": level(found.after), "drifted": found.drifted}
 

@@ -18,7 +18,7 @@ from roambench.energy.comparison.compare import compare_transfers
 from roambench.energy.comparison.comparison import Comparison
 from roambench.energy.comparison.transfer import LinkUse
 from roambench.energy.energy_value import Energy
-from roambench.energy.idle.baseline import IdleBaselines
+from roambench.energy.idle.baseline import IdleBaselines, NoBaselines
 from roambench.energy.ledger import Ledger, running_sum
 from roambench.energy.links.model import Direction, megabits
 from roambench.energy.links.models import LinkModel
@@ -72,7 +72,7 @@ class BoardEnergy:
     whole_run: Energy  # with the meter's uncertainty
     net: Energy  # of all phases
     idle_w: float | None
-    baselines: IdleBaselines | None  # None: no idling before and after the work that a meter saw
+    baselines: IdleBaselines | NoBaselines  # of idling before and after the work
     consumed: Energy
     wasted: Energy
     lost_s: float

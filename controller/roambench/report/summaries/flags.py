@@ -9,6 +9,7 @@ from typing import Final
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.account import CLOSURE_U
 from roambench.energy.attribution.steadiness import NoClock
+from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines, NoBaselines
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
@@ -124,17 +125,17 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     ]
     if silent:
         flags.append(f"boards without a single usable reading: {', '.join(silent)}")
-    drifted = [board.device for board in energy.boards if board.baselines and board.baselines.drifted]
+    baselines = {
+        board.device: board.baselines for board in energy.boards if isinstance(board.baselines, IdleBaselines)
+    }
+    drifted = [device for device, found in baselines.items() if found.drifted]
     if drifted:
         flags.append(
             f"idle power before and after differs by more than 3 u or 2 % ({few(drifted)}): net "
             "energies follow the idle power that was fitted in between"
         )
-    if not any(board.baselines for board in energy.boards):
-        flags.append(
-            "no idle baseline both before and after (rule R8 asks for a minute each): net energies rest on "
-            "the idle power fitted within the run"
-        )
+    if not baselines:
+        flags.append(_baseline_flag([board.baselines for board in energy.boards]))
     flags += _split_flags(energy)
     inconsistent = sum(board.inconsistent for board in energy.boards)
     if inconsistent:
@@ -151,6 +152,17 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
         text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
         flags.append(f"spans too short for this meter ({text}): single values are unreliable, sums are valid")
     return flags
+
+
+def _baseline_flag(boards: Sequence[IdleBaselines | NoBaselines]) -> str:
+    """Of a run in which no board has baselines: whether idling was not read, or not for long enough."""
+    what = "no idle baseline both before and after"
+    if any(isinstance(found, NoBaselines) and found.short for found in boards):
+        what = f"idle baselines too short: fewer than {MIN_BASELINE_READINGS} readings before, or after"
+    return (
+        f"{what} (rule R8 asks for a minute each: energy.idle_baseline_s): net energies rest on the idle "
+        "power fitted within the run"
+    )
 
 
 def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:

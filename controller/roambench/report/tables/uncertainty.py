@@ -7,7 +7,7 @@ from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.energy_value import Energy, UncertaintyBudget
-from roambench.energy.idle.baseline import IdleLevel
+from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary
@@ -71,13 +71,18 @@ def budget_table(run: RunSummary) -> Table | None:
 
 def baseline_table(run: RunSummary) -> Table | None:
     """Idle power of every board before and after its work (R8); None where no board has any."""
-    if run.measured is None or not any(board.baselines for board in run.measured.boards):
+    if run.measured is None or not any(
+        isinstance(board.baselines, IdleBaselines) for board in run.measured.boards
+    ):
         return None
     rows = []
     for board in run.measured.boards:
         found = board.baselines
-        if found is None:
-            rows.append((board.device, NONE, NONE, NONE, NONE, "no idling seen before and after"))
+        if isinstance(found, NoBaselines):
+            why = "no idling seen before and after"
+            if found.short:
+                why = f"too short: {found.readings_before} and {found.readings_after} readings"
+            rows.append((board.device, NONE, NONE, NONE, NONE, why))
             continue
         change = found.after.watts / found.before.watts - 1.0 if found.before.watts > 0.0 else 0.0
         rows.append(

@@ -51,7 +51,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
                     "drift": device.clock.drift_ppm * 1e-6,
                     "u_s": device.u_clock_s,
                 },
-                "baselines": None if device.account.idle is None else asdict(device.account.idle),
+                "baselines": asdict(device.account.idle),
                 "levels": _levels(device.account.attribution),
                 "lateness_prior_s": device.late_prior_s,
                 "lateness_s": device.account.attribution.lateness_s,

@@ -5,7 +5,14 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.idle.baseline import IdleLevel, has_drifted, idle_baselines, idle_level
+from roambench.energy.idle.baseline import (
+    IdleBaselines,
+    IdleLevel,
+    NoBaselines,
+    has_drifted,
+    idle_baselines,
+    idle_level,
+)
 from roambench.energy.readings.occupancy import SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples
 
@@ -66,7 +73,7 @@ def test_baselines_are_the_idle_readings_before_and_after_all_work() -> None:
     watts = np.select([at < 60.3, at < 100.3], [2.0, 5.0], 2.2)
     samples = PowerSamples.of(np.rint(at * 1e9).astype(np.int64), watts)
     found = idle_baselines(samples, spans, SP2_WINDOW)
-    assert found is not None
+    assert isinstance(found, IdleBaselines)
     assert (found.before.watts, found.after.watts) == pytest.approx((2.0, 2.2))
     # Readings of 1.5 .. 59.5 s, of 101.5 .. 109.5 s and 111.5 .. 169.5 s: half a second and the window's
     # reach inside the spans.
@@ -74,7 +81,8 @@ def test_baselines_are_the_idle_readings_before_and_after_all_work() -> None:
     after_s = (9 * 105.5 + 59 * 140.5) / 68
     assert (found.before_ns, found.after_ns) == pytest.approx((30.5e9, after_s * 1e9))
     assert found.drifted
-    assert idle_baselines(samples, spans[:4], SP2_WINDOW) is None
+    # Up to the second training, which nothing follows.
+    assert idle_baselines(samples, spans[:4], SP2_WINDOW) == NoBaselines(59, 0)
 
 
 @pytest.mark.parametrize(("first", "last"), [(Phase.IDLE, Phase.WAIT), (Phase.ABSENT, Phase.ABSENT)])
@@ -87,7 +95,7 @@ def test_a_baseline_counts_under_whatever_name_the_board_idles(first: Phase, las
     at = np.arange(0.5, 140.0)
     watts = np.select([at < 60.3, at < 80.3], [2.0, 5.0], 2.0)
     found = idle_baselines(PowerSamples.of(np.rint(at * 1e9).astype(np.int64), watts), spans, SP2_WINDOW)
-    assert found is not None
+    assert isinstance(found, IdleBaselines)
     assert (found.before.watts, found.after.watts) == pytest.approx((2.0, 2.0))
 
 
@@ -99,4 +107,4 @@ def test_lost_time_is_no_baseline() -> None:
     ]
     at = np.arange(0.5, 140.0)
     samples = PowerSamples.of(np.rint(at * 1e9).astype(np.int64), np.full(len(at), 2.0))
-    assert idle_baselines(samples, spans, SP2_WINDOW) is None
+    assert idle_baselines(samples, spans, SP2_WINDOW) == NoBaselines(59, 0)

@@ -85,6 +85,14 @@ def test_a_run_without_baselines_says_what_its_net_energies_rest_on(hand_made):
     """No readings before 12 s: there is no idling left before the work."""
     _, run = shown(hand_made(stall_s=(-3.0, 15.0)))
     assert any("no idle baseline both before and after" in flag for flag in run.flags)
+    assert not any("baselines too short" in flag for flag in run.flags)
+
+
+def test_baselines_that_are_there_but_too_short_are_called_so(hand_made):
+    """10 s of idling before the work: the readings of 2 .. 9 s lie well inside it, and 10 are needed."""
+    _, run = shown(hand_made())
+    (flag,) = [flag for flag in run.flags if "idle baseline" in flag]
+    assert flag.startswith("idle baselines too short: fewer than 10 readings before, or after")
 
 
 def test_phases_too_short_for_the_meter_are_called_undersampled_with_their_number(hand_made):

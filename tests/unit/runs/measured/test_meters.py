@@ -17,6 +17,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.energy.attribution.attribution import Verdict
+from roambench.energy.idle.baseline import IdleBaselines
 from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS, MeterDescription
@@ -240,13 +241,13 @@ def test_readings_of_a_host_whose_clock_nobody_knows_are_laid_over_no_phase(tmp_
 def test_idle_power_that_drifts_is_drawn_off_by_the_line_between_its_baselines(tmp_path: Path) -> None:
     device = measured(tmp_path, lines(1.0, idle_after_w=2.5), None)
     idle = device.account.idle
-    assert idle is not None
+    assert isinstance(idle, IdleBaselines)
     assert idle.drifted
     assert (idle.before.watts, idle.after.watts) == pytest.approx((2.0 / 1.00059, 2.5 / 1.00059), rel=1e-5)
     # In the middle of the training half of the drift has happened: 5 W - 2.25 W for 30 s.
     assert device.rows[1].net_j == pytest.approx(2.75 * 30.0, rel=0.01)
     steady = measured(tmp_path / "steady", lines(1.0), None)
-    assert steady.account.idle is not None
+    assert isinstance(steady.account.idle, IdleBaselines)
     assert not steady.account.idle.drifted
     assert steady.rows[1].net_j == pytest.approx(90.0, rel=0.01)
 
