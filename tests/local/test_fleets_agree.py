@@ -7,9 +7,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from failing_task import FAILING
+from roambench.contract.orders import Vector
 from roambench.controller.benches.local_bench import local_bench
 from roambench.controller.places.simulated import simulated_fleet
 from roambench.controller.plays.hierarchical import rounds_of
@@ -31,6 +33,8 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
+from roambench.systems.system import EdgeInput, System
+from roambench.vectors import Weights, weighted_mean
 from small_traces import drawn_trace
 
 pytestmark = pytest.mark.timeout(240)
@@ -74,6 +78,7 @@ READINGS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
         {"algorithm": {"fresh_uses_ap": True, "stayed_model": "own", "cloud_counts": "printed"}},
     ),
     "fedprox": ("fedavg", {"algorithm": {"proximal": 0.5}}),
+    "hierfavg, by distance": ("hierfavg", {}),
 }
 RUNS = (*SYSTEMS, *READINGS)
 #: What a fleet is started with, and so is the same for all runs on it: changes of `EXPERIMENT`.
@@ -115,6 +120,18 @@ def experiment_of(run: str, base: Experiment = EXPERIMENT) -> tuple[Experiment, 
     return changed(base, changes), system
 
 
+def by_distance(system: System) -> System:
+    """With models of near devices weighing more, where they are now and where they trained."""
+
+    def weigh(edge: EdgeInput) -> tuple[Vector, Weights]:
+        distances_m = np.array([edge.distances_m, [training.distance_m for training in edge.trainings]])
+        weights = 1.0 / distances_m.sum(axis=0)
+        weights /= weights.sum()
+        return weighted_mean(edge.models, weights), weights
+
+    return dataclasses.replace(system, edge_weights=weigh)
+
+
 async def stories(
     base: Experiment,
     runs: Sequence[str],
@@ -132,7 +149,7 @@ async def stories(
         journal = MemoryJournal()
         await run_rounds(
             dataclasses.replace(rounds.settings, run_id=name.partition(",")[0] + str(len(told))),
-            rounds.system,
+            by_distance(rounds.system) if name.endswith("by distance") else rounds.system,
             rounds.association,
             fleet,
             journal,

@@ -18,7 +18,7 @@ from roambench.rounds.ports import Score
 from roambench.rounds.state import MEMORY_DTYPES, RunState, StaleModel
 from roambench.systems.system import ApWork, PastTraining, Training
 
-_FORMAT: Final = 5
+_FORMAT: Final = 6
 
 
 def state_to_json(state: RunState) -> str:

@@ -33,13 +33,17 @@ from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, Sy
 
 
 class Intake:
-    """The uploads of one step, for `state` before it: `take` every answer, then ask what came of them."""
+    """The uploads of one step, for `state` before it: `take` every answer, then ask what came of them.
+
+    `distances_m` of the devices to the APs that they upload to.
+    """
 
     def __init__(
         self,
         system: System,
         orders: Sequence[UploadOrder],
         state: RunState,
+        distances_m: Mapping[int, float],
         extra: ExtraVectors = MODEL_ALONE,
     ) -> None:
         self._state = state
@@ -55,7 +59,9 @@ class Intake:
             reference = state.models[state.ap_digests[order.ap]]
             where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
             memory = state.memories.get(edge_key(order.ap), {})
-            fresh = _Edge(system.edge_weights, extra, reference, order.step, order.ap, memory, where)
+            fresh = _Edge(
+                system.edge_weights, extra, reference, order.step, order.ap, memory, distances_m, where
+            )
             edge = self._edges.setdefault(order.ap, fresh)
             edge.expected.append(order)
         self._given_up: dict[str, GivenUp] = {}
@@ -128,6 +134,7 @@ class _Edge:
     step: int
     ap: int
     memory: Memory
+    distances_m: Mapping[int, float]  # by device
     where: str  # in messages
     expected: deque[UploadOrder] = field(default_factory=deque)
     arrivals: list[Arrival] = field(default_factory=list)
@@ -163,6 +170,7 @@ class _Edge:
                         self.step,
                         self.ap,
                         trainings,
+                        [self.distances_m[training.device] for training in trainings],
                         self.memory,
                         self.extra.named(came),
                         self.extra.length,

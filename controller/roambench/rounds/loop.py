@@ -168,7 +168,7 @@ class _Run:
     async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
-        intake = Intake(self.system, uploads, state, self.settings.extra_vectors)
+        intake = Intake(self.system, uploads, state, here.distances_m, self.settings.extra_vectors)
         state, answers = await self._perform(state, here, uploads, opening, intake.take)
         settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
@@ -208,7 +208,7 @@ class _Run:
             )
         orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput)
         state, answers = await self._perform(state, here, orders, opening)
-        settled = settle.settle_trainings(orders, answers)
+        settled = settle.settle_trainings(orders, answers, here.distances_m)
         before = (state.outstanding.get(training.device) for training in settled.finished)
         retrained = [
             OutcomeDecided(here.step, old.device, old.order_id, Outcome.WASTED, "retrained")

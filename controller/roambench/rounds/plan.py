@@ -39,6 +39,7 @@ def candidates(
         aps=tuple(free.values()),
         past=state.past,
         last_sync_step=state.last_sync_step,
+        distances_m=tuple(here.distances_m[device] for device in free),
     )
 
 

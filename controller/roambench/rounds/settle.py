@@ -93,15 +93,18 @@ def judge_upload(answer: Answer, training: Training, reference: Vector) -> Vecto
     return (training, _reason("upload garbage", doubt)) if model is None else model
 
 
-def settle_trainings(orders: Sequence[TrainOrder], answers: Mapping[str, Answer]) -> Trainings:
-    """A training that is not DONE is wasted with the answer's reason; its device is not in Tr."""
+def settle_trainings(
+    orders: Sequence[TrainOrder], answers: Mapping[str, Answer], distances_m: Mapping[int, float]
+) -> Trainings:
+    """A training that is not DONE is wasted with the answer's reason; its device is not in Tr. `distances_m`
+    of devices to the APs of their orders."""
     finished, failed, may_linger = [], [], set()
     for order in sorted(orders, key=lambda order: order.device):
         answer = answers[order.order_id]
         status, why = answer.status, answer.reason
         if status is AnswerStatus.DONE:
             if isinstance(answer.reply, TrainReply) and answer.reply.samples > 0:
-                finished.append(_training(order, answer.reply))
+                finished.append(_training(order, answer.reply, distances_m[order.device]))
                 continue
             status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
         reason = _reason(status.value, why)
@@ -281,7 +284,7 @@ def answer_record(answer: Answer) -> OrderAnswered:
             return OrderAnswered(*base)
 
 
-def _training(order: TrainOrder, reply: TrainReply) -> Training:
+def _training(order: TrainOrder, reply: TrainReply, distance_m: float) -> Training:
     return Training(
         device=order.device,
         step=order.step,
@@ -291,6 +294,7 @@ def _training(order: TrainOrder, reply: TrainReply) -> Training:
         mean_loss=reply.mean_loss,
         mean_squared_loss=reply.mean_squared_loss,
         sgd_steps=reply.sgd_steps,
+        distance_m=distance_m,
     )
 
 

@@ -55,7 +55,8 @@ class SyncRule(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """A finished local training whose model the device holds. `ap` is where it was downloaded."""
+    """A finished local training whose model the device holds. `ap` is where it was downloaded, `distance_m`
+    away by the trace."""
 
     device: int
     step: int
@@ -65,6 +66,7 @@ class Training:
     mean_loss: float = 0.0
     mean_squared_loss: float = 0.0
     sgd_steps: int = 0  # 0 in a rehearsal, which trains nothing
+    distance_m: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,8 @@ class PastTraining:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Selection's view of one step: parallel tuples of the present devices (ascending) and their APs."""
+    """Selection's view of one step: parallel tuples of the present devices (ascending), their APs and the
+    distances to these."""
 
     step: int
     seed: int
@@ -86,13 +89,15 @@ class Candidates:
     aps: tuple[int, ...]
     past: Mapping[int, PastTraining]  # by device; absent before its first upload
     last_sync_step: int  # -1 before the first cloud aggregation
+    distances_m: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeInput:
     """Models that reached one AP in a step, ascending by device. `reference` is the AP's previous model.
 
-    `models`, `samples` and `trainings` are parallel. A model's staleness is `step - trainings[i].step`.
+    `models`, `samples`, `trainings` and `distances_m` are parallel. A model's staleness is
+    `step - trainings[i].step`.
     `memory` is what the rule last returned for this AP; empty the first time. `vectors` came behind the
     models, by name, parallel to them; the AP merges them by itself, as the local algorithm says. `trained` is
     how many entries of a model training moves: the first ones, before buffers; 0 in a rehearsal.
@@ -104,6 +109,7 @@ class EdgeInput:
     step: int = 0  # of the upload
     ap: int = 0
     trainings: Sequence[Training] = ()  # device, step, AP, samples and losses of the training
+    distances_m: Sequence[float] = ()  # from the AP to the devices, now
     memory: Memory = field(default_factory=dict)
     vectors: Mapping[str, Sequence[Vector]] = field(default_factory=dict)
     trained: int = 0

@@ -81,7 +81,7 @@ async def test_a_simulated_step_never_has_all_uploads_in_memory(
     tmp_path: Path, name: str, models: int
 ) -> None:
     fleet, uploads, state = await trained_fleet(tmp_path)
-    intake = Intake(make_system(name, SystemOptions()), uploads, state)
+    intake = Intake(make_system(name, SystemOptions()), uploads, state, dict.fromkeys(range(DEVICES), 50.0))
     tracemalloc.start()
     try:
         answers = await fleet.perform(uploads, intake.take)

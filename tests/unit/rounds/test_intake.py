@@ -22,6 +22,7 @@ from roambench.systems.system import System, Training
 
 SAMPLES = {3: 100, 5: 300, 8: 200, 9: 400, 4: 50}
 APS = {3: 0, 5: 0, 8: 0, 9: 0, 4: 1}
+DISTANCES_M = dict.fromkeys(APS, 50.0)
 
 
 def vector(*values: float) -> Vector:
@@ -58,7 +59,7 @@ def failed(device: int, status: AnswerStatus) -> Answer:
 def taken(
     name: str, given: Sequence[UploadOrder], answers: Sequence[Answer], before: RunState | None = None
 ) -> Uploads:
-    intake = Intake(system(name), given, before or state())
+    intake = Intake(system(name), given, before or state(), DISTANCES_M)
     kept = [intake.take(answer) for answer in answers]
     return intake.settled(answers_by_order(given, kept))
 
@@ -135,7 +136,7 @@ def test_an_upload_that_nobody_answers_counts_as_lost():
 
 def test_answers_that_a_fleet_did_not_hand_on_are_taken_at_the_end():
     given = orders(3, 5)
-    intake = Intake(system("hierfavg"), given, state())
+    intake = Intake(system("hierfavg"), given, state(), DISTANCES_M)
     uploads = intake.settled(answers_by_order(given, [sent(5, vector(8, 0)), sent(3, vector(0, 4))]))
     assert uploads.edges[0].model.tolist() == [6.0, 1.0]
 
@@ -150,7 +151,7 @@ def test_only_the_first_answer_to_an_upload_counts():
 
 
 def test_an_answer_is_kept_without_its_model_and_others_as_they_are():
-    intake = Intake(system("hierfavg"), orders(3, 5), state())
+    intake = Intake(system("hierfavg"), orders(3, 5), state(), DISTANCES_M)
     kept = intake.take(sent(5, vector(8, 0)))
     assert isinstance(kept.reply, UploadReply)
     assert (kept.reply.model.size, kept.reply.uploaded_bytes, kept.reply.upload_s) == (0, 8, 0.5)
@@ -172,7 +173,7 @@ def alive(models: Sequence[weakref.ref[Vector]]) -> list[bool]:
 
 
 def test_a_folded_model_is_gone_and_an_early_one_waits_for_those_before_it():
-    intake = Intake(system("hierfavg"), orders(3, 5, 8, 9), state())
+    intake = Intake(system("hierfavg"), orders(3, 5, 8, 9), state(), DISTANCES_M)
     models = []
     for device in (8, 3, 9):
         model = vector(device, device)
@@ -185,7 +186,7 @@ def test_a_folded_model_is_gone_and_an_early_one_waits_for_those_before_it():
 
 
 def test_models_weighed_together_are_gone_when_their_ap_is_complete():
-    intake = Intake(system("mohawk"), orders(3, 5, 4), state())
+    intake = Intake(system("mohawk"), orders(3, 5, 4), state(), DISTANCES_M)
     models = []
     for device in (3, 5):
         assert alive(models) == [True] * len(models)

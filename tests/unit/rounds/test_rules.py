@@ -9,6 +9,7 @@ from roambench.contract.errors import PluginError
 from roambench.rounds.checkpoint import state_from_json, state_to_json
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from roambench.systems.system import Selection
 from roambench.vectors import weighted_mean
 
 
@@ -60,6 +61,35 @@ def test_a_cloud_rule_sees_counts_losses_and_steps_of_what_aps_aggregated(world)
     assert [(work.models, work.samples, work.last_step) for work in cloud.work] == [(4, 14, 3), (1, 5, 2)]
     assert [work.mean_loss for work in cloud.work] == [0.5, 0.5]
     assert list(cloud.aggregated_samples) == [14, 5]
+
+
+def test_rules_see_how_far_devices_are_from_their_access_points(world):
+    """APs at 0 and 1000 m: both devices train at the first one and upload to the other."""
+    offered, edges, clouds = [], [], []
+
+    def choose(candidates):
+        offered.append(candidates)
+        return candidates.devices
+
+    def noting(seen):
+        def rule(given):
+            seen.append(given)
+            weights = np.full(len(given.models), 1.0 / len(given.models))
+            return weighted_mean(given.models, weights), weights
+
+        return rule
+
+    system = replace(mohawk(noting(edges), noting(clouds)), selection=Selection(choose))
+    run = world.run(system, world.drawn_trace("20 - 900 - 300", "- 30 700 - -"))
+    assert [(one.step, one.devices, one.distances_m) for one in offered] == [
+        (0, (0,), (20.0,)), (1, (1,), (30.0,)), (2, (0, 1), (100.0, 300.0)), (3, (), ()),
+    ]  # fmt: skip
+    now_and_then = [(edge.step, edge.distances_m, [t.distance_m for t in edge.trainings]) for edge in edges]
+    assert now_and_then == [(2, [100.0, 300.0], [20.0, 30.0]), (4, [300.0], [100.0])]
+    assert [[t.distance_m for t in cloud.work[0].trainings] for cloud in clouds] == [[20.0, 30.0], [100.0]]
+    held = run.states[2].outstanding
+    assert [training.distance_m for training in held.values()] == [100.0, 300.0]
+    assert state_from_json(state_to_json(run.states[2]), run.states[2].models).outstanding == held
 
 
 @pytest.mark.parametrize("where", ["edge", "cloud"])

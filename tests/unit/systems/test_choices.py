@@ -25,7 +25,7 @@ def cloud(models, *, aps, samples, ap_count, reference=(1, 0)):
 
 
 def test_everybody_who_is_there_is_selected():
-    offered = Candidates(3, 1, (2, 5, 9), (0, 0, 4), {}, -1)
+    offered = Candidates(3, 1, (2, 5, 9), (0, 0, 4), {}, -1, (10.0, 20.0, 30.0))
     assert choices.ALL_AVAILABLE.choose(offered) == (2, 5, 9)
 
 

@@ -11,7 +11,7 @@ from roambench.systems.system import Candidates, PastTraining, Training
 
 def offered(past: dict[int, PastTraining], *, step: int = 9, sync: int = 4, seed: int = 1) -> Candidates:
     """Devices 0..3 at AP 0, devices 4 and 5 at AP 2."""
-    return Candidates(step, seed, (0, 1, 2, 3, 4, 5), (0, 0, 0, 0, 2, 2), past, sync)
+    return Candidates(step, seed, (0, 1, 2, 3, 4, 5), (0, 0, 0, 0, 2, 2), past, sync, (50.0,) * 6)
 
 
 def trained(samples: int = 30, mean_squared_loss: float = 0.25) -> Training:
@@ -70,5 +70,5 @@ def test_ties_are_drawn_anew_at_every_step_and_the_same_way_for_one_seed():
 
 
 def test_a_device_absent_from_the_list_is_never_chosen():
-    candidates = Candidates(1, 1, (7,), (3,), {}, -1)
+    candidates = Candidates(1, 1, (7,), (3,), {}, -1, (50.0,))
     assert choices.random_k(5).choose(candidates) == [7]
