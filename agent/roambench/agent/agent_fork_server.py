@@ -4,8 +4,9 @@
 
 SPEC.json: {"agents": [agent settings...], "restart_delay_s": 1.0}. Commands come as JSON lines on standard
 input ({"stop": true}), reports leave as JSON lines on standard output ({"started": name, "pid": n},
-{"exited": name, "pid": n, "status": n}). An agent that dies is started again, as systemd would do on a Pi.
-When standard input ends, the controller is gone: the agents are told to stop.
+{"exited": name, "pid": n, "status": n}, {"killed": name, "pid": n, "reason": text}). An agent that dies is
+started again, as systemd would do on a Pi. When standard input ends, the controller is gone: the agents are
+told to stop, and killed only where they hang.
 36 agents forked like this were up in about 8 s with about 40 MB of their own each; spawning 36
 interpreters took 53 s and 6 GB.
 """
@@ -21,7 +22,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -32,10 +33,12 @@ from roambench.agent.orders.worker import die_with_parent
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_file
+from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
 from roambench.meters.catalogue import METERS
 
-_POLL_S = 0.05
-_STOP_PATIENCE_S = 20.0
+_POLL_S: Final = 0.05
+#: CPU-seconds that an agent may take to end. It needs 0.3 on a laptop, ten times as many on a Pi 3.
+_ENDING_CPU_S: Final = 60.0
 
 # What agents share is imported before the forks. After them each paid for it alone: 10.5 MB of its own and
 # 0.11 CPU-seconds per agent, a third of them for certificates (Rust and OpenSSL). grpc is not among it, nor
@@ -93,7 +96,7 @@ def main() -> int:
         print(f"agent fork server: {error}", file=sys.stderr)
         return 2
     die_with_parent(signal.SIGTERM)
-    stopping = _catch_stop_signals()
+    _catch_stop_signals()
     if any(settings.controller for settings in spec.agents):  # meter loggers do not train
         load_trainer()
     import_for(spec.agents)
@@ -103,11 +106,12 @@ def main() -> int:
     gc.collect()
     gc.freeze()
     children = [_Child(settings) for settings in spec.agents]
-    while not stopping():
+    while not _stop_requested:
         _start_due(children)
         _reap(children, spec.restart_delay_s)
         _take_command(_POLL_S)
-    return _stop_all(children)
+    _stop_all(children)
+    return 0
 
 
 def import_for(agents: Sequence[AgentSettings]) -> None:
@@ -127,14 +131,13 @@ def import_for(agents: Sequence[AgentSettings]) -> None:
 _stop_requested = False
 
 
-def _catch_stop_signals() -> Callable[[], bool]:
+def _catch_stop_signals() -> None:
     def note(number: int, frame: object) -> None:
         global _stop_requested
         _stop_requested = True
 
     signal.signal(signal.SIGTERM, note)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the controller's to handle
-    return lambda: _stop_requested
 
 
 def _start_due(children: list[_Child]) -> None:
@@ -201,18 +204,47 @@ def _take_command(timeout_s: float) -> None:
             _stop_requested = True
 
 
-def _stop_all(children: list[_Child]) -> int:
-    for child in children:
-        if child.pid:
-            _kill(child.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOP_PATIENCE_S
-    while any(child.pid for child in children) and time.monotonic() < deadline:
+def _stop_all(children: list[_Child]) -> None:
+    """Tell all agents to end, and wait until they have. One that hangs is killed, which is reported."""
+    ends = {child.pid: _End(child.pid) for child in children if child.pid}
+    for pid in ends:
+        _kill(pid, signal.SIGTERM)
+    look_s = time.monotonic()
+    while any(child.pid for child in children):
         _reap(children, float("inf"))
+        if time.monotonic() >= look_s:
+            look_s = time.monotonic() + LOOK_S
+            for child in children:
+                if child.pid in ends and (why := ends[child.pid].hangs()):
+                    del ends[child.pid]
+                    _kill(child.pid, signal.SIGKILL)
+                    where = Path(child.settings.state_dir)
+                    reason = (
+                        f"told to end, the agent {why} and was killed: what it had yet to hand over stays in "
+                        f"{where / 'spool.sqlite'}, its log is {where / 'agent.log'}"
+                    )
+                    _report(killed=child.settings.device, pid=child.pid, reason=reason)
         time.sleep(_POLL_S)
-    for child in children:
-        if child.pid:
-            _kill(child.pid, signal.SIGKILL)
-    return 0
+
+
+class _End:
+    """The end of an agent that was told to: how it comes along, by what the agent does and not by a clock,
+    because a slow machine makes every wait longer."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._began_cpu_s = cpu_s_of(pid)
+        self._stillness = Stillness()
+
+    def hangs(self) -> str:
+        """Why the agent will never end by itself; empty as long as it may."""
+        cpu_s = cpu_s_of(self._pid)
+        still_s = self._stillness.seconds({self._pid: cpu_s})
+        if still_s > STILL_S:
+            return f"did nothing for {still_s:.0f} s"
+        if cpu_s - self._began_cpu_s > _ENDING_CPU_S:
+            return f"computed for {cpu_s - self._began_cpu_s:.0f} s"
+        return ""
 
 
 def _kill(pid: int, number: signal.Signals) -> None:

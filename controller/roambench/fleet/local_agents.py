@@ -27,6 +27,7 @@ from roambench.agent.settings import (
 )
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
+from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
 from roambench.fleet.left_processes import LeftProcesses
 from roambench.identity.authority import Authority
 from roambench.meters.emulator.drivers import reader
@@ -34,9 +35,10 @@ from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
 
-#: Agents whose controller is gone get 20 s to end, then they are killed: so long none may stand still.
-_TURN_PATIENCE_S: Final = 60.0
-_LOOK_S: Final = 0.1
+#: Host seconds for which the processes of a fleet may do nothing, all together: by then their fork server has
+#: killed the agents that hang.
+_PATIENCE_S: Final = 2 * STILL_S
+_POLL_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +152,14 @@ class LocalAgents:
         if fork_server is not None:
             assert fork_server.stdin is not None
             fork_server.stdin.close()
-            await _end(fork_server, patience_s=25.0)
+            await self._end("agent fork server", fork_server)
         if self._reports_task is not None:
             await self._reports_task
         emulator = self._processes.pop("meter emulator", None)
         if emulator is not None:
             with contextlib.suppress(ProcessLookupError):
                 emulator.terminate()
-            await _end(emulator, patience_s=10.0)
+            await self._end("meter emulator", emulator)
         if self._turn >= 0:
             os.close(self._turn)
             self._turn = -1
@@ -241,29 +243,51 @@ class LocalAgents:
                 fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
             except BlockingIOError:
-                if others.hang(_TURN_PATIENCE_S):
+                if others.hang(_PATIENCE_S):
                     raise FleetError(
                         f"local agents cannot start: others still live in {self._folder}, though their "
-                        f"controller died, and did nothing for {_TURN_PATIENCE_S:.0f} s; find them with: "
+                        f"controller died, and did nothing for {_PATIENCE_S:.0f} s; find them with: "
                         f"fuser {path}"
                     ) from None
-            if not told and time.monotonic() - began_s > _TURN_PATIENCE_S:
+            if not told and time.monotonic() - began_s > _PATIENCE_S:
                 self._log(f"agents of the controller that died end slowly; who they are: fuser {path}")
                 told = True
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
     async def _wait_for_socket(self, path: Path, process: asyncio.subprocess.Process) -> None:
-        for _ in range(600):
-            if path.exists():
-                return
+        stillness = Stillness()
+        while not path.exists():
             if process.returncode is not None:
-                break
-            await asyncio.sleep(0.05)
-        raise FleetError(f"local agents cannot start: {self._reason('meter emulator', process.returncode)}")
+                why = self._reason("meter emulator", process.returncode)
+                raise FleetError(f"local agents cannot start: {why}")
+            if stillness.seconds({process.pid: cpu_s_of(process.pid)}) > _PATIENCE_S:
+                raise FleetError(
+                    f"local agents cannot start: the meter emulator serves nothing at {path} and did nothing "
+                    f"for {_PATIENCE_S:.0f} s; see {self._log_of('meter emulator')}"
+                )
+            await asyncio.sleep(_POLL_S)
 
-    def _reason(self, name: str, status: int | None) -> str:
+    async def _end(self, name: str, process: asyncio.subprocess.Process) -> None:
+        """Wait for the end of a process that was told to, however slow this machine is. One that hangs is
+        killed, which is logged."""
+        end, stillness = asyncio.ensure_future(process.wait()), Stillness()
+        while not (await asyncio.wait({end}, timeout=LOOK_S))[0]:
+            if stillness.seconds(_cpu_s_of_all(process.pid)) > _PATIENCE_S:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                self._log(
+                    f"told to end, the {name} did nothing for {_PATIENCE_S:.0f} s and was killed; see "
+                    f"{self._log_of(name)}"
+                )
+                await end
+
+    def _log_of(self, name: str) -> Path:
+        """What a process printed, whose name is "meter emulator" or "agent fork server"."""
+        return self._folder / f"{name.removeprefix('meter ').replace(' ', '_')}.log"
+
+    def _reason(self, name: str, status: int) -> str:
         """The process's last line, if it ended by an error that it knows, and where the rest is."""
-        path = self._folder / f"{name.split()[-1]}.log"
+        path = self._log_of(name)
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
         return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"
 
@@ -273,6 +297,8 @@ class LocalAgents:
             report = json.loads(line)
             if "started" in report:
                 self.pids[report["started"]] = report["pid"]
+            elif "killed" in report:
+                self._log(f"{report['killed']}: {report['reason']}")
             else:
                 self.pids.pop(report["exited"], None)
                 if report["status"] != 0 and not self._stopping:
@@ -281,14 +307,12 @@ class LocalAgents:
                     )
 
 
-async def _end(process: asyncio.subprocess.Process, patience_s: float) -> None:
-    try:
-        async with asyncio.timeout(patience_s):
-            await process.wait()
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+def _cpu_s_of_all(pid: int) -> dict[int, float]:
+    """CPU-seconds so far of a process and of all that come from it, by process id."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        family = psutil.Process(pid).children(recursive=True)
+        return {process: cpu_s_of(process) for process in (pid, *(child.pid for child in family))}
+    return {}
 
 
 def _memory(device: str, pid: int) -> Memory:

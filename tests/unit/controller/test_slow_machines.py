@@ -18,7 +18,7 @@ from roambench.controller.benches import local_bench
 from roambench.fleet import local_agents
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
-from roambench.meters.emulator.spec import EmulatorSpec
+from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.runs.folder import RunFolder
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
@@ -89,7 +89,7 @@ def agents_in(folder: Path, told: list[str]) -> LocalAgents:
 async def test_agents_of_a_dead_controller_that_still_do_something_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_agents, "_TURN_PATIENCE_S", 3.0)
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 3.0)
     told: list[str] = []
     lock = tmp_path / "fleet.lock"
     with holder_of(lock, COMPUTES) as other:
@@ -103,7 +103,7 @@ async def test_agents_of_a_dead_controller_that_still_do_something_are_waited_fo
 async def test_agents_of_a_dead_controller_that_stand_still_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_agents, "_TURN_PATIENCE_S", 2.0)
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 2.0)
     program = COMPUTES.partition("end_s")[0] + "sys.stdin.read()"
     lock = tmp_path / "fleet.lock"
     with holder_of(lock, program):
@@ -111,3 +111,80 @@ async def test_agents_of_a_dead_controller_that_stand_still_are_an_error(
         with pytest.raises(FleetError, match=f"did nothing for 2 s; find them with: fuser {lock}"):
             await agents._take_turn()
         await agents.stop()
+
+
+def emulator_that(
+    folder: Path, told: list[str], monkeypatch: pytest.MonkeyPatch, program: str
+) -> LocalAgents:
+    """A fleet of one board whose meter emulator is this program instead."""
+    (folder / "emulator.py").write_text(program)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    agents = agents_in(folder, told)
+    agents._emulator = EmulatorSpec(
+        (EmulatedDevice("a", str(folder / "a.tty")),), str(folder / "socket"), str(folder)
+    )
+    spawn = agents._spawn
+
+    async def instead(module: str, *arguments: str, report: bool = False) -> asyncio.subprocess.Process:
+        return await spawn("emulator", report=report)
+
+    monkeypatch.setattr(agents, "_spawn", instead)
+    return agents
+
+
+STANDS_STILL = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
+#: Ends as it is told to, but has something to write first, and gets little of a crowded machine.
+ENDS_SLOWLY = """
+import signal, sys, time
+from pathlib import Path
+told = []
+signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+Path("{socket}").touch()
+while not told:
+    time.sleep(0.01)
+while time.process_time() < 4.0:
+    pass
+Path("{truth}").touch()
+"""
+
+
+async def test_an_emulator_that_serves_nothing_and_does_nothing_is_an_error_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 2.0)
+    told: list[str] = []
+    agents = emulator_that(tmp_path, told, monkeypatch, STANDS_STILL)
+    with pytest.raises(FleetError) as failed:
+        await agents.start()
+    log, socket = tmp_path / "emulator.log", tmp_path / "socket"
+    assert str(failed.value) == (
+        f"local agents cannot start: the meter emulator serves nothing at {socket} and did nothing for 2 s; "
+        f"see {log}"
+    )
+    await agents.stop()
+    assert told == [f"told to end, the meter emulator did nothing for 2 s and was killed; see {log}"]
+
+
+async def test_an_emulator_that_is_slow_to_end_ends_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 1.5)
+    told: list[str] = []
+    truth = tmp_path / "truth"
+    program = ENDS_SLOWLY.format(socket=tmp_path / "socket", truth=truth)
+    agents = emulator_that(tmp_path, told, monkeypatch, program)
+    await agents._take_turn()
+    emulator = agents._processes["meter emulator"] = await agents._spawn("")
+    await agents._wait_for_socket(tmp_path / "socket", emulator)
+    await agents.stop()
+    assert truth.exists()
+    assert told == []
+
+
+async def test_the_log_that_explains_the_end_of_the_fork_server_is_the_one_that_it_writes(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "agent_fork_server.log"
+    log.write_text("Traceback\nagent fork server: it is broken\n")
+    found = agents_in(tmp_path, [])._reason("agent fork server", 2)
+    assert found == f"the agent fork server ended with status 2: agent fork server: it is broken; see {log}"
