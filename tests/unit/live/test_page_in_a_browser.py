@@ -32,7 +32,7 @@ from watching import watching
 
 pytestmark = pytest.mark.lengthy
 
-FORMS = [(width, scheme) for width in (1400, 400) for scheme in ("light", "dark")]
+FORMS = [(width, scheme) for width in (1400, 360) for scheme in ("light", "dark")]
 EVIL = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>'
 
 
@@ -78,6 +78,11 @@ JSON.stringify(Object.fromEntries([...document.querySelectorAll("canvas")].filte
 _NAMELESS = 'document.querySelectorAll("canvas:not([aria-label]):not([hidden])").length'
 _SOMEBODY_TRAINS = 'document.getElementById("boards").innerText.includes("training")'
 _WIDER = "document.documentElement.scrollWidth - window.innerWidth"
+#: Pixels between the choice of a board and the chart, whose first words are what its axis shows.
+_CLEAR = """
+document.getElementById("power").getBoundingClientRect().top
+  - document.getElementById("power-board").getBoundingClientRect().bottom
+"""
 
 
 @pytest.mark.timeout(180)
@@ -95,6 +100,7 @@ def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
                 ("accuracy-steps", "accuracy-joules", "power", "outcomes", "map"), True
             )
             assert browser.value(_WIDER) <= 0, (width, scheme)
+            assert browser.value(_CLEAR) >= 6, (width, scheme)
             assert "124 J" in text(browser, "tiles").replace("\n", " ")
             assert "provisional" in text(browser, "tiles")
             backgrounds.add(browser.value("getComputedStyle(document.body).backgroundColor"))
