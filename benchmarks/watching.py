@@ -27,6 +27,7 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.experiment.sections import Experiment
 from roambench.live.follower import encoded
+from roambench.live.messages import RunMessages
 from roambench.live.view import RunView
 from roambench.rounds.records import (
     OrderAnswered,
@@ -170,12 +171,13 @@ def measure(fleet: str, devices: int, looks: int, scratch: Path) -> tuple[Cost, 
     folder.update(start_device_ns=0)
     goes_on = (bench if fleet == "local" else simulation)(folder, random.Random(1))
     view, limit, cost = RunView(folder.path), Limit(folder.path), Cost()
+    messages = RunMessages(view)
     for look in range(looks + 20):
         next(goes_on)
         before_s = time.thread_time()
         while view.look():
             pass
-        text = encoded(view.changes())
+        text = encoded(messages.changes())
         middle_s = time.thread_time()
         rows = limit.read()
         after_s = time.thread_time()
@@ -201,7 +203,7 @@ def main() -> None:
                 ms = 1e3 * cost.cpu_s / cost.looks
                 print(f"  goal {GOAL_MS:.0f} ms: {'met' if ms <= GOAL_MS else 'NOT met'}")
             before_s = time.thread_time()
-            size = len(encoded(view.whole()).encode())
+            size = len(encoded(RunMessages(view).whole()).encode())
             ms = 1e3 * (time.thread_time() - before_s)
             print(f"  a page that is opened: {ms:.0f} ms of CPU, {size / 1e3:.0f} kB")
 

@@ -21,8 +21,9 @@ from typing import Final, ParamSpec, TypeVar
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.live.folders import FoundRun, WatchedFolder
 from roambench.live.ghost import Ghost, ghost_of
+from roambench.live.messages import Message, RunMessages
 from roambench.live.metrics import open_metrics
-from roambench.live.view import Message, RunView
+from roambench.live.view import RunView
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -84,10 +85,10 @@ class _Channel:
     def __init__(self, found: FoundRun, previous: FoundRun | None) -> None:
         self._found = found
         self.view = RunView(found.path)
+        self._messages = RunMessages(self.view)
         self._previous = previous
         self._ghost: Ghost | None = None
         self._failed = ""
-        self._resets = -1
         self._last: Message = {}
 
     @property
@@ -110,10 +111,9 @@ class _Channel:
             self._failed = str(error)
             return encoded({"failed": self._failed})
         self._failed = ""
-        message = self.view.changes()
-        if self.view.resets != self._resets:
-            self._resets = self.view.resets
-            return self.whole()
+        message = self._messages.changes()
+        if "whole" in message:
+            return encoded(message | self._about())
         now = {name: value for name, value in message["now"].items() if name not in ("t", "eta_s")}
         if len(message) == 1 and now == self._last:
             return None
@@ -122,15 +122,17 @@ class _Channel:
 
     def whole(self) -> str:
         """The run as it was at the last look, and the one to hold it against."""
-        if self._ghost is None:
-            self._ghost = ghost_of(self._previous)
-        about = {"name": self.name, "ghost": self._ghost, "report": self._found.report is not None}
-        return encoded(self.view.whole() | about)
+        return encoded(self._messages.whole() | self._about())
 
     def metrics(self) -> str:
         """Look, and the figures of now."""
         self.look()
         return open_metrics(self.view, self.name)
+
+    def _about(self) -> Message:
+        if self._ghost is None:
+            self._ghost = ghost_of(self._previous)
+        return {"name": self.name, "ghost": self._ghost, "report": self._found.report is not None}
 
 
 class Follower:

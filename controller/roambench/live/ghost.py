@@ -37,15 +37,15 @@ def _rows(view: RunView) -> list[list[float | None]]:
     before_j = math.fsum(joules for step, joules in by_step.items() if step < 0)
     wasted = [0] * (len(steps) + 1)
     wasted_j = [0.0] * (len(steps) + 1)
-    for place, update in enumerate(view.history.updates):
+    for index, update in enumerate(view.history.updates):
         if update.outcome is Outcome.WASTED and 0 <= update.decided_step < len(steps):
             wasted[update.decided_step] += 1
-            wasted_j[update.decided_step] += view.update_joules(place)
+            wasted_j[update.decided_step] += view.update_joules(index)
     rows: list[list[float | None]] = []
     joules, lost, lost_j = before_j, 0, 0.0
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         joules += by_step.get(step.step, 0.0)
-        lost, lost_j = lost + wasted[place], lost_j + wasted_j[place]
+        lost, lost_j = lost + wasted[index], lost_j + wasted_j[index]
         score = None if step.score is None else round(step.score, 5)
         rows.append([step.step, score, round(joules, 1), round(lost_j, 1), lost])
     return rows

@@ -139,13 +139,14 @@ class Activity:
 
 @dataclass(slots=True)
 class Changes:
-    """What changed: steps, their links, updates by their place in the order given, devices; events are
-    new."""
+    """What changed: steps, links by step, indices of updates, devices, steps of a board's `cells` by device;
+    `happenings` are new."""
 
     steps: set[int] = field(default_factory=set)
     links: set[int] = field(default_factory=set)
     updates: set[int] = field(default_factory=set)
     devices: set[int] = field(default_factory=set)
+    cells: dict[int, set[int]] = field(default_factory=dict)
     happenings: list[Happening] = field(default_factory=list)
 
 
@@ -161,24 +162,23 @@ class RunHistory:
         self.activities = [Activity() for _ in names]
         self.metric = ACCURACY  # what the run is judged by, as far as is known
         self.paused = False
-        self.without_server = (
-            False  # devices mix their models with each other's: an access point means nothing
-        )
+        # Devices mix their models with each other's: an access point means nothing.
+        self.without_server = False
         self.begun_s = 0.0  # of the open step, by the reader's clock
+        self.changes = Changes()  # since `taken` was called last
         self._late_limit_s = late_limit_s
         self._now_s = now_s
-        self._place: dict[str, int] = {}
+        self._index_of: dict[str, int] = {}
         self._now: Step | None = None
-        self._changes = Changes()
 
     @property
     def now(self) -> Step | None:
         """The step that was opened last."""
         return self._now
 
-    def place(self, order_id: str) -> int | None:
+    def index_of(self, order_id: str) -> int | None:
         """Where in `updates` that of a train order is."""
-        return self._place.get(order_id)
+        return self._index_of.get(order_id)
 
     def count(self, outcome: Outcome) -> int:
         """Local updates of an outcome."""
@@ -186,7 +186,7 @@ class RunHistory:
 
     def taken(self) -> Changes:
         """The changes since it was called last."""
-        taken, self._changes = self._changes, Changes()
+        taken, self.changes = self.changes, Changes()
         return taken
 
     def add(self, record: RoundRecord) -> None:
@@ -199,19 +199,19 @@ class RunHistory:
             case OrderAnswered():
                 self._answer(record)
             case OutcomeDecided():
-                place = self._place.get(record.train_order_id)
-                if place is not None:
-                    update = self.updates[place]
+                index = self.index_of(record.train_order_id)
+                if index is not None:
+                    update = self.updates[index]
                     update.outcome, update.decided_step = record.outcome, record.step
                     update.reason = record.reason[:_MOST_TEXT]
-                    self._changes.updates.add(place)
+                    self.changes.updates.add(index)
             case CloudAggregated() if record.aps and record.step in self.steps:
                 self.steps[record.step].cloud = True
-                self._changes.steps.add(record.step)
+                self.changes.steps.add(record.step)
             case MixingPlanned() if record.step in self.steps:
                 self.without_server = True
                 self.steps[record.step].links = _links(record)
-                self._changes.links.add(record.step)
+                self.changes.links.add(record.step)
             case MetricsScored():
                 self._score(record)
             case StepClosed():
@@ -235,38 +235,34 @@ class RunHistory:
         if len(self.happenings) >= MOST_EVENTS:
             return
         if len(self.happenings) == MOST_EVENTS - 1:
-            device, kind, gravity, detail = (
-                -1,
-                "and more",
-                2,
-                "more events than this page keeps: see the report",
-            )
+            device, kind, gravity = -1, "and more", 2
+            detail = "more events than this page keeps: see the report"
         happening = Happening(step, device, kind[:_MOST_TEXT], gravity, detail[:_MOST_TEXT])
         self.happenings.append(happening)
-        self._changes.happenings.append(happening)
+        self.changes.happenings.append(happening)
 
     def _open(self, record: StepOpened) -> None:
         self._now = self.steps[record.step] = Step(record.step, record.devices, record.aps)
-        self._changes.steps.add(record.step)
+        self.changes.steps.add(record.step)
         self.begun_s = self._now_s()
         present = dict(zip(record.devices, record.aps, strict=True))
         for device, activity in enumerate(self.activities):
             self._set(device, Phase.IDLE if device in present else Phase.ABSENT)
             if activity.ap != present.get(device, -1):
                 activity.ap = present.get(device, -1)
-                self._changes.devices.add(device)
+                self.changes.devices.add(device)
             activity.order_id = ""
 
     def _give(self, record: OrderGiven) -> None:
         self.without_server |= record.kind == "exchange"
         known = 0 <= record.device < len(self.activities)
         if record.kind in ("train", "exchange") and known:
-            self._place[record.order_id] = len(self.updates)
-            self._changes.updates.add(len(self.updates))
+            self._index_of[record.order_id] = len(self.updates)
+            self.changes.updates.add(len(self.updates))
             self.updates.append(Update(record.order_id, record.device, record.step))
             if record.step in self.steps:
                 self.steps[record.step].updates += 1
-                self._changes.steps.add(record.step)
+                self.changes.steps.add(record.step)
         phase = _PHASE_OF.get(record.kind)
         if phase is not None and known:
             self.activities[record.device].order_id = record.order_id
@@ -284,7 +280,7 @@ class RunHistory:
             self.note(record.step, record.device, status, 2, record.reason)
         if record.train_s:
             activity.late_s = record.late_s
-            self._changes.devices.add(record.device)
+            self.changes.devices.add(record.device)
             if record.late_s > self._late_limit_s:
                 detail = f"training ended {record.late_s:.2f} s of device time late"
                 self.note(record.step, record.device, "late", 1, detail)
@@ -303,7 +299,7 @@ class RunHistory:
         step.loss, step.wall_s = record.loss, record.wall_s
         if record.accuracy is not None:
             self.metric, step.score = ACCURACY, record.accuracy
-        self._changes.steps.add(record.step)
+        self.changes.steps.add(record.step)
 
     def _see(self, record: FleetEvent) -> None:
         phase = _PHASE_BEGUN.get(record.kind)
@@ -320,7 +316,7 @@ class RunHistory:
         activity = self.activities[device]
         if activity.phase is not phase:
             activity.phase, activity.since_s = phase, self._now_s()
-            self._changes.devices.add(device)
+            self.changes.devices.add(device)
 
 
 def _links(record: MixingPlanned) -> tuple[int, ...]:

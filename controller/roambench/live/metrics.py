@@ -65,20 +65,20 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
         yield _one("roambench_task_metric", "The task's first metric, of the global model.", labels, score)
     basis = {"basis": "modelled" if info.kind.is_virtual else "measured"}
     joules = view.joules if view.has_joules else None
-    told = "Gross energy so far, provisional."
-    yield _one("roambench_energy_joules", told, run | basis, joules, unit="joules", kind="counter")
+    meaning = "Gross energy so far, provisional."
+    yield _one("roambench_energy_joules", meaning, run | basis, joules, unit="joules", kind="counter")
     wasted = view.wasted_joules if view.has_joules else None
-    told = "Gross energy of local updates that were wasted, provisional."
-    yield _one("roambench_wasted_energy_joules", told, run | basis, wasted, unit="joules")
+    meaning = "Gross energy of local updates that were wasted, provisional."
+    yield _one("roambench_wasted_energy_joules", meaning, run | basis, wasted, unit="joules")
     counts = tuple((run | {"outcome": str(o)}, float(history.count(o))) for o in Outcome)
     yield Family("roambench_local_updates", "gauge", "", "Local updates by outcome.", counts)
     boards = dict(zip(info.device_names, view.boards, strict=True))
-    for key, unit, told, of_board in _OF_BOARDS:
+    for key, unit, meaning, of_board in _OF_BOARDS:
         values = {device: of_board(board, now_s) for device, board in boards.items() if board.readings}
         samples = tuple(
             (run | {"device": device}, value) for device, value in values.items() if math.isfinite(value)
         )
-        yield Family(f"roambench_board_{key}", "gauge", unit, told, samples)
+        yield Family(f"roambench_board_{key}", "gauge", unit, meaning, samples)
 
 
 #: Name, unit, help and value (at a time by our clock) of what is known of each board.
@@ -92,14 +92,14 @@ _OF_BOARDS: Final[tuple[tuple[str, str, str, Callable[[Board, float], float]], .
 
 def _one(
     name: str,
-    told: str,
+    meaning: str,
     labels: dict[str, str],
     value: float | None,
     *,
     unit: str = "",
     kind: Literal["gauge", "counter"] = "gauge",
 ) -> Family:
-    return Family(name, kind, unit, told, () if value is None else ((labels, float(value)),))
+    return Family(name, kind, unit, meaning, () if value is None else ((labels, float(value)),))
 
 
 def _escaped(text: str) -> str:

@@ -14,6 +14,7 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.live.folders import WatchedFolder
 from roambench.live.ghost import ghost_of
+from roambench.live.messages import RunMessages
 from roambench.live.view import RunView
 from roambench.rounds.records import (
     ClockProbed,
@@ -64,7 +65,8 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
     folder = folder_of(tmp_path / "run", "local", [])
     folder.update(start_device_ns=0)
     view, page = RunView(tmp_path / "run"), Page()
-    page.apply(view.whole())
+    messages = RunMessages(view)
+    page.apply(messages.whole())
     at_s, pending = 0, list[str]()
     for step in range(8):
         folder.journal.append(StepOpened(step, (0, 1), (0, 1), (5.0, 6.0)))
@@ -81,7 +83,8 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
             first = step * len(rows)
             folder.records.insert(name, "s", [(first + k, *row) for k, row in enumerate(rows)])
             if draw.random() < 0.5:
-                page.apply(looked_at(view).changes())
+                looked_at(view)
+                page.apply(messages.changes())
             folder.journal.append(OrderAnswered(step, device, order, draw.choice(["done", "lost"])))
         for order in [order for order in pending if draw.random() < 0.6]:
             pending.remove(order)
@@ -90,11 +93,13 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
         at_s += 10
         folder.journal.append(StepClosed(step, 1, (), (), draw.random(), math.nan, 2.0))
         if draw.random() < 0.7:
-            page.apply(looked_at(view).changes())
+            looked_at(view)
+            page.apply(messages.changes())
     folder.close(RunState.FINISHED)
-    page.apply(looked_at(view).changes())
+    looked_at(view)
+    page.apply(messages.changes())
     fresh = Page()
-    fresh.apply(looked_at(RunView(tmp_path / "run")).whole())
+    fresh.apply(RunMessages(looked_at(RunView(tmp_path / "run"))).whole())
     for boards in (page.known["boards"], fresh.known["boards"]):
         for row in boards.values():
             row[2] = row[7] = None  # since when, and the reading's age: by the reader's own clock
@@ -151,13 +156,13 @@ def test_a_run_whose_process_is_gone_is_said_to_be_interrupted(tmp_path: Path) -
     now_s[0] += 10.0
     looked_at(view)
     assert view.info.state is RunState.INTERRUPTED
-    assert view.changes()["head"]["reason"] == "the process that ran it is gone"
+    assert RunMessages(view).changes()["head"]["reason"] == "the process that ran it is gone"
 
 
 def test_reading_a_run_writes_nothing_into_its_folder(tmp_path: Path) -> None:
     measured(tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    looked_at(RunView(tmp_path / "run")).whole()
+    RunMessages(looked_at(RunView(tmp_path / "run"))).whole()
     after = {path for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert {path.name for path in after - before.keys()} <= {
         f"{name}.sqlite-{kind}" for name in ("events", "records") for kind in ("wal", "shm")
@@ -204,6 +209,6 @@ def test_orders_of_devices_that_the_run_does_not_have_break_nothing(tmp_path: Pa
     records = [StepOpened(0, (0, 99), (0, 0), (5.0, 5.0)), OrderGiven(0, 99, "t", "train", 0)]
     folder = folder_of(tmp_path / "run", "local", records)
     view = looked_at(RunView(tmp_path / "run"))
-    assert view.whole()["updates"] == []
+    assert RunMessages(view).whole()["updates"] == []
     assert view.wasted_joules == 0.0
     folder.close(RunState.FINISHED)

@@ -1,0 +1,221 @@
+"""A run as messages to pages, values for JSON: whole, or what changed since the last look.
+
+Rows are lists in the order that their function's docstring says; a number that is not known is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Final
+
+from roambench.contract.phases import Outcome
+from roambench.live.history import Happening, Step
+from roambench.live.view import RunView
+from roambench.mobility.trace import FloatColumn
+
+Row = list[Any]
+Message = dict[str, Any]
+
+_OUTCOMES: Final = (Outcome.PENDING, Outcome.AGGREGATED, Outcome.WASTED)
+
+
+class RunMessages:
+    """What pages are sent of the run of a view, and what of it they were sent already."""
+
+    def __init__(self, view: RunView) -> None:
+        self._view = view
+        self._resets = -1  # of the view, when the run was last sent whole
+        self._head_sent: Message = {}
+        self._steps_sent: set[int] = set()  # whose positions, which never change, were sent
+
+    def whole(self) -> Message:
+        """All of the run."""
+        view, history = self._view, self._view.history
+        steps = [step for _, step in sorted(history.steps.items())]
+        return {
+            "whole": True,
+            "head": self._head(),
+            "now": self._now(),
+            "steps": [self._step_row(step) for step in steps] + self._idle_rows(),
+            "places": [self._position_row(step) for step in steps],
+            "links": [[step.step, step.links] for step in steps if step.links],
+            "updates": [self._update_row(index) for index in range(len(history.updates))],
+            "boards": [self._board_row(device) for device in range(len(view.boards))],
+            "cells": [row for device in range(len(view.boards)) for row in self._cell_rows(device, None)],
+            "events": [self._event_row(happening) for happening in history.happenings],
+            "power": [
+                [device, board.power.width_s, 0, board.power.means()]
+                for device, board in enumerate(view.boards)
+                if board.readings
+            ],
+        }
+
+    def changes(self) -> Message:
+        """What changed since this was called last, "head" only where it did; all of the run the first time,
+        and where the view began anew."""
+        view, history = self._view, self._view.history
+        taken = history.taken()
+        curves = [(device, board.power, board.power.taken()) for device, board in enumerate(view.boards)]
+        head = self._head()
+        if view.resets != self._resets:
+            self._resets, self._head_sent = view.resets, head
+            self._steps_sent = set(history.steps)
+            return self.whole()
+        message: Message = {"now": self._now()}
+        if head != self._head_sent:
+            self._head_sent = head
+            message["head"] = head
+        known = [history.steps[step] for step in sorted(taken.steps) if step in history.steps]
+        rows = {
+            "steps": [self._step_row(step) for step in known]
+            + (self._idle_rows() if taken.steps - history.steps.keys() else []),
+            "places": [self._position_row(step) for step in known if step.step not in self._steps_sent],
+            "links": [[step, history.steps[step].links] for step in sorted(taken.links)],
+            "updates": [self._update_row(index) for index in sorted(taken.updates)],
+            "boards": [self._board_row(device) for device in sorted(taken.devices)],
+            "cells": [row for device, steps in taken.cells.items() for row in self._cell_rows(device, steps)],
+            "events": [self._event_row(happening) for happening in taken.happenings],
+            "power": [
+                [device, power.width_s, *changed] for device, power, changed in curves if changed is not None
+            ],
+        }
+        self._steps_sent.update(step.step for step in known)
+        return message | {name: found for name, found in rows.items() if found}
+
+    def _head(self) -> Message:
+        """What changes rarely, and what never does."""
+        view, info, trace, kind = self._view, self._view.info, self._view.trace, self._view.info.kind
+        experiment = view.experiment
+        return {
+            "run": info.run_id,
+            "system": info.system,
+            "seed": info.seed,
+            "fleet": info.fleet,
+            "basis": "measured" if kind.has_agents else "modelled" if kind.is_virtual else "",
+            "emulated": kind.emulates,
+            "created": info.created_utc,
+            "steps": view.steps,
+            "step_s": trace.step_s if trace is not None else None,
+            "start_utc_s": trace.start_utc_s if trace is not None else 0,
+            "devices": list(info.device_names),
+            "aps": _points(trace.ap_x_m, trace.ap_y_m) if trace is not None else [],
+            "made_up": trace.made_up if trace is not None else False,
+            "time_scale": info.time_scale,
+            "quiet": experiment.energy.quiet and kind.has_agents,
+            "threshold": experiment.rounds.accuracy_threshold,
+            "metric_threshold": experiment.rounds.metric_threshold,
+            "state": str(info.state),
+            "reason": info.reason,
+            "doubts": list(info.doubts),
+            "without_server": view.history.without_server,
+        }
+
+    def _now(self) -> Message:
+        view, history, now = self._view, self._view.history, self._view.history.now
+        return {
+            "t": round(view.now_s(), 2),
+            "step": now.step if now is not None else None,
+            "begun": round(history.begun_s, 1),
+            "present": len(now.devices) if now is not None else 0,
+            "watts": _rounded(view.watts, 3),
+            "joules": _rounded(view.joules, 1) if view.has_joules else None,
+            "eta_s": _rounded(view.eta_s, 1),
+            "paused": history.paused,
+            "metric": history.metric.name,
+            "better": history.metric.better,
+        }
+
+    def _step_row(self, step: Step) -> Row:
+        """Step, updates ordered, aggregated, outstanding, score, loss, seconds (None: open), whether the
+        cloud aggregated, joules, when it ended: seconds of device time since the run's begin."""
+        boards = self._view.boards
+        ends = [board.cells[step.step].until_s for board in boards if step.step in board.cells]
+        return [
+            step.step,
+            step.updates,
+            step.aggregated,
+            step.outstanding,
+            _rounded(step.score, 5),
+            _rounded(step.loss, 5),
+            _rounded(step.wall_s, 3),
+            step.cloud,
+            _rounded(self._view.step_joules(step.step), 2),
+            _rounded(max(ends, default=None), 1),
+        ]
+
+    def _idle_rows(self) -> list[Row]:
+        """Of what boards drew before the first step and after the last one, step and joules."""
+        return [
+            [step, 0, 0, 0, None, None, None, False, _rounded(self._view.step_joules(step), 2), None]
+            for step in sorted({step for board in self._view.boards for step in board.cells})
+            if step not in self._view.history.steps
+        ]
+
+    def _position_row(self, step: Step) -> Row:
+        """Step, the devices present, the access point of each, where each is: x and y in metres."""
+        trace = self._view.trace
+        where: dict[int, tuple[int, int]] = {}
+        if trace is not None and 0 <= step.step < trace.steps:
+            rows = trace.rows(step.step)
+            columns = (trace.device[rows], trace.x_m[rows].round(), trace.y_m[rows].round())
+            where = {
+                device: (int(x_m), int(y_m))
+                for device, x_m, y_m in zip(*(column.tolist() for column in columns), strict=True)
+            }
+        positions = [where.get(device, (None, None)) for device in step.devices]
+        return [
+            step.step,
+            list(step.devices),
+            list(step.aps),
+            [x_m for x_m, _ in positions],
+            [y_m for _, y_m in positions],
+        ]
+
+    def _update_row(self, index: int) -> Row:
+        """Its number, device, step, outcome (0 pending, 1 aggregated, 2 wasted), step in which that was
+        decided, why, joules."""
+        update = self._view.history.updates[index]
+        outcome = _OUTCOMES.index(update.outcome)
+        joules = _rounded(self._view.update_joules(index), 2)
+        return [index, update.device, update.step, outcome, update.decided_step, update.reason, joules]
+
+    def _board_row(self, device: int) -> Row:
+        """Device, phase, since when, access point, watts, temperature, what throttles it, when its newest
+        reading was taken, what is wrong with its meter, how late its last training was, joules."""
+        board, activity = self._view.boards[device], self._view.history.activities[device]
+        return [
+            device,
+            str(activity.phase),
+            round(activity.since_s, 1),
+            activity.ap,
+            _rounded(board.watts, 3),
+            _rounded(board.temperature_c, 1),
+            board.throttled,
+            round(board.seen_s, 1),
+            board.meter,
+            _rounded(activity.late_s, 2),
+            _rounded(board.joules, 1),
+        ]
+
+    def _cell_rows(self, device: int, steps: Iterable[int] | None) -> list[Row]:
+        """Device, step, mean watts, temperature, throttle bits."""
+        cells = self._view.boards[device].cells
+        return [
+            [device, step, _rounded(cell.watts, 3), _rounded(cell.temperature_c, 1), cell.throttle_bits]
+            for step in (sorted(cells) if steps is None else sorted(steps))
+            for cell in [cells[step]]
+        ]
+
+    def _event_row(self, happening: Happening) -> Row:
+        """Step, device (-1: none), kind, gravity (2 the gravest), detail."""
+        return [happening.step, happening.device, happening.kind, happening.gravity, happening.detail]
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    """None for what is none; JSON has no NaN."""
+    return None if value is None or not math.isfinite(value) else round(value, digits)
+
+
+def _points(x_m: FloatColumn, y_m: FloatColumn) -> list[list[int]]:
+    return [[round(x), round(y)] for x, y in zip(x_m.tolist(), y_m.tolist(), strict=True)]
