@@ -251,7 +251,7 @@ def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
                 claim(
                     says="The others are behind", of={"systems": "hierfavg"}, against=[{"systems": "macfl"}]
                 ),
-                claim(why=why),
+                claim(why={Scale.SMALL: why}),
             ],
             "printed": [],
         }
@@ -269,7 +269,8 @@ def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
 def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
     path = tmp_path / "reproduction.toml"
     path.write_text(
-        '[[study]]\nname = "a"\ntitle = "A"\ngap = "g"\nsmall = { file = "none.toml", lasts = "1 min" }\n'
+        '[[study]]\nname = "a"\ntitle = "A"\ngap.medium = "g"\n'
+        'small = { file = "none.toml", lasts = "1 min" }\n'
         '[[study.claim]]\nsays = "s"\nmetric = "final_acuracy"\nof = { systems = "mohawk" }\n'
         'better = "more"\n'
         '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "b"\n'
@@ -282,6 +283,7 @@ def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
     assert "item P, Table 1: study: expected one of a, got b" in told
     assert "item P, Table 2: missing: expected why no study has it" in told
     assert "study a: small: file: none.toml does not exist" in told
+    assert "study a: gap.small: expected what small has less of than the paper" in told
     assert "metric final_acuracy: unknown, did you mean final_accuracy?" in told
 
 
@@ -307,11 +309,11 @@ def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
         .replace('"rounds_to_0.8"', '"aggregated_per_step"')
     )
     (tmp_path / "experiments" / "reproduction.toml").write_text(
-        '[[study]]\nname = "few"\ntitle = "Few"\ngap = "much"\n'
+        '[[study]]\nname = "few"\ntitle = "Few"\ngap.small = "much"\n'
         'small = { file = "sweep.toml", lasts = "1 min" }\n'
         '[[study.claim]]\nsays = "MOHAWK aggregates more"\nmetric = "aggregated_per_step"\n'
         'of = { systems = "mohawk" }\nagainst = [{ systems = "hierfavg" }]\nbetter = "more"\n'
-        '[[study]]\nname = "same"\ntitle = "Same"\ngap = "much"\n'
+        '[[study]]\nname = "same"\ntitle = "Same"\ngap.small = "much"\n'
         'small = { file = "sweep.toml", lasts = "1 min" }\n'
         '[[study.claim]]\nsays = "HierFAVG aggregates more"\nmetric = "aggregated_per_step"\n'
         'of = { systems = "hierfavg" }\nagainst = [{ systems = "mohawk" }]\nbetter = "more"\n'

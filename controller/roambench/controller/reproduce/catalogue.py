@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -20,6 +20,8 @@ from roambench.written.toml_file import Section, read_toml
 
 #: Values of an experiment's keys, "systems" for the run's system: {"systems": "mohawk", "fleet.aps": 20}.
 Values = Mapping[str, Any]
+#: A scale's name as a key of TOML.
+_ScaleKey = Annotated[Scale, Field(strict=False)]
 
 
 class Sweep(Section):
@@ -41,7 +43,9 @@ class Claim(Section):
         default=[], description="Values of those beside them, one by one; none: the metric itself against 0."
     )
     better: Literal["more", "less"] = Field(description="Whether the paper says that they have more or less.")
-    why: str = Field(default="", description="What we believe is the reason where it is not reproduced.")
+    why: dict[_ScaleKey, str] = Field(
+        default={}, description="What we believe is the reason where it is not reproduced, at each scale."
+    )
 
 
 class Printed(Section):
@@ -67,7 +71,7 @@ class Study(Section):
     )
     medium: Sweep | None = Field(default=None, description="Hours on two cores.")
     full: Sweep | None = Field(default=None, description="The paper's own scale.")
-    gap: str = Field(min_length=1, description="What `small` has less of than the paper.")
+    gap: dict[_ScaleKey, str] = Field(default={}, description="What each scale has less of than the paper.")
     claims: list[Claim] = Field(default=[], alias="claim", description="What its runs decide.")
     printed: list[Printed] = Field(default=[], description="Figures of the paper beside ours.")
 
@@ -132,6 +136,8 @@ def _mistakes(catalogue: Catalogue, path: Path) -> Iterator[str]:
             sweep = study.sweep(scale)
             if sweep is not None and not (path.parent / sweep.file).is_file():
                 yield f"study {study.name}: {scale}: file: {sweep.file} does not exist"
+            if sweep is not None and scale is not Scale.FULL and not study.gap.get(scale):
+                yield f"study {study.name}: gap.{scale}: expected what {scale} has less of than the paper"
         for metric in [*(claim.metric for claim in study.claims), *(one.metric for one in study.printed)]:
             if metric_of(metric) is None:
                 yield f"study {study.name}: metric {metric}: unknown{did_you_mean(metric, list(METRICS))}"

@@ -71,10 +71,11 @@ def study_page(
     scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
     foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study)]
     foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
-    if scale is Scale.SMALL:
-        foreword.append(f"Less than the paper's: {study.gap}")
+    if scale in study.gap:
+        foreword.append(f"Less than the paper's: {study.gap[scale]}")
     foreword += [
-        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. {one.claim.why}".rstrip()
+        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. "
+        f"{one.claim.why.get(scale, '')}".rstrip()
         for one in found
         if one.verdict is not Verdict.REPRODUCED
     ]
