@@ -18,7 +18,7 @@ from roambench.provision.bench import Bench
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.identify import identify
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.meter_map import Verdict as Proof
+from roambench.provision.meter_map import Proof
 from roambench.provision.preflight.preflight import check
 from ssh_server import ssh_server
 

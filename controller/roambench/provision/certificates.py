@@ -3,7 +3,7 @@
     state_dir/authority/signer.pem       certificate and key that sign (0600, folder 0700)
     state_dir/authority/before.pem       while one authority follows another: the old one, still trusted
     state_dir/authority/controller/      the controller's own certificate
-    state_dir/authority/issued.jsonl     the ledger
+    state_dir/authority/issued.jsonl     every certificate that was issued
     state_dir/revoked.txt                serials that are refused, read by running controllers, too
 
 While two authorities overlap, agents get certificates of the new one and trust both; the controller trusts
@@ -34,7 +34,7 @@ from roambench.identity.authority import (
 )
 from roambench.identity.revocation import RevocationList
 from roambench.provision.bench import Bench, Host
-from roambench.provision.ledger import Issued, enter, read_ledger
+from roambench.provision.issued import Issued, enter, read_issued
 
 #: How long an agent's certificate lasts unless somebody says otherwise.
 LIFETIME: Final = dt.timedelta(days=7)
@@ -60,10 +60,11 @@ class BenchAuthority:
             self.revocations = RevocationList.create(state_dir / "revoked.txt")
             with self._alone():
                 if not self._signer.exists():
-                    if self._ledger.exists():
+                    if self._issued.exists():
                         # Not made anew in silence: every certificate on every board would be worth nothing.
                         raise IdentityError(
-                            f"{self._signer}: the bench's authority is gone, its ledger is not"
+                            f"{self._signer}: the bench's authority is gone, the record of its certificates is "
+                            f"not: bring it back from a backup, or remove {self.folder} and provision all hosts"
                         )
                     _save(Authority.create(), self._signer)
 
@@ -126,7 +127,7 @@ class BenchAuthority:
     # ---- giving and taking -----------------------------------------------------------------
 
     def issue(self, name: str, *, lifetime: dt.timedelta = LIFETIME) -> Credential:
-        """A new certificate for a device, entered in the ledger; its key is kept nowhere here."""
+        """A new certificate for a device, entered in the record; its key is kept nowhere here."""
         if name == CONTROLLER_NAME:
             raise IdentityError(f"no device may be called {name!r}: that is the controller's name")
         with self._alone():
@@ -134,17 +135,17 @@ class BenchAuthority:
             self._enter(issued)
             return Credential(issued.certificate_pem, issued.key_pem, self.trusted_pem)
 
-    def ledger(self) -> list[Issued]:
+    def issued(self) -> list[Issued]:
         """Every certificate that was issued, oldest first."""
-        return read_ledger(self._ledger)
+        return read_issued(self._issued)
 
     def newest(self, name: str) -> Issued | None:
         """The newest certificate of a name, if it has one."""
-        return next((entry for entry in reversed(self.ledger()) if entry.name == name), None)
+        return next((entry for entry in reversed(self.issued()) if entry.name == name), None)
 
     @contextmanager
     def sending(self, credential: Credential) -> Iterator[None]:
-        """The body brings it to its device; where it fails, the ledger says that it may not have arrived."""
+        """The body brings it to its device; where it fails, the record says that it may not have arrived."""
         try:
             yield
         except BaseException:
@@ -162,7 +163,7 @@ class BenchAuthority:
         now = dt.datetime.now(dt.UTC)
         serials = [
             entry.serial
-            for entry in self.ledger()
+            for entry in self.issued()
             if entry.name == name and entry.ends > now and entry.serial != keep
         ]
         note = f"{name} {now:%F}: {reason}"
@@ -186,7 +187,7 @@ class BenchAuthority:
             if not self._before.exists():
                 raise IdentityError("there is one authority only: nothing to finish")
             signer = self.serial
-            newest = {entry.name: entry.authority for entry in self.ledger() if entry.arrived}
+            newest = {entry.name: entry.authority for entry in self.issued() if entry.arrived}
             old = [name for name in names if newest.get(name, signer) != signer]
             if old and not force:
                 raise IdentityError(f"these still have certificates of the old authority: {', '.join(old)}")
@@ -204,7 +205,7 @@ class BenchAuthority:
         return self.folder / "before.pem"
 
     @property
-    def _ledger(self) -> Path:
+    def _issued(self) -> Path:
         return self.folder / "issued.jsonl"
 
     def _before_authority(self) -> Authority | None:
@@ -227,8 +228,8 @@ class BenchAuthority:
             authority=f"{serial_of(credential.authority_pem):x}",
             arrived=arrived,
         )
-        with _naming(self._ledger):
-            enter(self._ledger, entry)
+        with _naming(self._issued):
+            enter(self._issued, entry)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

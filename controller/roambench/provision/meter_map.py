@@ -14,7 +14,7 @@ from roambench.contract.errors import FleetError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import write_whole
 from roambench.provision.bench import NO_METER, Bench, Host
-from roambench.provision.meter_steps import BoardMeter, Finding
+from roambench.provision.meter_steps import BoardMeter, Match
 
 #: A proof is this old at most: people re-plug cables.
 MAX_AGE_DAYS: Final = 30.0
@@ -22,8 +22,8 @@ _NAME: Final = "meter_map.json"
 _DAY_S: Final = 86_400.0
 
 
-class Verdict(StrEnum):
-    """The finding about a board and its meter."""
+class Proof(StrEnum):
+    """Whether the meter that the bench file gives a board is proven to be its own, or what is wrong."""
 
     PROVEN = "proven"
     SWAPPED = "swapped"  # another board's meter moved
@@ -44,7 +44,7 @@ class MapEntry:
     board: str
     expected: str
     found: str
-    verdict: Verdict
+    verdict: Proof
     step_w: float
     u_step_w: float
     runner_up: str
@@ -100,7 +100,7 @@ def judged(
     for host in hosts:
         if not (expected := meter_id(host)):
             continue
-        answer = found.get(host.name) or BoardMeter(host.name, Finding.NOT_LOADED, reason="not asked")
+        answer = found.get(host.name) or BoardMeter(host.name, Match.NOT_LOADED, reason="not asked")
         verdict, reason = _verdict(answer, expected, owners, expected in silent)
         first, second = (answer.steps[place] if len(answer.steps) > place else None for place in (0, 1))
         entries.append(
@@ -124,24 +124,22 @@ def judged(
     return MeterMap(bench.name, tuple(entries))
 
 
-def _verdict(
-    answer: BoardMeter, expected: str, owners: Mapping[str, str], silent: bool
-) -> tuple[Verdict, str]:
-    if answer.finding is Finding.FOUND:
+def _verdict(answer: BoardMeter, expected: str, owners: Mapping[str, str], silent: bool) -> tuple[Proof, str]:
+    if answer.match is Match.FOUND:
         if answer.meter == expected:
-            return Verdict.PROVEN, ""
+            return Proof.PROVEN, ""
         if (owner := owners.get(answer.meter)) is not None:
-            return Verdict.SWAPPED, (
+            return Proof.SWAPPED, (
                 f"the meter of {owner} moved: swap the cables, or the meters in the bench file"
             )
-        return Verdict.STRANGER, f"{answer.meter} moved, which the bench file gives to no board"
-    if answer.finding is Finding.NOT_LOADED:
-        return Verdict.NOT_LOADED, answer.reason
+        return Proof.STRANGER, f"{answer.meter} moved, which the bench file gives to no board"
+    if answer.match is Match.NOT_LOADED:
+        return Proof.NOT_LOADED, answer.reason
     if silent:
-        return Verdict.DEAD, f"{expected} said nothing: is it on, is its cable in?"
-    if answer.finding is Finding.NOTHING_MOVED:
-        return Verdict.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
-    return Verdict.AMBIGUOUS, (
+        return Proof.DEAD, f"{expected} said nothing: is it on, is its cable in?"
+    if answer.match is Match.NOTHING_MOVED:
+        return Proof.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
+    return Proof.AMBIGUOUS, (
         f"{answer.reason}; nobody else may work on the boards meanwhile: "
         "when they rest, identify it again (--only)"
     )
@@ -193,7 +191,7 @@ def doubts(
             continue  # nothing is measured, so nothing can be measured wrongly
         if entry is None:
             found[host.name] = "no proof of its meter"
-        elif entry.verdict is not Verdict.PROVEN:
+        elif entry.verdict is not Proof.PROVEN:
             found[host.name] = f"{entry.verdict}: {entry.reason}"
         elif now_s - entry.made_s > max_age_days * _DAY_S:
             day = datetime.datetime.fromtimestamp(entry.made_s, datetime.UTC).date()

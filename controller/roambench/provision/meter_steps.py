@@ -51,7 +51,7 @@ class BurnWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PowerStep:
     """By how much a meter's power rose in a window, with its standard uncertainty."""
 
     meter: str
@@ -64,8 +64,8 @@ class Step:
         return self.watts >= max(LEAST_STEP_W, LEAST_SIGMAS * self.u_watts)
 
 
-class Finding(StrEnum):
-    """The result of loading a board and looking at the meters."""
+class Match(StrEnum):
+    """Which meters moved while a board was loaded."""
 
     FOUND = "found"
     NOTHING_MOVED = "nothing moved"
@@ -83,14 +83,14 @@ class BoardMeter:
     """
 
     board: str
-    finding: Finding
+    match: Match
     meter: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PowerStep, ...] = ()
     separation: float = 0.0
     reason: str = ""
 
 
-def steps_in(window: BurnWindow, series: Mapping[str, PowerSeries]) -> list[Step]:
+def steps_in(window: BurnWindow, series: Mapping[str, PowerSeries]) -> list[PowerStep]:
     """The step of every meter that was read on both sides of the window's borders, the largest first."""
     found = []
     for meter, power in series.items():
@@ -106,7 +106,7 @@ def steps_in(window: BurnWindow, series: Mapping[str, PowerSeries]) -> list[Step
         share = (middle_s - first_s) / (last_s - first_s)  # of the rest behind; a drift is a straight line
         rest_w = (1.0 - share) * before.watts + share * after.watts
         u_w = math.hypot(loaded.u_watts, (1.0 - share) * before.u_watts, share * after.u_watts)
-        found.append(Step(meter, loaded.watts - rest_w, u_w))
+        found.append(PowerStep(meter, loaded.watts - rest_w, u_w))
     return sorted(found, key=lambda step: (-step.watts, step.meter))
 
 
@@ -117,7 +117,7 @@ def meters_of_boards(
 ) -> dict[str, BoardMeter]:
     """Each board's meter, if its windows agree on one; `not_loaded` has boards with the reason why."""
     found = {
-        board: BoardMeter(board, Finding.NOT_LOADED, reason=reason)
+        board: BoardMeter(board, Match.NOT_LOADED, reason=reason)
         for board, reason in (not_loaded or {}).items()
     }
     by_board: dict[str, list[BoardMeter]] = {}
@@ -143,25 +143,25 @@ def _of_window(window: BurnWindow, series: Mapping[str, PowerSeries]) -> BoardMe
     steps = tuple(steps_in(window, series))
     moved = [step for step in steps if step.moved]
     if not moved:
-        return BoardMeter(window.board, Finding.NOTHING_MOVED, steps=steps, reason=_nothing(steps))
+        return BoardMeter(window.board, Match.NOTHING_MOVED, steps=steps, reason=_nothing(steps))
     lead = _lead(steps)
     if len(moved) > 1 or lead < LEAST_SIGMAS:
         told = ", ".join(
             f"{step.meter} by {step.watts:.2f} W" for step in (moved if moved[1:] else steps[:2])
         )
         return BoardMeter(
-            window.board, Finding.SEVERAL_MOVED, steps=steps, separation=lead, reason=f"rose: {told}"
+            window.board, Match.SEVERAL_MOVED, steps=steps, separation=lead, reason=f"rose: {told}"
         )
-    return BoardMeter(window.board, Finding.FOUND, moved[0].meter, steps, lead)
+    return BoardMeter(window.board, Match.FOUND, moved[0].meter, steps, lead)
 
 
-def _nothing(steps: Sequence[Step]) -> str:
+def _nothing(steps: Sequence[PowerStep]) -> str:
     if not steps:
         return "no meter was read before, during and after"
     return f"largest step: {steps[0].meter} by {steps[0].watts:+.2f} ± {2 * steps[0].u_watts:.2f} W"
 
 
-def _lead(steps: Sequence[Step]) -> float:
+def _lead(steps: Sequence[PowerStep]) -> float:
     if len(steps) < 2:
         return math.inf
     first, second = steps[:2]
@@ -171,14 +171,14 @@ def _lead(steps: Sequence[Step]) -> float:
 
 def _agreed(answers: Sequence[BoardMeter]) -> BoardMeter:
     """All windows of a board have to say the same; the least sure of them stands for all."""
-    doubtful = next((answer for answer in answers if answer.finding is not Finding.FOUND), None)
+    doubtful = next((answer for answer in answers if answer.match is not Match.FOUND), None)
     if doubtful is not None:
         return doubtful
     meters = dict.fromkeys(answer.meter for answer in answers)
     least = min(answers, key=lambda answer: answer.separation)
     if len(meters) > 1:
         return BoardMeter(
-            least.board, Finding.SEVERAL_MOVED, steps=least.steps, reason=f"once {', once '.join(meters)}"
+            least.board, Match.SEVERAL_MOVED, steps=least.steps, reason=f"once {', once '.join(meters)}"
         )
     return least
 
@@ -186,13 +186,13 @@ def _agreed(answers: Sequence[BoardMeter]) -> BoardMeter:
 def _shared(found: Mapping[str, BoardMeter]) -> dict[str, BoardMeter]:
     boards: dict[str, list[str]] = {}
     for board, answer in found.items():
-        if answer.finding is Finding.FOUND:
+        if answer.match is Match.FOUND:
             boards.setdefault(answer.meter, []).append(board)
     judged = {}
     for board, answer in found.items():
         others = [other for other in boards.get(answer.meter, ()) if other != board]
-        if answer.finding is Finding.FOUND and others:
+        if answer.match is Match.FOUND and others:
             reason = f"{answer.meter} moved for {', '.join(others)}, too"
-            answer = BoardMeter(board, Finding.SHARED, "", answer.steps, answer.separation, reason)
+            answer = BoardMeter(board, Match.SHARED, "", answer.steps, answer.separation, reason)
         judged[board] = answer
     return judged

@@ -13,8 +13,8 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
-from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import Facts, gather
+from roambench.provision.planning import plan, unfit
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.step import Plan, Refusal, Step
@@ -109,7 +109,7 @@ def _provision(
     needs = bool(reason) and not dry_run
     wanted = Wanted(link.bench, link.host, build, Identity(reason), token)
     _refuse(link, plan(facts, wanted).refusals)
-    if needs:  # only now: a certificate that is issued is in the ledger
+    if needs:  # only now: a certificate that is issued is in the bench's record
         credential = issue_for(link.bench, link.host)
         wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
     todo = plan(facts, wanted)
@@ -133,7 +133,7 @@ def _changing(link: HostLink, todo: Plan) -> dict[str, bytes]:
 def _perform_all(
     link: HostLink, todo: Plan, identity: Identity, sent: Sent, turns: Turns, report: Report
 ) -> None:
-    """Until the certificate is there, what fails is told to the ledger, too."""
+    """Until the certificate is there, a failure is noted in the record of certificates, too."""
     with ExitStack() as sending:
         if identity.credential is not None:
             authority = BenchAuthority(link.bench.state_dir)

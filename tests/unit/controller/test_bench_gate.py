@@ -17,8 +17,7 @@ from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
-from roambench.provision.meter_map import MapEntry, MeterMap, cabling, meter_id, write_map
-from roambench.provision.meter_map import Verdict as Proof
+from roambench.provision.meter_map import MapEntry, MeterMap, Proof, cabling, meter_id, write_map
 
 GOOD = Check("SSH", Verdict.PASS, "10.0.0.1")
 HOT = Check("power supply", Verdict.WARN, "since boot: throttled", "no throttling", "better cooling")

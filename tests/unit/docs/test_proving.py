@@ -10,7 +10,7 @@ from roambench.controller.ab.ab_figures import COMPARED
 from roambench.controller.sweep.metrics import METRICS
 from roambench.provision.identify import BURN_S, REST_S
 from roambench.provision.leases.lease import LEASE_S
-from roambench.provision.meter_map import MAX_AGE_DAYS, Verdict
+from roambench.provision.meter_map import MAX_AGE_DAYS, Proof
 
 TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")
 CHECKS = [
@@ -28,7 +28,7 @@ def test_every_check_has_its_row() -> None:
 def test_every_verdict_of_the_meter_map_is_explained() -> None:
     table = TEXT[TEXT.index("| verdict |") : TEXT.index("A reading belongs")]
     explained = re.findall(r"^\| ([a-z ]+) \|", table, re.MULTILINE)
-    assert {*explained, "proven"} == {*(str(verdict) for verdict in Verdict), "verdict"}
+    assert {*explained, "proven"} == {*(str(verdict) for verdict in Proof), "verdict"}
 
 
 def test_every_figure_of_a_comparison_is_named() -> None:

@@ -1,4 +1,4 @@
-"""The bench's authority: made once, private, with a ledger; one authority can follow another."""
+"""The bench's authority: made once, private, with a record of what it issued; one authority can follow another."""
 
 import datetime as dt
 import json
@@ -17,7 +17,7 @@ from roambench.identity.revocation import RevocationList
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.ledger import Issued, enter
+from roambench.provision.issued import Issued, enter
 from roambench.provision.provisioning import _perform_all
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import open_link
@@ -59,18 +59,18 @@ def test_a_lost_authority_is_not_made_anew_in_silence(bench: Bench) -> None:
     authority = BenchAuthority(bench.state_dir)
     authority.issue("pi-01")
     (authority.folder / "signer.pem").unlink()
-    with pytest.raises(IdentityError, match="authority is gone, its ledger is not"):
+    with pytest.raises(IdentityError, match="authority is gone, the record of its certificates is not"):
         BenchAuthority(bench.state_dir)
 
 
-def test_a_hosts_certificate_lasts_a_week_and_stands_in_the_ledger(bench: Bench) -> None:
+def test_a_hosts_certificate_lasts_a_week_and_stands_in_the_record(bench: Bench) -> None:
     credential = issue_for(bench, bench.hosts[1])
     assert name_of(credential.certificate_pem) == "pi-02"
     left = expiry_of(credential.certificate_pem) - dt.datetime.now(dt.UTC)
     assert dt.timedelta(days=6.99) < left <= dt.timedelta(days=7)
     authority = BenchAuthority(bench.state_dir)
     check(credential.certificate_pem, authority.trusted_pem)
-    (entry,) = authority.ledger()
+    (entry,) = authority.issued()
     assert entry.name == "pi-02"
     assert int(entry.serial, 16) == serial_of(credential.certificate_pem)
     assert entry.ends == expiry_of(credential.certificate_pem)
@@ -186,7 +186,7 @@ def test_a_board_that_a_new_certificate_did_not_reach_is_not_shut_out_in_silence
     entry = authority.newest("pi-01")
     assert entry is not None
     assert (entry.serial, entry.arrived) == (f"{serial_of(lost.certificate_pem):x}", False)
-    assert len(authority.ledger()) == 3  # one of them the controller's
+    assert len(authority.issued()) == 3  # one of them the controller's
     shown = CliRunner().invoke(app, ["fleet", "certs", "show", str(bench.file)], env={"COLUMNS": "200"})
     assert "valid for 7.0 days, may not have arrived" in shown.output
     with pytest.raises(IdentityError, match=r"certificates of the old authority: pi-01"):
@@ -218,7 +218,7 @@ def test_provisioning_tells_whether_the_certificate_arrived(
             _perform_all(
                 link, Plan(tuple(steps), ()), identity, Sent(print), Turns(), lambda host, text: None
             )
-    (entry,) = BenchAuthority(bench.state_dir).ledger()
+    (entry,) = BenchAuthority(bench.state_dir).issued()
     assert entry.arrived is arrived
 
 
@@ -253,10 +253,10 @@ def test_a_host_that_cannot_be_reached_gets_no_certificate_and_is_a_row(tmp_path
     assert "pi-01" in done.output
     assert "refuses" in done.output
     assert "is its SSH server enabled and on this port?" in done.output
-    assert BenchAuthority(bench.state_dir).ledger() == []
+    assert BenchAuthority(bench.state_dir).issued() == []
 
 
-def test_a_ledger_cut_at_any_byte_goes_on_and_everybody_in_it_can_be_revoked(bench: Bench) -> None:
+def test_a_record_cut_at_any_byte_goes_on_and_everybody_in_it_can_be_revoked(bench: Bench) -> None:
     authority = BenchAuthority(bench.state_dir)
     first, second = (authority.issue(name) for name in ("pi-01", "pi-02"))
     path = authority.folder / "issued.jsonl"
@@ -265,9 +265,9 @@ def test_a_ledger_cut_at_any_byte_goes_on_and_everybody_in_it_can_be_revoked(ben
     for cut in range(len(content) + 1):
         path.write_bytes(content[:cut])
         entered = ["pi-01"] * (cut >= until_first) + ["pi-02"] * (cut >= len(content) - 1)
-        assert [entry.name for entry in authority.ledger()] == entered
+        assert [entry.name for entry in authority.issued()] == entered
         enter(path, Issued("pi-03", "ab", "2026-01-01T00:00:00+00:00", "2027-01-01T00:00:00+00:00", "cd"))
-        assert [entry.name for entry in authority.ledger()] == [*entered, "pi-03"]
+        assert [entry.name for entry in authority.issued()] == [*entered, "pi-03"]
     path.write_bytes(content[:-20])
     third = authority.issue("pi-03")
     assert authority.revoke_name("pi-03", "lost") == [f"{serial_of(third.certificate_pem):x}"]
@@ -275,7 +275,7 @@ def test_a_ledger_cut_at_any_byte_goes_on_and_everybody_in_it_can_be_revoked(ben
     assert authority.revocations.serials().isdisjoint({serial_of(second.certificate_pem)})
 
 
-def test_a_damaged_line_in_the_midst_of_the_ledger_is_named(bench: Bench) -> None:
+def test_a_damaged_line_in_the_midst_of_the_record_is_named(bench: Bench) -> None:
     """It may be of a certificate that somebody has."""
     authority = BenchAuthority(bench.state_dir)
     for name in ("pi-01", "pi-02"):
@@ -283,4 +283,4 @@ def test_a_damaged_line_in_the_midst_of_the_ledger_is_named(bench: Bench) -> Non
     path = authority.folder / "issued.jsonl"
     path.write_text(path.read_text()[10:])
     with pytest.raises(IdentityError, match=r"issued\.jsonl:1: not JSON .*; mend it by hand"):
-        authority.ledger()
+        authority.issued()

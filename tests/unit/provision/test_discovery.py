@@ -17,9 +17,9 @@ from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
 from roambench.provision.discovery.asking import Told, read_answer
-from roambench.provision.discovery.boards import boards, places
+from roambench.provision.discovery.boards import boards, seen_addresses
+from roambench.provision.discovery.dhcp_leases import read_leases
 from roambench.provision.discovery.draft import drafted
-from roambench.provision.discovery.leases import read_leases
 from roambench.provision.discovery.mdns import browsed
 from roambench.provision.discovery.neighbours import neighbours, swept
 from roambench.provision.discovery.searching import unknown_to
@@ -242,7 +242,7 @@ def test_a_board_of_two_interfaces_is_one_and_its_radio_counts():
         Sighting("neighbour", "192.168.50.9", "b8:27:eb:00:00:09", ""),
     ]
     troubles = {"192.168.50.8": "no answer", "192.168.50.9": "may not log in"}
-    first, second = boards(places(seen), {"192.168.50.7": read_answer(_ANSWER)}, troubles)
+    first, second = boards(seen_addresses(seen), {"192.168.50.7": read_answer(_ANSWER)}, troubles)
     assert (first.address, first.interface, first.serial) == ("192.168.50.8", "wlan0", "00000000a1b2c3d4")
     assert first.addresses == ("192.168.50.7", "192.168.50.8")
     assert first.macs == ("b8:27:eb:b2:c3:d4", "b8:27:eb:e7:96:81")
@@ -257,7 +257,7 @@ def test_the_draft_is_a_bench_whatever_boards_are_called(tmp_path: Path):
         for n, name in enumerate(["raspberrypi", "raspberrypi", "pi-07", "pi-07", "", "bench-1"], start=10)
     ]
     found = boards(
-        places([one for one in seen if one]),
+        seen_addresses([one for one in seen if one]),
         {
             "192.168.50.10": Told(
                 "00000000a1b2c3d4", 'B"\\ [[hosts]] #', "raspberrypi", {}, {"eth0": "192.168.50.10"}
@@ -287,7 +287,7 @@ def test_hosts_that_the_bench_has_are_no_news(tmp_path: Path):
         f'[[hosts]]\nname = "h{n}"\naddress = "{address}"\nmeter.driver = "none"\n'
         for n, address in enumerate(["localhost", "pi-08.local"])
     )
-    new = unknown_to(bench_of(tmp_path, hosts), boards(places(seen), {}, {}))
+    new = unknown_to(bench_of(tmp_path, hosts), boards(seen_addresses(seen), {}, {}))
     assert [board.address for board in new] == ["192.168.50.9"]
 
 

@@ -18,7 +18,7 @@ from roambench.contract.errors import FleetError
 from roambench.controller.cli import main
 from roambench.provision.bench import Bench
 from roambench.provision.identify import identify
-from roambench.provision.meter_map import Verdict, doubts, read_map
+from roambench.provision.meter_map import Proof, doubts, read_map
 from ssh_server import SshServer, ssh_server
 
 pytestmark = pytest.mark.slow
@@ -69,9 +69,9 @@ def test_swapped_cables_and_a_dead_meter_are_found_over_ssh(bench: Bench) -> Non
     made = identify(bench, bench.hosts, burn_s=4.0, rest_s=5.0, report=told.append)
     assert told == [f"pi-0{n}: loaded for 4 s" for n in (1, 2, 3)]
     assert [(entry.verdict, entry.found) for entry in made.entries] == [
-        (Verdict.SWAPPED, "smartpower2:SN2"),
-        (Verdict.SWAPPED, "smartpower2:SN1"),
-        (Verdict.DEAD, ""),
+        (Proof.SWAPPED, "smartpower2:SN2"),
+        (Proof.SWAPPED, "smartpower2:SN1"),
+        (Proof.DEAD, ""),
     ]
     assert made.entries[0].machine_id == Path("/etc/machine-id").read_text().strip()
     assert made.entries[0].build == "abc"

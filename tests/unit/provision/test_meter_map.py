@@ -17,7 +17,7 @@ from roambench.meters.emulator.spec import Fault, FaultKind
 from roambench.meters.emulator.virtual import emulate
 from roambench.provision.identify import _keeps_another
 from roambench.provision.meter_map import (
-    Verdict,
+    Proof,
     doubts,
     judged,
     map_path,
@@ -27,9 +27,9 @@ from roambench.provision.meter_map import (
 )
 from roambench.provision.meter_steps import (
     BurnWindow,
-    Finding,
+    Match,
     PowerSeries,
-    Step,
+    PowerStep,
     meters_of_boards,
     silent_meters,
     steps_in,
@@ -95,7 +95,7 @@ def test_each_board_is_found_on_its_own_meter() -> None:
         board: meter for meter, board in straight(5).items()
     }
     for answer in found.values():
-        assert answer.finding is Finding.FOUND
+        assert answer.match is Match.FOUND
         # 4 busy cores: 1.9 to 5.1 W, read by an uncalibrated meter; the others did not move.
         assert answer.steps[0].watts == pytest.approx(3.2, rel=0.05)
         assert abs(answer.steps[1].watts) < 0.02
@@ -116,10 +116,10 @@ def test_swapped_cables_are_named_with_the_meter_that_moved(tmp_path: Path) -> N
         build="",
     )
     one, two, three = made.entries
-    assert (one.verdict, one.found) == (Verdict.SWAPPED, "smartpower2:SN2")
+    assert (one.verdict, one.found) == (Proof.SWAPPED, "smartpower2:SN2")
     assert one.reason == "the meter of pi-02 moved: swap the cables, or the meters in the bench file"
-    assert (two.verdict, two.found) == (Verdict.SWAPPED, "smartpower2:SN1")
-    assert (three.verdict, three.found, three.reason) == (Verdict.PROVEN, "smartpower2:SN3", "")
+    assert (two.verdict, two.found) == (Proof.SWAPPED, "smartpower2:SN1")
+    assert (three.verdict, three.found, three.reason) == (Proof.PROVEN, "smartpower2:SN3", "")
     assert doubts(made, bench.hosts, 0.0).keys() == {"pi-01", "pi-02"}
 
 
@@ -131,7 +131,7 @@ def test_a_dead_meter_is_named_and_costs_the_others_nothing(tmp_path: Path) -> N
     silent = silent_meters([meter_id(host) for host in bench.hosts], series)
     assert silent == ("smartpower2:SN2",)
     made = judged(bench, bench.hosts, meters_of_boards(windows, series), silent, {}, made_s=0.0, build="")
-    assert [entry.verdict for entry in made.entries] == [Verdict.PROVEN, Verdict.DEAD, Verdict.PROVEN]
+    assert [entry.verdict for entry in made.entries] == [Proof.PROVEN, Proof.DEAD, Proof.PROVEN]
     assert made.entries[1].reason == "smartpower2:SN2 said nothing: is it on, is its cable in?"
 
 
@@ -141,9 +141,9 @@ def test_a_meter_that_is_stuck_does_not_move() -> None:
     stuck = series["smartpower2:SN1"]
     series["smartpower2:SN1"] = PowerSeries(stuck.at_s, np.full_like(stuck.watts, 1.9))
     found = meters_of_boards(windows, series)
-    assert found["pi-01"].finding is Finding.NOTHING_MOVED
+    assert found["pi-01"].match is Match.NOTHING_MOVED
     assert found["pi-01"].reason.startswith("largest step: smartpower2:SN")
-    assert found["pi-02"].finding is Finding.FOUND
+    assert found["pi-02"].match is Match.FOUND
 
 
 def test_somebody_elses_work_at_the_same_time_is_ambiguous(tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ def test_somebody_elses_work_at_the_same_time_is_ambiguous(tmp_path: Path) -> No
     windows = windows_of(["pi-01", "pi-02", "pi-03"])
     busy = ("pi-03", windows[0].start_s, windows[0].end_s)
     found = meters_of_boards(windows, emulated(straight(3), windows, also=[busy]))
-    assert [found[board].finding for board in ("pi-01", "pi-02", "pi-03")] == [
-        Finding.SEVERAL_MOVED, Finding.FOUND, Finding.FOUND,
+    assert [found[board].match for board in ("pi-01", "pi-02", "pi-03")] == [
+        Match.SEVERAL_MOVED, Match.FOUND, Match.FOUND,
     ]  # fmt: skip
     made = judged(bench, bench.hosts, found, (), {}, made_s=0.0, build="")
-    assert made.entries[0].verdict is Verdict.AMBIGUOUS
+    assert made.entries[0].verdict is Proof.AMBIGUOUS
     assert "smartpower2:SN1 by 3." in made.entries[0].reason
     assert "smartpower2:SN3 by 3." in made.entries[0].reason
     assert made.entries[0].reason.endswith("identify it again (--only)")
@@ -167,7 +167,7 @@ def test_two_boards_on_one_meter_are_both_in_doubt() -> None:
     other = emulated({"smartpower2:SN1": "pi-02"}, windows)["smartpower2:SN1"]
     both = PowerSeries(one.at_s, one.watts + np.interp(one.at_s, other.at_s, other.watts))
     found = meters_of_boards(windows, {"smartpower2:SN1": both})
-    assert [answer.finding for answer in found.values()] == [Finding.SHARED] * 2
+    assert [answer.match for answer in found.values()] == [Match.SHARED] * 2
     assert found["pi-01"].reason == "smartpower2:SN1 moved for pi-02, too"
 
 
@@ -201,7 +201,7 @@ def test_a_step_and_its_uncertainty_by_hand() -> None:
 )
 def test_what_counts_as_moved(watts: float, u_watts: float, moved: bool) -> None:
     """0.3 W and six standard uncertainties."""
-    assert Step("m", watts, u_watts).moved is moved
+    assert PowerStep("m", watts, u_watts).moved is moved
 
 
 def test_a_meter_whose_lead_is_in_anothers_noise_proves_nothing() -> None:
@@ -217,7 +217,7 @@ def test_a_meter_whose_lead_is_in_anothers_noise_proves_nothing() -> None:
     first, second = steps_in(window, series)
     assert (first.meter, first.moved, second.moved) == ("a", True, False)
     found = meters_of_boards([window], series)["pi-01"]
-    assert found.finding is Finding.SEVERAL_MOVED
+    assert found.match is Match.SEVERAL_MOVED
     assert 0.0 < found.separation < 6.0
 
 
@@ -226,7 +226,7 @@ def test_a_noisy_meter_proves_nothing() -> None:
     at_s = np.arange(0.0, 40.0)
     watts = 2.0 + 1.5 * draws.standard_normal(40) + np.where((at_s >= 16) & (at_s < 24), 1.0, 0.0)
     found = meters_of_boards([BurnWindow("pi-01", 15.0, 25.0, 10.0)], {"m": PowerSeries(at_s, watts)})
-    assert found["pi-01"].finding is Finding.NOTHING_MOVED
+    assert found["pi-01"].match is Match.NOTHING_MOVED
 
 
 def test_a_lost_line_and_a_stall_do_not_hide_the_step() -> None:
@@ -248,7 +248,7 @@ def test_windows_of_one_board_have_to_agree() -> None:
     assert meters_of_boards(windows, series)["pi-01"].meter == "smartpower2:SN1"
     lying = [*windows[:2], replace(windows[2], board="pi-02"), replace(windows[3], board="pi-01")]
     found = meters_of_boards(lying, series)
-    assert found["pi-01"].finding is Finding.SEVERAL_MOVED
+    assert found["pi-01"].match is Match.SEVERAL_MOVED
     assert found["pi-01"].reason == "once smartpower2:SN1, once smartpower2:SN2"
 
 
@@ -266,7 +266,7 @@ def test_a_board_that_could_not_be_loaded_says_why(tmp_path: Path) -> None:
     windows = windows_of(["pi-01", "pi-02"])
     found = meters_of_boards(windows, emulated(straight(2), windows), {"pi-03": "no answer from 10.0.0.3"})
     made = judged(bench, bench.hosts, found, (), {}, made_s=0.0, build="")
-    assert made.entries[2].verdict is Verdict.NOT_LOADED
+    assert made.entries[2].verdict is Proof.NOT_LOADED
     assert made.entries[2].reason == "no answer from 10.0.0.3"
 
 

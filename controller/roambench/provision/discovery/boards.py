@@ -11,7 +11,7 @@ from roambench.provision.discovery.sighting import Sighting, made_by_raspberry_p
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SeenAddress:
     """What all sources say of one address."""
 
     address: str
@@ -40,13 +40,13 @@ class FoundBoard:
     trouble: str = ""
 
 
-def places(sightings: Sequence[Sighting]) -> list[Place]:
+def seen_addresses(sightings: Sequence[Sighting]) -> list[SeenAddress]:
     """One for each address, in the order of the addresses."""
     by_address: dict[str, list[Sighting]] = defaultdict(list)
     for one in sightings:
         by_address[one.address].append(one)
     return [
-        Place(
+        SeenAddress(
             address,
             macs=_distinct(one.mac for one in seen),
             names=_distinct(one.name for one in seen),
@@ -56,46 +56,48 @@ def places(sightings: Sequence[Sighting]) -> list[Place]:
     ]
 
 
-def boards(found: Sequence[Place], told: Mapping[str, Told], troubles: Mapping[str, str]) -> list[FoundBoard]:
+def boards(
+    found: Sequence[SeenAddress], told: Mapping[str, Told], troubles: Mapping[str, str]
+) -> list[FoundBoard]:
     """`told` and `troubles` are by address.
 
     Two addresses are one board's if they tell the same serial number, or one tells the other's address or
     MAC as its own.
     """
-    groups: list[list[Place]] = []
-    for place in found:
-        same = [group for group in groups if any(_one_board(place, other, told) for other in group)]
+    groups: list[list[SeenAddress]] = []
+    for seen in found:
+        same = [group for group in groups if any(_one_board(seen, other, told) for other in group)]
         groups = [group for group in groups if group not in same]
-        groups.append([*(one for group in same for one in group), place])
+        groups.append([*(one for group in same for one in group), seen])
     made = [_board(group, told, troubles) for group in groups]
     return sorted(made, key=lambda board: _order(board.address))
 
 
-def _one_board(place: Place, other: Place, told: Mapping[str, Told]) -> bool:
-    first, second = told.get(place.address), told.get(other.address)
+def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, Told]) -> bool:
+    first, second = told.get(one.address), told.get(other.address)
     if first is not None and second is not None and first.serial and first.serial == second.serial:
         return True
     return any(
         answer is not None
         and (seen.address in answer.addresses.values() or not set(seen.macs).isdisjoint(answer.macs.values()))
-        for answer, seen in ((first, other), (second, place))
+        for answer, seen in ((first, other), (second, one))
     )
 
 
-def _board(group: Sequence[Place], told: Mapping[str, Told], troubles: Mapping[str, str]) -> FoundBoard:
-    answers = [told[place.address] for place in group if place.address in told]
+def _board(group: Sequence[SeenAddress], told: Mapping[str, Told], troubles: Mapping[str, str]) -> FoundBoard:
+    answers = [told[seen.address] for seen in group if seen.address in told]
     answer = answers[0] if answers else Told()
     interfaces = {address: link for link, address in answer.addresses.items()}
     # As the bench has it: the interface that carries models is usually the radio.
-    by_radio = [place for place in group if interfaces.get(place.address, "").startswith("wl")]
-    place = (by_radio or [one for one in group if one.address in told] or list(group))[0]
+    by_radio = [seen for seen in group if interfaces.get(seen.address, "").startswith("wl")]
+    chosen = (by_radio or [one for one in group if one.address in told] or list(group))[0]
     # Not those of bridges and tunnels, which are nobody's own.
     own = [mac for link, mac in answer.macs.items() if link.startswith(("e", "w"))]
     names = _distinct((answer.name.lower(), *(name for one in group for name in one.names)))
     return FoundBoard(
         name=names[0] if names else "",
-        address=place.address,
-        interface=interfaces.get(place.address, ""),
+        address=chosen.address,
+        interface=interfaces.get(chosen.address, ""),
         addresses=_distinct(one.address for one in group),
         macs=_distinct((*(mac for one in group for mac in one.macs), *own)),
         model=answer.model,

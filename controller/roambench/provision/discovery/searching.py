@@ -14,8 +14,8 @@ from typing import Final
 
 from roambench.provision.bench import NO_METER, Bench, ControllerEntry, Host, MeterEntry
 from roambench.provision.discovery.asking import Told, ask
-from roambench.provision.discovery.boards import FoundBoard, Place, boards, places
-from roambench.provision.discovery.leases import read_leases
+from roambench.provision.discovery.boards import FoundBoard, SeenAddress, boards, seen_addresses
+from roambench.provision.discovery.dhcp_leases import read_leases
 from roambench.provision.discovery.mdns import browsed
 from roambench.provision.discovery.neighbours import neighbours, own_addresses, swept
 from roambench.provision.discovery.sighting import Sighting
@@ -50,12 +50,12 @@ def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[
 
 def found_boards(seen: Sequence[Sighting], login: Login | None, *, every: bool) -> list[FoundBoard]:
     """Those with a Raspberry Pi's MAC, or `every` machine; asked over SSH unless `login` is None."""
-    candidates = [place for place in places(seen) if every or place.is_raspberry_pi]
+    candidates = [one for one in seen_addresses(seen) if every or one.is_raspberry_pi]
     told: dict[str, Told] = {}
     troubles: dict[str, str] = {}
     if login is not None:
         with tempfile.TemporaryDirectory() as scratch:
-            hosts = [_stranger(place, number, login) for number, place in enumerate(candidates, start=1)]
+            hosts = [_stranger(one, number, login) for number, one in enumerate(candidates, start=1)]
             for one in on_hosts(_nobodys_bench(Path(scratch)), hosts, ask, at_once=_AT_ONCE):
                 if one.value is None:
                     troubles[one.host.address] = one.reason
@@ -95,11 +95,11 @@ def seen_from(address: str) -> str:
         return str(line.getsockname()[0])
 
 
-def _stranger(place: Place, number: int, login: Login) -> Host:
+def _stranger(seen: SeenAddress, number: int, login: Login) -> Host:
     meter = MeterEntry(NO_METER, "", "", 1.0, 0.0, "", emulated=False)
     return Host(
-        name=place.address,
-        address=place.address,
+        name=seen.address,
+        address=seen.address,
         ssh_user=login.user,
         ssh_port=None,
         ssh_key=login.key,

@@ -11,7 +11,7 @@ from roambench.controller.commands.fleet.options import BenchArgument, LimitOpti
 
 if TYPE_CHECKING:
     from roambench.provision.certificates import BenchAuthority
-    from roambench.provision.ledger import Issued
+    from roambench.provision.issued import Issued
 
 certs_app = typer.Typer(
     name="certs", help="Certificates of a bench: show, rotate, revoke.", no_args_is_help=True
@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 @certs_app.command("show")
 def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Whose certificate ends when, by the bench's ledger. No host is asked."""
+    """Whose certificate ends when, by the bench's own record. No host is asked."""
     import json
     from dataclasses import asdict
 
@@ -168,7 +168,7 @@ def revoke(
             raise ConfigError([f"--serial: expected hexadecimal digits, got {serial!r}"]) from None
         done = [serial] if authority.revoke(number, reason) else []
     else:
-        # A host that left the bench file may be exactly the one to revoke: the ledger knows it.
+        # A host that left the bench file may be exactly the one to revoke: the record of certificates has it.
         if authority.newest(name) is None:
             raise ConfigError([f"{name}: the bench never issued it a certificate"])
         done = authority.revoke_name(name, reason)

@@ -91,8 +91,7 @@ def identify(
     from roambench.provision.identify import identify as prove
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.holding import holding
-    from roambench.provision.meter_map import Verdict as Proof
-    from roambench.provision.meter_map import write_map
+    from roambench.provision.meter_map import Proof, write_map
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)

@@ -16,8 +16,8 @@ from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.changes.removal import _swapped
-from roambench.provision.commands import plan, unfit
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
+from roambench.provision.planning import plan, unfit
 from roambench.provision.step import RemoteFile, Step
 from roambench.provision.subjects.identity import identity_reason
 from roambench.provision.subjects.settings import agent_settings

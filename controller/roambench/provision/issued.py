@@ -1,4 +1,4 @@
-"""The ledger of certificates: a line of JSON for each, appended before it leaves for its device."""
+"""The record of issued certificates: a line of JSON for each, appended before it leaves for its device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roambench.contract.line_file import append_lines, whole_lines
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A line of the ledger: serials in hexadecimal (`authority` is the signer's), times UTC in ISO 8601.
+    """One certificate: serials in hexadecimal (`authority` is the signer's), times UTC in ISO 8601.
 
     Not `arrived`: the way to its device failed, which may still have the one before.
     """
@@ -32,7 +32,7 @@ class Issued:
         return dt.datetime.fromisoformat(self.expires)
 
 
-def read_ledger(path: Path) -> list[Issued]:
+def read_issued(path: Path) -> list[Issued]:
     """Oldest first; of two lines about one certificate the later counts. IdentityError names a line that is
     none; half a last line is of a certificate that never left."""
     try:
