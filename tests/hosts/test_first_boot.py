@@ -9,6 +9,8 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -176,16 +178,20 @@ def test_a_card_is_written_on_a_real_fat(bench_hosts: BenchHosts, tmp_path: Path
         file.truncate(64 << 20)
     do("mkfs.vfat", "-F", "32", fat)
     boot.mkdir()
-    do("fusefat", "-o", "rw+", fat, boot)
-    try:
-        ship(boot)
-        bench = _bench(tmp_path, bench_hosts.address("pi1"), bench_hosts, _CABLE)
-        for said in ("wrote firstrun.sh, cmdline.txt", "nothing to change"):
-            made = roambench("fleet", "image", bench, "--boot", boot)
-            assert made.code == 0, made
-            assert said in made.out
-    finally:
-        do("umount", boot)
+    with subprocess.Popen(["fusefat", "-f", "-o", "rw+", fat, boot]) as mounting:
+        while not boot.is_mount():
+            assert mounting.poll() is None
+            time.sleep(0.01)
+        try:
+            ship(boot)
+            bench = _bench(tmp_path, bench_hosts.address("pi1"), bench_hosts, _CABLE)
+            for said in ("wrote firstrun.sh, cmdline.txt", "nothing to change"):
+                made = roambench("fleet", "image", bench, "--boot", boot)
+                assert made.code == 0, made
+                assert said in made.out
+        finally:
+            do("umount", boot)
+    # Written out and closed only when the program has ended, which umount does not wait for.
     do("fsck.vfat", "-n", fat)
     assert do("mtype", "-i", fat, "::cmdline.txt").startswith(
         f"{CMDLINE} cfg80211.ieee80211_regdom=CH systemd.run="

@@ -17,7 +17,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.energy.readings.samples import UNUSABLE
-from roambench.energy.readings.throttling import THROTTLE_NAMES
+from roambench.energy.readings.throttling import throttle_names
 from roambench.live.power import PowerCurve
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.spool.record_context import RecordContext
@@ -66,7 +66,7 @@ class Board:
     @property
     def throttled(self) -> str:
         """What holds the board back now, in words."""
-        return ", ".join(name for bit, name in THROTTLE_NAMES.items() if self.throttle_bits >> bit & 1)
+        return ", ".join(throttle_names(self.throttle_bits))
 
 
 _METER_STATES: Final = {

@@ -8,12 +8,13 @@ import numpy as np
 
 from roambench.contract.json_values import json_or_none
 from roambench.energy.readings.samples import UNUSABLE
+from roambench.provision import layout
 from roambench.provision.meter_steps import PowerSeries
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 
-#: Where provisioning puts the agent's command.
-AGENT: Final = "/opt/roambench/current/bin/roambench-agent"
+#: The agent's command on a provisioned host.
+AGENT: Final = f"{layout.CURRENT}/bin/roambench-agent"
 _ASK_S: Final = 30.0
 _SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
 

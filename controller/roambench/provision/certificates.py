@@ -63,8 +63,8 @@ class BenchAuthority:
                     if self._issued.exists():
                         # Not made anew in silence: every certificate on every board would be worth nothing.
                         raise IdentityError(
-                            f"{self._signer}: the bench's authority is gone, the record of its certificates is "
-                            f"not: bring it back from a backup, or remove {self.folder} and provision all hosts"
+                            f"{self._signer}: the authority is gone, its record of certificates is not: "
+                            f"restore it from a backup, or remove {self.folder} and provision all hosts"
                         )
                     _save(Authority.create(), self._signer)
 

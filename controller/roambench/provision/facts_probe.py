@@ -59,7 +59,7 @@ def _text(path: Path) -> str:
 
 
 def _output(root: Path, *command: str) -> str:
-    """Output of a program of this host prints; a test's root has none."""
+    """What a program of this host prints; nothing under a test's root."""
     if root != Path("/"):
         return ""
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))

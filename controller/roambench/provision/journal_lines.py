@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from roambench.provision import layout
 from roambench.provision.printable import printable
 from roambench.provision.ssh.channel import Ran
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 
-UNIT: Final = "roambench-agent.service"
 #: How long a journal is followed at most.
 _FOLLOWED_S: Final = 30 * 86400.0
 #: Bytes of an entry; of what is longer only the beginning is kept, as text.
@@ -78,20 +78,9 @@ def follow(link: HostLink, lines: int, since: str, take: Callable[[list[JournalL
 
 
 def _command(lines: int, since: str) -> str:
-    words = [
-        "env",
-        "TZ=UTC",
-        "journalctl",
-        "--unit",
-        UNIT,
-        "--no-pager",
-        "--quiet",
-        "--all",
-        "--output",
-        "json",
-    ]
-    words += ["--output-fields", "MESSAGE,PRIORITY", "--lines", str(lines)]
-    return shlex.join([*words, "--since", since] if since else words)
+    command = f"env TZ=UTC journalctl --unit {layout.UNIT} --no-pager --quiet --all --lines {lines}"
+    shape = "--output json --output-fields MESSAGE,PRIORITY"
+    return f"{command} {shape}" + (f" --since {shlex.quote(since)}" if since else "")
 
 
 def _read(host: str, entry: bytes) -> list[JournalLine]:

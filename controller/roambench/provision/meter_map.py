@@ -176,7 +176,6 @@ def doubts(
     hosts: Sequence[Host],
     now_s: float,
     machine_ids: Mapping[str, str] | None = None,
-    max_age_days: float = MAX_AGE_DAYS,
 ) -> dict[str, str]:
     """Why the energy of which boards cannot be trusted: host -> reason; empty when all are proven.
 
@@ -193,9 +192,9 @@ def doubts(
             found[host.name] = "no proof of its meter"
         elif entry.verdict is not Proof.PROVEN:
             found[host.name] = f"{entry.verdict}: {entry.reason}"
-        elif now_s - entry.made_s > max_age_days * _DAY_S:
+        elif now_s - entry.made_s > MAX_AGE_DAYS * _DAY_S:
             day = datetime.datetime.fromtimestamp(entry.made_s, datetime.UTC).date()
-            found[host.name] = f"proven on {day}, more than {max_age_days:g} days ago"
+            found[host.name] = f"proven on {day}, more than {MAX_AGE_DAYS:g} days ago"
         elif entry.cabling != cabling(host):
             found[host.name] = "the bench file gives it another address or meter since the proof"
         elif _is_another(entry.machine_id, (machine_ids or {}).get(host.name, "")):

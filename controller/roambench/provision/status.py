@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from roambench.energy.readings.throttling import THROTTLE_NAMES
+from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.printable import printable
@@ -14,7 +14,6 @@ from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 
 _CLOCK_EXCHANGES: Final = 3
-_SINCE_BOOT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +85,9 @@ def throttle_words(bits: int | None) -> str:
     nothing."""
     if not bits:
         return ""
-    now = [f"{name} now" for bit, name in THROTTLE_NAMES.items() if bits >> bit & 1]
-    since = [
-        f"{name} since boot"
-        for bit, name in THROTTLE_NAMES.items()
-        if bits >> (bit + _SINCE_BOOT) & 1 and not bits >> bit & 1
-    ]
-    return ", ".join(now + since)
+    now = throttle_names(bits)
+    since = [name for name in throttle_names_since_boot(bits) if name not in now]
+    return ", ".join([*(f"{name} now" for name in now), *(f"{name} since boot" for name in since)])
 
 
 def _table(values: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -26,6 +26,7 @@ from roambench.experiment.sections import Experiment
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import standing_of
 from roambench.provision.leases.lease import LeaseBook
+from roambench.provision.leases.reserving import reserve
 from roambench.runs.folder import RunFolder
 
 BENCH = """
@@ -106,7 +107,7 @@ def test_two_users_cannot_run_at_once(tmp_path, file):
 
 
 def test_who_waits_reads_whom_for_and_brackets_are_as_they_were_written(tmp_path, file):
-    LeaseBook(load_bench(file).state_dir).claim("[/run] or [bold]", lasts_s=600.0, reserve=True)
+    reserve(load_bench(file), "[/run] or [bold]", 600.0, 0.0, print)
     shown = Console(width=200, file=io.StringIO())
     waiting = BenchOptions(preflight=False, unproven=True, wait_s=0.05)
     with pytest.MonkeyPatch.context() as somebody_else:

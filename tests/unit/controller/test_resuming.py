@@ -30,7 +30,7 @@ from roambench.controller.world import movement_of
 from roambench.experiment.sections import Experiment
 from roambench.fleet.model_registry import ModelRegistry
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.leases.lease import LeaseBook
+from roambench.provision.leases.reserving import reserve
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runs.checkpoint_file import Checkpoint, write_checkpoint
@@ -140,7 +140,7 @@ def test_a_bench_that_somebody_uses_is_left_to_him(tmp_path: Path, monkeypatch: 
     path = died(tmp_path / "e-mohawk", fleet="bench")
     bench = load_bench(on_bench(path, "abcd"))
     before = (path / "run.json").read_bytes()
-    LeaseBook(bench.state_dir).claim("another run", lasts_s=600.0, reserve=True)
+    reserve(bench, "another run", 600.0, 0.0, print)
     monkeypatch.setenv("LOGNAME", "somebody-else")
     with pytest.raises(FleetError, match=r"who reserved it until \w+ [-\d]+ [:\d]+ \S+: another run"):
         resume_run(path, Console())

@@ -15,9 +15,10 @@ from roambench.contract.errors import FleetError
 from roambench.controller.cli import app
 from roambench.controller.commands.fleet.bench_in_hand import in_hand
 from roambench.provision.bench import Bench
-from roambench.provision.leases.holding import LEASE_VARIABLE, give_back, holding, standing_of
+from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook
 from roambench.provision.leases.queue import Claim, standing
+from roambench.provision.leases.reserving import give_back
 
 _HOSTS = "".join(
     f'[[hosts]]\nname = "pi-{number}"\naddress = "10.36.0.{number}"\nmeter.driver = "none"\n'

@@ -21,17 +21,11 @@ from roambench.contract.errors import ConfigError, FleetError
 from roambench.controller.cli import main
 from roambench.provision.bench import Bench
 from roambench.provision.leases import lease as lease_module
-from roambench.provision.leases.holding import (
-    LEASE_VARIABLE,
-    book_ahead,
-    give_back,
-    holding,
-    reserve,
-    standing_of,
-)
+from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import MOST_BOOKINGS, BookedError, LeaseBook
 from roambench.provision.leases.local_time import moment_s, shown
 from roambench.provision.leases.queue import Claim
+from roambench.provision.leases.reserving import book_ahead, give_back, reserve
 
 HOUR_S = 3600.0
 

@@ -1,4 +1,4 @@
-"""The bench's authority: made once, private, with a record of what it issued; one authority can follow another."""
+"""The bench's authority: made once, private, on record for what it issued; one can follow another."""
 
 import datetime as dt
 import json
@@ -59,7 +59,7 @@ def test_a_lost_authority_is_not_made_anew_in_silence(bench: Bench) -> None:
     authority = BenchAuthority(bench.state_dir)
     authority.issue("pi-01")
     (authority.folder / "signer.pem").unlink()
-    with pytest.raises(IdentityError, match="authority is gone, the record of its certificates is not"):
+    with pytest.raises(IdentityError, match="authority is gone, its record of certificates is not"):
         BenchAuthority(bench.state_dir)
 
 

@@ -20,6 +20,7 @@ from roambench.provision.leases import lease as lease_module
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook, machine, user
 from roambench.provision.leases.queue import NO_PROCESS, Claim, standing
+from roambench.provision.leases.reserving import reserve
 
 
 @dataclass(frozen=True)
@@ -228,11 +229,14 @@ def test_a_process_that_stood_still_for_too_long_has_lost_its_claim(
 
 def test_renewing_moves_the_expiry(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
-    number = book.claim("run", lasts_s=30.0)
-    found = book.renew(number, lasts_s=3000.0)
+    number = book.claim("run")
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET expires_s = expires_s - 50.0, until_s = until_s - 50.0")
+    file.close()
+    found = book.renew(number)
     assert found is not None
     assert found.holder is not None
-    assert found.holder.expires_s - time.time() > 2900.0
+    assert found.holder.expires_s - time.time() > lease_module.LEASE_S - 10.0
 
 
 def test_a_lease_that_was_taken_away_is_told_at_the_end(bench: Bench) -> None:
@@ -250,9 +254,9 @@ def test_a_heartbeat_keeps_a_short_lease(bench: Bench, monkeypatch: pytest.Monke
     beats = []
     renew = LeaseBook.renew
 
-    def counted(book: LeaseBook, number: int, *, lasts_s: float = 60.0) -> object:
+    def counted(book: LeaseBook, number: int) -> object:
         beats.append(number)
-        return renew(book, number, lasts_s=lasts_s)
+        return renew(book, number)
 
     monkeypatch.setattr(LeaseBook, "renew", counted)
     with holding(bench, "run", print, heartbeat_s=0.01) as held:
@@ -297,7 +301,8 @@ def test_a_lease_that_is_over_is_not_inherited(bench: Bench, monkeypatch: pytest
 
 def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
-    reserved = book.claim("my afternoon", lasts_s=3600.0, reserve=True)
+    reserve(bench, "my afternoon", 3600.0, 0.0, print)
+    reserved = book.standing().everybody[0].number
     with holding(bench, "run", print):
         now = book.standing()
         assert now.holder is not None
@@ -312,7 +317,8 @@ def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
 
 def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
-    reserved = book.claim("my afternoon", lasts_s=3600.0, reserve=True)
+    reserve(bench, "my afternoon", 3600.0, 0.0, print)
+    reserved = book.standing().everybody[0].number
     ben = book.claim("run of ben")
     with sqlite3.connect(book.path) as file:
         file.execute("UPDATE claims SET user = 'ben@elsewhere' WHERE number = ?", (ben,))
@@ -331,7 +337,7 @@ def test_people_in_one_account_are_told_apart_by_logname(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOGNAME", "ben")
-    LeaseBook(bench.state_dir).claim("my afternoon", lasts_s=3600.0, reserve=True)
+    reserve(bench, "my afternoon", 3600.0, 0.0, print)
     monkeypatch.setenv("LOGNAME", "ann")
     with pytest.raises(FleetError, match=r"ben@.*, who reserved it until .*: my afternoon"):
         holding(bench, "run", print).__enter__()

@@ -12,7 +12,7 @@ from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import HostSample
 
 #: Bits of `vcgencmd get_throttled` that hold now; bit n + 16 says that bit n was set since the boot.
-THROTTLE_NAMES: Final = {
+_NAMES: Final = {
     0: "under-voltage",
     1: "frequency capped",
     2: "throttled",
@@ -20,6 +20,16 @@ THROTTLE_NAMES: Final = {
 }
 _NOW: Final = 0xF
 _SINCE_BOOT: Final = 16
+
+
+def throttle_names(bits: int) -> tuple[str, ...]:
+    """What bits 0 to 3 say, in words, in order of their number."""
+    return tuple(name for bit, name in _NAMES.items() if bits >> bit & 1)
+
+
+def throttle_names_since_boot(bits: int) -> tuple[str, ...]:
+    """The same of bits 16 to 19."""
+    return throttle_names(bits >> _SINCE_BOOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +42,7 @@ class ThrottledSpan:
     @property
     def names(self) -> tuple[str, ...]:
         """The bits in words, in order of their number."""
-        return tuple(name for bit, name in THROTTLE_NAMES.items() if self.bits >> bit & 1)
+        return throttle_names(self.bits)
 
 
 def throttled_spans(spans: Sequence[PhaseSpan], samples: Sequence[HostSample]) -> list[ThrottledSpan]:

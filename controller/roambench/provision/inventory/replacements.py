@@ -60,13 +60,12 @@ def standing_in(hosts: Sequence[Host], replaced: Mapping[str, Replacement]) -> l
     if problems:
         raise ConfigError(problems)
     spares = {one.spare for one in replaced.values()}
-    return [
-        host if (one := replaced.get(host.name)) is None else as_board(host, known[one.spare], one.machine_id)
-        for host in hosts
-        if host.name not in spares
-    ]
+    return [_played(host, known, replaced.get(host.name)) for host in hosts if host.name not in spares]
 
 
-def as_board(board: Host, spare: Host, machine_id: str) -> Host:
-    """`board` as the spare plays it."""
-    return replace(spare, name=board.name, slot=board.slot, tags=board.tags, machine_id=machine_id)
+def _played(board: Host, known: Mapping[str, Host], by: Replacement | None) -> Host:
+    """`board` as a spare plays it, or itself."""
+    if by is None:
+        return board
+    spare = known[by.spare]
+    return replace(spare, name=board.name, slot=board.slot, tags=board.tags, machine_id=by.machine_id)

@@ -10,22 +10,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from roambench.contract.errors import ConfigError, FleetError
-from roambench.provision.leases.lease import LEASE_S, BookedError, LeaseBook, user
-from roambench.provision.leases.local_time import shown
-from roambench.provision.leases.queue import Claim, Standing
-from roambench.provision.printable import printable
+from roambench.contract.errors import FleetError
+from roambench.provision.leases.described import described, refusal, waiting_for
+from roambench.provision.leases.lease import LEASE_S, LeaseBook, user
+from roambench.provision.leases.queue import Standing
 
 #: Carries the number of the lease that a parent process holds to the processes it starts.
 LEASE_VARIABLE: Final = "ROAMBENCH_LEASE"
 #: Three heartbeats may be late before a lease has run out.
 _HEARTBEAT_S: Final = LEASE_S / 4.0
 _LOOK_S: Final = 0.5
-#: Bookings begin within so many days; letters of a purpose.
-_MOST_DAYS_AHEAD: Final = 366.0
-_MOST_LETTERS: Final = 200
-#: Boards that are named in a line.
-_MOST_NAMES: Final = 8
 #: How long what begins now is expected to need the bench, in seconds; None where nobody knows. It is asked
 #: only where somebody else has booked the bench.
 Expects = Callable[[], float | None]
@@ -164,7 +158,7 @@ def holding(
         found = book.turn(number, expects_s) if inherited is None else book.standing()
         if found is None or (inherited is not None and not found.allows(number)):
             return None
-        return "" if found.allows(number) else _waiting_for(bench.name, found, number)
+        return "" if found.allows(number) else waiting_for(bench.name, found, number)
 
     def steps_aside(kept: Sequence[str]) -> None:
         """Whose lease it is decides what others may use."""
@@ -176,7 +170,7 @@ def holding(
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended, heartbeat_s), daemon=True)
     try:
         if inherited is None:
-            found = _wait(bench.name, book, number, wait_s, report)
+            found = wait_for_turn(bench.name, book, number, wait_s, report)
             held.beside = tuple(map(described, found.beside))
             beat.start()
         before = os.environ.get(LEASE_VARIABLE)
@@ -197,98 +191,6 @@ def holding(
             book.drop(number)
 
 
-def reserve(
-    bench: LeasedBench,
-    purpose: str,
-    lasts_s: float,
-    wait_s: float,
-    report: Callable[[str], None],
-) -> None:
-    """Hold the bench for this user, with no process that has to live: until its time is over or it is given
-    back. FleetError says who holds it if it is not free within `wait_s` seconds."""
-    _check_purpose(purpose)
-    book = LeaseBook(bench.state_dir)
-    number = book.claim(purpose, expects_s=lasts_s)
-    try:
-        _wait(bench.name, book, number, wait_s, report)
-        if not book.reserve(number, lasts_s=lasts_s):
-            raise FleetError(f"{bench.name}: the place in the queue is gone: it was released by force")
-    except BookedError as error:
-        book.drop(number)
-        raise FleetError(_booked(bench.name, error)) from None
-    except BaseException:
-        book.drop(number)
-        raise
-
-
-def book_ahead(bench: LeasedBench, purpose: str, from_s: float, lasts_s: float) -> Claim:
-    """Reserve the bench for this user at a later time. FleetError says who has it then, ConfigError what is
-    no such time."""
-    _check_purpose(purpose)
-    ahead_s = from_s - time.time()
-    if not 0.0 < ahead_s < _MOST_DAYS_AHEAD * 86400.0:
-        raise ConfigError(
-            [f"--from: {shown(from_s)}: expected a time from now on, within {_MOST_DAYS_AHEAD:g} days"]
-        )
-    book = LeaseBook(bench.state_dir)
-    try:
-        number = book.book(purpose, from_s, from_s + lasts_s)
-    except BookedError as error:
-        raise FleetError(_booked(bench.name, error)) from None
-    return next(claim for claim in book.standing().everybody if claim.number == number)
-
-
-def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = False) -> list[str]:
-    """End this user's reservations of now, or the `booking` of that number; with `force` also somebody
-    else's, and whoever holds the bench now. Says what was ended."""
-    book = LeaseBook(bench.state_dir)
-    found = book.standing()
-    if booking is not None:
-        ended = [_booking(bench.name, found, booking, force=force)]
-    else:
-        now = [claim for claim in found.everybody if claim not in found.bookings]
-        ended = [claim for claim in now if claim.reserves and claim.user == user()]
-        if force:
-            holders = (found.holder, found.runner, *found.beside)
-            ended += [claim for claim in holders if claim is not None and claim not in ended]
-    if not ended:
-        own = [claim for claim in found.bookings if claim.user == user()]
-        if own:
-            raise FleetError(
-                f"{bench.name}: you hold nothing now; to take back what you have booked (roambench fleet who "
-                f"lists it): roambench fleet release --booking {own[0].number}"
-            )
-        there = found.holder or next(iter(found.beside), None)
-        if there is None:
-            return [f"{bench.name} is free already"]
-        raise FleetError(f"{bench.name}: you have reserved nothing; held by {described(there)}")
-    for claim in ended:
-        book.drop(claim.number)
-    return [f"ended: {described(claim)}" for claim in ended]
-
-
-def _booking(bench: str, found: Standing, number: int, *, force: bool) -> Claim:
-    books = {claim.number: claim for claim in found.everybody if claim.books}
-    claim = books.get(number)
-    if claim is None:
-        there = f"its bookings are {', '.join(map(str, sorted(books)))}" if books else "nothing is booked"
-        raise FleetError(f"{bench}: there is no booking {number}: {there} (roambench fleet who)")
-    if claim.user != user() and not force:
-        raise FleetError(f"{bench}: booking {number} is not yours: {described(claim)}; --force ends it")
-    return claim
-
-
-def _check_purpose(purpose: str) -> None:
-    if len(purpose) > _MOST_LETTERS:
-        raise ConfigError(
-            [f"--purpose: {len(purpose)} letters: expected at most {_MOST_LETTERS}, others read it in a line"]
-        )
-
-
-def _booked(bench: str, error: BookedError) -> str:
-    return f"{bench}: not free at that time: {'; '.join(map(described, error.there))}"
-
-
 def _expected(book: LeaseBook, expects: Expects) -> float | None:
     """Worked out only where it can matter."""
     mine = user()
@@ -303,8 +205,10 @@ def _inherited(book: LeaseBook) -> int | None:
     return int(written) if book.standing().allows(int(written)) else None
 
 
-def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]) -> Standing:
-    """How everybody stands when its turn has come."""
+def wait_for_turn(
+    bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]
+) -> Standing:
+    """How everybody stands when its turn has come; FleetError if that is not within `wait_s` seconds."""
     deadline_s = time.monotonic() + wait_s
     told: tuple[int, ...] = ()
     while True:
@@ -318,7 +222,7 @@ def _wait(bench: str, book: LeaseBook, number: int, wait_s: float, report: Calla
             raise FleetError(refusal(bench, found, number))
         if told != (numbers := tuple(claim.number for claim in ahead)):
             told = numbers
-            report(_waiting_for(bench, found, number))
+            report(waiting_for(bench, found, number))
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 
 
@@ -335,59 +239,6 @@ def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event, 
             held.lose()
             return
         good_until_s = time.monotonic() + LEASE_S
-
-
-def refusal(bench: str, found: Standing, number: int) -> str:
-    """Why the bench cannot be had now, and what one can do."""
-    ahead = found.before(number)
-    if all(claim in found.bookings for claim in ahead):
-        return (
-            f"{bench}: free now, but what was to begin is {_expectation(found, number)}, and it is booked: "
-            f"{'; '.join(map(described, ahead))}; wait (--wait SECONDS) until {shown(found.begins_s(number))}"
-        )
-    without = " do without those boards (--only)," if all(claim.aside for claim in ahead) else ""
-    return (
-        f"{bench}: used by {' and then '.join(map(described, ahead))}; wait for it (--wait SECONDS),"
-        f"{without} or ask its owner (roambench fleet release --force ends a lease that is not yours)"
-    )
-
-
-def _waiting_for(bench: str, found: Standing, number: int) -> str:
-    ahead = found.before(number)
-    line = f"{bench}: waiting for {' and '.join(map(described, ahead))}"
-    if any(claim in found.bookings for claim in ahead):
-        line += f" (what is to begin here is {_expectation(found, number)})"
-    if (begins_s := found.begins_s(number)) > found.now_s:
-        line += f"; goes on {shown(begins_s)} at the earliest"
-    return line
-
-
-def _expectation(found: Standing, number: int) -> str:
-    (me,) = (claim for claim in found.everybody if claim.number == number)
-    return f"expected to take {lasting(me.expects_s or 0.0)}"
-
-
-def described(claim: Claim) -> str:
-    """ann@server (pid 4711): run demo, asked 12 min ago."""
-    owner, purpose = printable(claim.user), printable(claim.purpose)[:_MOST_LETTERS]
-    if claim.from_s is not None:
-        times = f"from {shown(claim.from_s)} to {shown(claim.expires_s)}"
-        return f"{owner}, who booked it {times}: {purpose} (booking {claim.number})"
-    if claim.reserves:
-        return f"{owner}, who reserved it until {shown(claim.expires_s)}: {purpose}"
-    since_s = max(0.0, time.time() - claim.asked_s)
-    kept = f", keeps {_names(claim.boards)}" if claim.aside else ""
-    return f"{owner} (pid {claim.pid}): {purpose}, asked {since_s / 60.0:.0f} min ago{kept}"
-
-
-def _names(boards: Sequence[str]) -> str:
-    told = ", ".join(map(printable, boards[:_MOST_NAMES]))
-    return told + (f" and {len(boards) - _MOST_NAMES} more" if len(boards) > _MOST_NAMES else "")
-
-
-def lasting(seconds: float) -> str:
-    """3.2 h, or 12 min."""
-    return f"{seconds / 3600.0:.1f} h" if seconds >= 3600.0 else f"{max(1.0, seconds / 60.0):.0f} min"
 
 
 def standing_of(bench: LeasedBench) -> Standing:

@@ -78,15 +78,12 @@ class LeaseBook:
         self,
         purpose: str,
         *,
-        lasts_s: float = LEASE_S,
-        reserve: bool = False,
         expects_s: float | None = None,
         boards: Sequence[str] = (),
     ) -> int:
         """Join the queue and get a number; `standing().allows(number)` tells when it is one's turn.
         `expects_s`: how long the bench will be needed, where that is known; `boards`: the only ones."""
-        now_s, until_s = time.time(), _uptime_s() + lasts_s
-        pid = NO_PROCESS if reserve else os.getpid()
+        now_s, until_s = time.time(), _uptime_s() + LEASE_S
         with self._transaction() as claims:
             _living(claims)
             found = claims.execute(
@@ -96,10 +93,10 @@ class LeaseBook:
                 (
                     user(),
                     machine(),
-                    pid,
+                    os.getpid(),
                     purpose,
                     now_s,
-                    now_s + lasts_s,
+                    now_s + LEASE_S,
                     until_s,
                     expects_s,
                     "\n".join(boards),
@@ -140,13 +137,13 @@ class LeaseBook:
             claims.execute(change, (expects_s, begun, number))
             return _standing(claims)
 
-    def renew(self, number: int, *, lasts_s: float = LEASE_S) -> Standing | None:
+    def renew(self, number: int) -> Standing | None:
         """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
         with self._transaction() as claims:
             if not any(claim.number == number for claim in _living(claims)):
                 return None
             mine = "UPDATE claims SET expires_s = ?, until_s = ? WHERE number = ?"
-            claims.execute(mine, (time.time() + lasts_s, _uptime_s() + lasts_s, number))
+            claims.execute(mine, (time.time() + LEASE_S, _uptime_s() + LEASE_S, number))
             return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:

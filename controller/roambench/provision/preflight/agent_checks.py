@@ -10,6 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, Verdict
 from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts
@@ -56,7 +57,7 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
     """`this_build`: what this server provisions, "" where that is not known; `most_run` by such hosts."""
     name, expected = "agent", this_build or most_run
     if facts.unit != "active" or agent.reason:
-        found = agent.reason or f"roambench-agent.service is {facts.unit or 'not installed'}"
+        found = agent.reason or f"{layout.UNIT} is {facts.unit or 'not installed'}"
         log = "see `journalctl -u roambench-agent` there"
         return Check(name, Verdict.FAIL, found, "running", f"{_PROVISION}; {log}")
     running = agent.build or facts.build

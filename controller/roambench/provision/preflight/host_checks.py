@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, Verdict
+from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset, HostFacts
 
 _AGAIN: Final = "roambench fleet provision sets it"
@@ -19,7 +22,6 @@ LEAST_DISK_BYTES: Final = 512 * _MIB
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
 #: These keep one clock rate, so that equal work costs equal joules.
 _STEADY: Final = ("performance", "powersave", "userspace")
-_THROTTLES: Final = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
 
 
 def os_image(facts: HostFacts) -> Check:
@@ -112,8 +114,7 @@ def under_voltage(facts: HostFacts) -> Check:
         return _no_hardware(name)
     if facts.throttled is None:
         return Check(name, Verdict.WARN, "unknown", "", "is vcgencmd there?")
-    now = [text for bit, text in _THROTTLES.items() if facts.throttled >> bit & 1]
-    since_boot = [text for bit, text in _THROTTLES.items() if facts.throttled >> bit + 16 & 1]
+    now, since_boot = throttle_names(facts.throttled), throttle_names_since_boot(facts.throttled)
     better = "5.1 to 5.2 V at the meter, a short thick cable, better cooling; then reboot"
     if now:
         return Check(name, Verdict.FAIL, f"now: {', '.join(now)}", "no throttling", better)
@@ -140,6 +141,28 @@ def power_save(facts: HostFacts, host: Host) -> Check:
     if facts.power_save:
         return Check(name, Verdict.FAIL, "on", "off: it delays and bends every transfer", _AGAIN)
     return Check(name, Verdict.PASS, "off")
+
+
+def power_switch(seen: SeenSwitch, host: Host) -> Iterator[Check]:
+    """Whether the switch of the host's `power` table answers, is on, and will leave the board so.
+
+    No check at all of a host without that table: its meter has its own.
+    """
+    name = "power switch"
+    if host.power.switch == "meter":
+        return
+    if seen.reason:
+        yield Check(name, Verdict.WARN, seen.reason, "an answer", seen.next_action)
+    elif not seen.asked:
+        yield Check(name, Verdict.SKIP, seen.detail)
+    elif not seen.on:
+        what_to_do = f"is it the outlet of {host.name}? see its power table"
+        yield Check(name, Verdict.WARN, "off, and the board runs", "on", what_to_do)
+    elif seen.trouble:
+        what_to_do = "see the switch's own settings"
+        yield Check(name, Verdict.WARN, seen.trouble, "a switch that stays on", what_to_do)
+    else:
+        yield Check(name, Verdict.PASS, "on" + (f", {seen.detail}" if seen.detail else ""))
 
 
 def _at_least(name: str, free: int, warn: int, fail: int, what_to_do: str) -> Check:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, HostChecks, Verdict
-from roambench.provision.power.check import power_switch
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import PackageFacts, Seen
@@ -77,7 +76,7 @@ def _checks(
         agent_checks.smoke(agent),
         agent_checks.meter_fresh(agent, host),
         agent_checks.autorun(found.autorun, host),
-        *power_switch(found.switch, host),
+        *host_checks.power_switch(found.switch, host),
         agent_checks.port_openers(facts, host),
         agent_checks.idle_watts(facts, agent, host),
     )

@@ -20,7 +20,7 @@ _PORT_OPENERS = ("ModemManager", "brltty")
 
 
 def probe(root: Path, interface: str, packages: Sequence[str] = ()) -> dict[str, Any]:
-    """The keys of `preflight_facts.HostFacts`."""
+    """The keys of `preflight.facts.HostFacts`."""
     release = _os_release(root)
     current = (root / "opt/roambench/current").resolve()  # the environment of the build that runs
     meminfo = _meminfo(root)
@@ -69,7 +69,7 @@ def _text(path: Path) -> str | None:
 
 
 def _output(root: Path, *command: str) -> str | None:
-    """Output of a program of this host prints; a test's root has none."""
+    """What a program of this host prints; under a test's root what its file in `said` holds."""
     if root != Path("/"):
         return _text(root / "said" / command[0])
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))

@@ -23,7 +23,7 @@ from roambench.provision.ssh.login import CONNECT_S, logged_in
 T = TypeVar("T")
 
 _COMMAND_S: Final = 60.0
-_UPLOAD_S: Final = 900.0  # a wheelhouse of 250 MB over a Pi's Wi-Fi
+_UPLOAD_S: Final = 900.0  # a user's wheel of 64 MB over a Pi's Wi-Fi
 _MOST_BYTES: Final = 64 * 2**20
 
 
@@ -141,7 +141,6 @@ class HostLink:
         *,
         mode: int = 0o644,
         owner: str = "root:root",
-        timeout_s: float = _UPLOAD_S,
     ) -> None:
         """Write a file as root, whole or not at all; a folder that is missing is made, for all to read."""
         fresh = shlex.quote(f"{remote}.new")
@@ -153,16 +152,9 @@ class HostLink:
             f"chown {shlex.quote(owner)} /proc/self/fd/3 && chmod {mode:o} /proc/self/fd/3 && cat >&3 && "
             f"sync {fresh} && mv -fT {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
         )
-        ran = self.run(command, root=True, stdin=content, timeout_s=timeout_s)
+        ran = self.run(command, root=True, stdin=content, timeout_s=_UPLOAD_S)
         if ran.exit_code != 0:
             raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", _room(ran))
-
-    def get(self, remote: str) -> bytes:
-        """The content of a file of at most 64 MiB, read as root."""
-        ran = self.run(f"cat {shlex.quote(remote)}", root=True)
-        if ran.exit_code != 0:
-            raise HostError(self.host.name, f"{remote}: cannot be read: {ran.why}")
-        return ran.out
 
 
 @dataclass(frozen=True, slots=True)

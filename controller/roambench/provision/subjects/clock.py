@@ -14,11 +14,10 @@ from roambench.provision.wanted import Wanted
 
 @dataclass(frozen=True, slots=True)
 class TimeClient:
-    """An NTP client as Debian packages it: its unit, the one that makes a boot wait for the time, where it
-    logs, and the files (path, content with {server}) that make it follow one server and no other."""
+    """An NTP client, called as Debian's package is: its unit, the one that makes a boot wait for the time, where
+    it logs, and the files (path, content with {server}) that make it follow one server and no other."""
 
     name: str
-    package: str
     unit: str
     waiter: str
     log: str
@@ -27,7 +26,6 @@ class TimeClient:
 
 #: Its own configuration stays as it is, beside ours.
 CHRONY: Final = TimeClient(
-    "chrony",
     "chrony",
     "chrony.service",
     "chrony-wait.service",
@@ -51,7 +49,6 @@ rtcsync
 #: is after its first answer. Its waiter would wait for ever, and the agent with it.
 TIMESYNCD: Final = TimeClient(
     "systemd-timesyncd",
-    "systemd-timesyncd",
     "systemd-timesyncd.service",
     "systemd-time-wait-sync.service",
     "-u systemd-timesyncd",
@@ -67,7 +64,7 @@ TIMESYNCD: Final = TimeClient(
 
 def time_client(facts: Facts) -> TimeClient:
     """chrony where that is installed; else what Debian and Raspberry Pi OS have, or get."""
-    return CHRONY if CHRONY.package in facts.packages else TIMESYNCD
+    return CHRONY if CHRONY.name in facts.packages else TIMESYNCD
 
 
 def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:

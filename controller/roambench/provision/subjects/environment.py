@@ -130,7 +130,7 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
         explained={
             _KILLED_BY_SIGILL: (
                 "torch ends with an illegal instruction (SIGILL) on this board",
-                "pin another torch in the constraints of its platform, then again",
+                "pin another torch for its processor (boards.txt, then make lock), then again",
             ),
             _CORRUPT: ("a package arrived damaged", "again; a second time: another SD card"),
             _UNUSABLE: (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.step import RemoteFile, Skip, Step
@@ -25,18 +26,18 @@ def identity_reason(facts: Facts, doubt: str, trusted_pem: bytes) -> str:
 
 
 def identity(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
-    """The certificate comes last: whoever looks in between finds a key that does not fit, and looks again."""
-    if not wanted.identity.reason:
-        return
-    credential = wanted.identity.credential
+    """The step that gives the host a new certificate; of a dry run its files are empty."""
+    if wanted.identity.reason:
+        credential = wanted.identity.credential or Credential(b"", b"", b"")
+        yield Step(IDENTITY_SUBJECT, wanted.identity.reason, files=identity_files(credential))
+
+
+def identity_files(credential: Credential) -> tuple[RemoteFile, ...]:
+    """The certificate comes last: an agent that looks in between finds a key that does not fit, keeps what it
+    has, and looks again."""
     owner = f"{layout.USER}:{layout.USER}"
-    contents = (
-        ("key.pem", credential.key_pem if credential else b"", 0o600),
-        ("ca.pem", credential.authority_pem if credential else b"", 0o644),
-        ("cert.pem", credential.certificate_pem if credential else b"", 0o644),
+    return (
+        RemoteFile(f"{layout.IDENTITY}/key.pem", credential.key_pem, 0o600, owner, secret=True),
+        RemoteFile(f"{layout.IDENTITY}/ca.pem", credential.authority_pem, 0o644, owner),
+        RemoteFile(f"{layout.IDENTITY}/cert.pem", credential.certificate_pem, 0o644, owner),
     )
-    files = tuple(
-        RemoteFile(f"{layout.IDENTITY}/{name}", content, mode, owner, secret=mode == 0o600)
-        for name, content, mode in contents
-    )
-    yield Step(IDENTITY_SUBJECT, wanted.identity.reason, files=files)

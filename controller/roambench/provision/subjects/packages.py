@@ -17,7 +17,7 @@ def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     """Steps that install and remove packages; noted, so that unprovisioning can undo them."""
     if facts.container:
         return
-    needed = [time_client(facts).package]
+    needed = [time_client(facts).name]
     if facts.board.power_save:
         needed.append("iw")
     missing = [name for name in needed if name not in facts.packages]

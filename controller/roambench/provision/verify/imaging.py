@@ -6,6 +6,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
+from roambench.provision import layout
 from roambench.provision.bench import METER_LINK
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.verify.kit import Image
@@ -24,7 +25,7 @@ def now(path):
 listed = ["journalctl", "--list-boots", "-q", "--no-pager"]
 boots = subprocess.run(listed, capture_output=True, text=True).stdout
 governors = glob.glob("/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor")
-rules = text("/etc/udev/rules.d/70-roambench-meter.rules")
+rules = text("{layout.UDEV_RULES}")
 notes = [line.split(" ", 2) for line in text("/run/roambench-board").splitlines()]
 written = [note for note in notes if note[0] == "write" and len(note) == 3]
 print(json.dumps({{

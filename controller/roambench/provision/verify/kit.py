@@ -25,7 +25,7 @@ _MOST_BYTES: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """What the meter said, by the host's clock from its first line on; NaN is what a line does not have."""
+    """What the meter said, by the host's clock from its first line on; None is what a line does not have."""
 
     at_s: tuple[float, ...]
     watts: tuple[float | None, ...]

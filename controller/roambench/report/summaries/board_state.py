@@ -12,7 +12,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample
 from roambench.energy.clocks.clock_fit import ClockVerdict
-from roambench.energy.readings.throttling import THROTTLE_NAMES, ThrottledSpan, throttled_spans
+from roambench.energy.readings.throttling import ThrottledSpan, throttle_names, throttled_spans
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import RoundRecord
 from roambench.runs.measured.accounts import RunEnergy
@@ -100,7 +100,7 @@ class BoardState:
         bits = 0
         for item in self.throttled:
             bits |= item.bits
-        return tuple(name for bit, name in THROTTLE_NAMES.items() if bits >> bit & 1)
+        return throttle_names(bits)
 
 
 def board_states(

@@ -47,8 +47,10 @@ def lease(
     from roambench.contract.errors import ConfigError
     from roambench.controller.screen import print_json, progress_screen, say
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.leases.holding import book_ahead, described, reserve, standing_of
+    from roambench.provision.leases.described import described
+    from roambench.provision.leases.holding import standing_of
     from roambench.provision.leases.local_time import moment_s
+    from roambench.provision.leases.reserving import book_ahead, reserve
 
     console = progress_screen(stderr=True)
     loaded = load_bench(bench)
@@ -85,7 +87,7 @@ def release(
 ) -> None:
     """Give back your reservation, or a booking."""
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.leases.holding import give_back
+    from roambench.provision.leases.reserving import give_back
 
     for line in give_back(load_bench(bench), booking=booking, force=force):
         print(line)
@@ -96,7 +98,8 @@ def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
     import json
 
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.leases.holding import described, standing_of
+    from roambench.provision.leases.described import described
+    from roambench.provision.leases.holding import standing_of
 
     loaded = load_bench(bench)
     found = standing_of(loaded)

@@ -87,7 +87,8 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
     from rich.text import Text
 
     from roambench.controller.commands.fleet.outcome_table import add_columns
-    from roambench.provision.leases.holding import described, standing_of
+    from roambench.provision.leases.described import described
+    from roambench.provision.leases.holding import standing_of
 
     standing = standing_of(bench)
     holder = standing.runner or standing.holder
