@@ -14,8 +14,8 @@ from roambench.provision.wanted import Wanted
 
 @dataclass(frozen=True, slots=True)
 class TimeClient:
-    """An NTP client, called as Debian's package is: its unit, the one that makes a boot wait for the time, where
-    it logs, and the files (path, content with {server}) that make it follow one server and no other."""
+    """An NTP client by the name of Debian's package: its unit, the one that makes a boot wait for the time,
+    where it logs, and the files (path, content with {server}) that make it follow one server and no other."""
 
     name: str
     unit: str
