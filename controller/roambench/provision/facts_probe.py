@@ -1,8 +1,12 @@
 """Runs on a host, as root, under its own Python and nothing else: tells what is there, as JSON.
 
+That Python may be an older one than ours, 3.9 for example: the facts say so.
+
 The argument is JSON, too: which files, units and packages to look at, and the folder under which everything
 is looked up (a test's; "/" else). Nothing here changes anything.
 """
+
+from __future__ import annotations
 
 import grp
 import hashlib
@@ -99,7 +103,7 @@ def _packages(root: Path, names: list[str]) -> dict[str, str]:
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].startswith("ii")}
 
 
-def _user_groups(name: str) -> "list[str] | None":
+def _user_groups(name: str) -> list[str] | None:
     try:
         user = pwd.getpwnam(name)
     except KeyError:
@@ -109,7 +113,7 @@ def _user_groups(name: str) -> "list[str] | None":
     )
 
 
-def _file(root: Path, written: str) -> "dict[str, Any] | None":
+def _file(root: Path, written: str) -> dict[str, Any] | None:
     path = root / written.lstrip("/")
     try:
         status = path.lstat()
@@ -136,7 +140,7 @@ def _group(status: os.stat_result) -> str:
 def _units(root: Path, names: list[str]) -> dict[str, dict[str, str]]:
     said = _output(root, "systemctl", "show", "-p", "Id,ActiveState,UnitFileState,NeedDaemonReload", *names)
     found = {}
-    for name, block in zip(names, said.split("\n\n"), strict=False):
+    for name, block in zip(names, said.split("\n\n")):
         rows = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         found[name] = {
             "active": rows.get("ActiveState", ""),
@@ -160,7 +164,7 @@ def _folders(path: Path) -> list[Path]:
     return sorted(entry for entry in path.iterdir() if entry.is_dir() and "." not in entry.name)
 
 
-def _json(path: Path) -> "dict[str, Any] | None":
+def _json(path: Path) -> dict[str, Any] | None:
     try:
         found = json.loads(_text(path))
     except ValueError:

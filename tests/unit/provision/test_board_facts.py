@@ -7,10 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 from roambench.contract.json_values import from_json
 from roambench.provision import facts_probe
 from roambench.provision.facts import QUESTIONS, Facts
+from roambench.provision.preflight import probe as preflight_probe
 from roambench.provision.subjects import board
 
 _FILES = {
@@ -69,6 +73,30 @@ def test_the_script_answers_on_this_machine_with_nothing_but_python() -> None:
     )
     facts = from_json(Facts, ran.stdout, "facts")
     assert facts.machine == os.uname().machine
+
+
+#: Runs a script as Python 3.9 (Debian 11) would: zip takes no `strict`, and `str | None` cannot be computed.
+_OLDER = """
+import builtins, sys
+newer, path = zip, sys.argv.pop(1)
+builtins.zip = lambda *series: newer(*series)
+names = {"__name__": "__main__"}
+exec(compile(open(path).read(), path, "exec"), names)
+own = [one for one in names.values() if getattr(one, "__module__", "") == "__main__"]
+sys.exit(any(not isinstance(hint, str) for one in own for hint in one.__annotations__.values()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "words"), [(facts_probe, (QUESTIONS.to_json(),)), (preflight_probe, ("lo", "/"))]
+)
+def test_a_host_of_an_older_debian_is_told_apart_by_its_own_answers(
+    script: ModuleType, words: tuple[str, ...]
+) -> None:
+    asked = [sys.executable, "-c", _OLDER, str(script.__file__), *words]
+    answer = subprocess.run(asked, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert json.loads(answer.stdout)["bits"] == 64
 
 
 def test_a_board_is_made_quiet_and_put_back_as_it_was(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ Arguments: the data interface, the folder under which everything is looked up (a
 of packages. What a host does not have is null; nothing here changes anything.
 """
 
+from __future__ import annotations
+
 import csv
 import hashlib
 import json
