@@ -29,7 +29,7 @@ setup: $(VENV)/.ready
 
 # Sources are compiled when they are first run: all of them would take a fifth more space, and half a minute.
 # Every file by its digest but torch's, whose builds with and without CUDA have one version (docs/decisions/0010).
-# Of torch the programs go that test it in C++: a tenth of .venv, and nothing runs them.
+# What tests packages and is part of them goes, and torch's copies of protoc: a seventh of .venv, and nothing runs it.
 $(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
 		{ echo "roambench needs Python 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
@@ -39,7 +39,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r locked.txt
 	$(BIN)/pip install -q --no-compile --disable-pip-version-check -c constraints.txt torch==2.13.0
-	@cd $(VENV)/lib/python3*/site-packages/torch && rm -rf test bin/test_* bin/*Test
+	@cd $(VENV)/lib/python3*/site-packages && rm -rf torch/test torch/bin/test_* torch/bin/*Test torch/bin/protoc* && \
+		find networkx numpy pyarrow scipy sklearn sympy -depth -type d -name tests -exec rm -r {} +
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

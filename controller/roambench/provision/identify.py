@@ -76,8 +76,7 @@ def identify(
         [window for window in windows if window.board not in not_loaded], series, not_loaded
     )
     silent = silent_meters([meter_id(host) for host in readers], series)
-    build = next((build for build in builds.values() if build), "")
-    return judged(bench, boards, found, silent, machine_ids, made_s=time.time(), build=build)
+    return judged(bench, boards, found, silent, machine_ids, builds, made_s=time.time())
 
 
 def _who_they_are(

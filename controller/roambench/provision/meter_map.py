@@ -90,11 +90,12 @@ def judged(
     found: Mapping[str, BoardMeter],
     silent: Sequence[str],
     machine_ids: Mapping[str, str],
+    builds: Mapping[str, str],
     *,
     made_s: float,
-    build: str,
 ) -> MeterMap:
-    """Judge the windows against the bench file. Hosts without a meter have no entry."""
+    """Judge the windows against the bench file; `machine_ids` and agents' `builds` are by host. Hosts without
+    a meter have no entry."""
     owners = {meter_id(host): host.name for host in bench.hosts}
     entries = []
     for host in hosts:
@@ -118,7 +119,7 @@ def judged(
                 machine_ids.get(host.name, ""),
                 cabling(host),
                 made_s,
-                build,
+                builds.get(host.name, ""),
             )
         )
     return MeterMap(bench.name, tuple(entries))

@@ -112,10 +112,11 @@ def test_swapped_cables_are_named_with_the_meter_that_moved(tmp_path: Path) -> N
         meters_of_boards(windows, emulated(crossed, windows)),
         (),
         {},
+        {"pi-01": "build of a Pi", "pi-03": "of a server"},
         made_s=0.0,
-        build="",
     )
     one, two, three = made.entries
+    assert [entry.build for entry in made.entries] == ["build of a Pi", "", "of a server"]
     assert (one.verdict, one.found) == (Proof.SWAPPED, "smartpower2:SN2")
     assert one.reason == "the meter of pi-02 moved: swap the cables, or the meters in the bench file"
     assert (two.verdict, two.found) == (Proof.SWAPPED, "smartpower2:SN1")
@@ -130,7 +131,7 @@ def test_a_dead_meter_is_named_and_costs_the_others_nothing(tmp_path: Path) -> N
     del series["smartpower2:SN2"]
     silent = silent_meters([meter_id(host) for host in bench.hosts], series)
     assert silent == ("smartpower2:SN2",)
-    made = judged(bench, bench.hosts, meters_of_boards(windows, series), silent, {}, made_s=0.0, build="")
+    made = judged(bench, bench.hosts, meters_of_boards(windows, series), silent, {}, {}, made_s=0.0)
     assert [entry.verdict for entry in made.entries] == [Proof.PROVEN, Proof.DEAD, Proof.PROVEN]
     assert made.entries[1].reason == "smartpower2:SN2 said nothing: is it on, is its cable in?"
 
@@ -154,7 +155,7 @@ def test_somebody_elses_work_at_the_same_time_is_ambiguous(tmp_path: Path) -> No
     assert [found[board].match for board in ("pi-01", "pi-02", "pi-03")] == [
         Match.SEVERAL_MOVED, Match.FOUND, Match.FOUND,
     ]  # fmt: skip
-    made = judged(bench, bench.hosts, found, (), {}, made_s=0.0, build="")
+    made = judged(bench, bench.hosts, found, (), {}, {}, made_s=0.0)
     assert made.entries[0].verdict is Proof.AMBIGUOUS
     assert "smartpower2:SN1 by 3." in made.entries[0].reason
     assert "smartpower2:SN3 by 3." in made.entries[0].reason
@@ -265,7 +266,7 @@ def test_a_board_that_could_not_be_loaded_says_why(tmp_path: Path) -> None:
     bench = a_bench(tmp_path)
     windows = windows_of(["pi-01", "pi-02"])
     found = meters_of_boards(windows, emulated(straight(2), windows), {"pi-03": "no answer from 10.0.0.3"})
-    made = judged(bench, bench.hosts, found, (), {}, made_s=0.0, build="")
+    made = judged(bench, bench.hosts, found, (), {}, {}, made_s=0.0)
     assert made.entries[2].verdict is Proof.NOT_LOADED
     assert made.entries[2].reason == "no answer from 10.0.0.3"
 
@@ -278,7 +279,7 @@ def proof(tmp_path: Path) -> tuple[object, ...]:
     windows = windows_of(["pi-01", "pi-02", "pi-03"])
     found = meters_of_boards(windows, emulated(straight(3), windows))
     ids = {host.name: f"machine-{host.slot}" for host in bench.hosts}
-    return bench, judged(bench, bench.hosts, found, (), ids, made_s=1000.0, build="abc")
+    return bench, judged(bench, bench.hosts, found, (), ids, dict.fromkeys(ids, "abc"), made_s=1000.0)
 
 
 def test_a_proof_is_kept_and_read_again(tmp_path: Path) -> None:
@@ -337,7 +338,7 @@ def test_a_board_without_a_meter_needs_no_proof(tmp_path: Path) -> None:
     bare = a_host(1, driver="none", port="", serial="")
     assert meter_id(bare) == ""
     assert doubts(None, [bare], 0.0) == {}
-    assert judged(a_bench(tmp_path, bare), [bare], {}, (), {}, made_s=0.0, build="").entries == ()
+    assert judged(a_bench(tmp_path, bare), [bare], {}, (), {}, {}, made_s=0.0).entries == ()
 
 
 def test_a_meter_without_a_serial_is_called_by_the_host_that_reads_it() -> None:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
+from roambench.meters.catalogue import driver_row, wired_names
 from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
 from roambench.provision.power.deed import Deed
@@ -30,8 +31,6 @@ _BACK_S: Final = 300.0
 _LOOK_S: Final = 2.0
 _MOST_BYTES: Final = 2**18
 _BOOT_TEXTS: Final = (b"BOOT WAIT", b"SmartPower", b"rst:0x", b"ets Jun")
-_SERIAL: Final = ("smartpower2", "smartpower2-100ms", "smartpower2-ytrikoz", "smartpower3")
-
 #: As the drivers open it (agent's meters.sources.serial_port); the bytes are printed as a transcript.
 _RECORD: Final = """
 import asyncio, pathlib, sys, tempfile, time
@@ -70,7 +69,8 @@ def cut_power(bench: Bench, host: Host, report: Callable[[str], None]) -> CutPow
 
 def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str], None]) -> None:
     autorun = asyncio.run(autorun_of(host))
-    if host.meter.driver not in _SERIAL or "reader=" in host.meter.port:
+    wired = host.meter.driver in wired_names() and driver_row(host.meter.driver).resets
+    if not wired or "reader=" in host.meter.port:
         seen.facts["not opened"] = "this meter is not read by a serial port of the board"
         return
     if autorun is not True:
