@@ -143,10 +143,7 @@ class Limit:
         self._last = rows[-1][0] if rows else self._last
         read = len(rows)
         for name in self._names if self._drains else ():
-            query = (
-                "SELECT seq, kind, payload FROM record WHERE device = ? AND spool_uuid = 'spool' AND seq > ?"
-            )
-            found = self._records.execute(query, (name, self._seqs.get(name, -1))).fetchall()
+            found = self._records.execute(_BEYOND, (name, self._seqs.get(name, -1))).fetchall()
             for _, kind, payload in found:
                 if kind == RecordKind.READING:
                     READING.unpack(payload)

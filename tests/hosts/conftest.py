@@ -18,7 +18,11 @@ from roambench.provision.inventory.load import load_bench
 
 #: The hosts are provisioned once, after the tests of bare ones; what takes them apart comes last, so that
 #: nothing has to be provisioned again. In another order more is provisioned, and runs of before may be found.
-_FIRST: Final = ("test_lab.py", "test_operate.py", "test_whole_bench.py")
+#: Before the whole bench stands what starts no agent anew: a preflight waits until agents are a minute old.
+_FIRST: Final = (
+    *("test_lab.py", "test_operate.py"),
+    *("test_clock_step.py", "test_discover.py", "test_peers_on_hosts.py", "test_whole_bench.py"),
+)
 _LAST: Final = ("test_upgrade.py", "test_unprovision.py", "test_broken_hosts.py")
 _WHOLE: Final = (
     "systemctl is-active --quiet roambench-agent && test -x /opt/roambench/current/bin/roambench-agent"

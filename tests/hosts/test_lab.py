@@ -6,6 +6,7 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -71,9 +72,11 @@ def test_a_computing_host_moves_its_own_meter_and_no_other(bench_hosts: BenchHos
     bench_hosts.ssh("pi2", "setsid timeout 12 sh -c 'while :; do :; done' > /dev/null 2>&1 &")
     # What nobody has read yet waits in a pseudo-terminal: away with it.
     read = "sudo timeout 1 cat /dev/ttyMETER > /dev/null; sudo timeout 4.5 cat /dev/ttyMETER | cut -d, -f3"
-    watts = {name: [] for name in ("pi1", "pi2")}
-    for name in ("pi2", "pi1"):
-        watts[name] = [float(line) for line in bench_hosts.ssh(name, read) if line.count(".") == 1]
+    with ThreadPoolExecutor() as both:  # while it computes
+        said = {name: both.submit(bench_hosts.ssh, name, read) for name in ("pi1", "pi2")}
+    watts = {
+        name: [float(line) for line in lines.result() if line.count(".") == 1] for name, lines in said.items()
+    }
     assert max(watts["pi2"]) > 2.3  # 1.9 W idle, 0.8 W for a busy core
     assert sorted(watts["pi1"])[len(watts["pi1"]) // 2] < 2.0
 
