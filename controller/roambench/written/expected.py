@@ -15,19 +15,46 @@ _KINDS: dict[Any, str] = {int: "an integer", float: "a number", str: "a text", b
 
 def section_at(model: type[BaseModel], path: Sequence[str]) -> type[BaseModel] | None:
     """The table a dotted path names (the whole file for an empty one), None where there is no such table."""
-    for part in path:
-        field = model.model_fields.get(part)
-        inner = None if field is None else field.annotation
-        if not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-            return None
-        model = inner
-    return model
+    if not path:
+        return model
+    field = field_at(model, path)
+    return None if field is None else _section_of(field.annotation)
 
 
 def field_at(model: type[BaseModel], path: Sequence[str]) -> FieldInfo | None:
-    """The field a dotted path names, None where there is no such field."""
-    section = section_at(model, path[:-1]) if path else None
-    return None if section is None else section.model_fields.get(path[-1])
+    """The field a dotted path names, None where there is no such field. An entry of a table with keys of the
+    user's is one, too; positions in lists are not in the path."""
+    inside: Any = None
+    field: FieldInfo | None = None
+    section: type[BaseModel] | None = model
+    for part in path:
+        if section is not None:
+            field = _own_field(section, part)
+        elif get_origin(inside) is dict:
+            field = FieldInfo.from_annotation(get_args(inside)[1])
+        else:
+            return None
+        if field is None:
+            return None
+        inside = field.annotation
+        section = _section_of(inside)
+    return field
+
+
+def _own_field(section: type[BaseModel], key: str) -> FieldInfo | None:
+    """The field that is written with this key."""
+    named = (one for name, one in section.model_fields.items() if (one.alias or name) == key)
+    return next(named, None)
+
+
+def _section_of(annotation: Any) -> type[BaseModel] | None:
+    """The table that an annotation means: one, one that may be left out, or each of a list's."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if get_origin(annotation) in (list, tuple, Union, types.UnionType):
+        found = (_section_of(part) for part in get_args(annotation))
+        return next((section for section in found if section is not None), None)
+    return None
 
 
 def expected(field: FieldInfo) -> str:

@@ -44,10 +44,12 @@ def _mistake(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str, ..
     path = tuple(part for part in detail["loc"] if isinstance(part, str))
     if detail["type"] == "extra_forbidden":
         return Mistake((*prefix, *path), "unknown key" + _suggestion(path, model))
-    while path and field_at(model, path) is None and field_at(model, path[:-1]) is not None:
+    while path and field_at(model, path) is None:
         path = path[:-1]
+    if detail["type"] == "value_error" and section_at(model, path) is not None:  # a rule between its keys
+        return Mistake((*prefix, *path), str(detail["ctx"]["error"]))
     field = field_at(model, path)
-    wanted = expected(field) if field is not None else detail["msg"]
+    wanted = expected(field) if field is not None else "a table"
     if detail["type"] == "missing":
         return Mistake((*prefix, *path), f"is missing, expected {wanted}")
     return Mistake((*prefix, *path), f"expected {wanted}, got {shown(detail['input'])}")
