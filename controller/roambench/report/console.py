@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from roambench.report.numbers import count
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, comparison_flags, shared_flags
 from roambench.report.table import Table
@@ -34,10 +35,12 @@ def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = T
         if len(runs) > _MOST_RUNS:
             console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
     notes = _notes(runs)
+    if table and notes and any(run.measured and run.measured.truth for run in runs):
+        console.print("of emulated boards the truth is known: `off truth` is what these doubts come to")
     for note in notes[:_MOST_NOTES]:
         _print_note(note, console, whole=False)
     if len(notes) > _MOST_NOTES:
-        console.print(f"  and {len(notes) - _MOST_NOTES} more notes", highlight=False)
+        console.print(f"  and {count(len(notes) - _MOST_NOTES, 'more note')}", highlight=False)
 
 
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:

@@ -320,7 +320,11 @@ def test_a_meter_is_checked_by_its_driver(tmp_path: Path) -> None:
             '[controller]\naddress = "10.0.0.1"\ncontrol_port = 5\ndata_port = 5',
             "mine.toml: controller.data_port: expected another than control_port, got 5",
         ),
-        ("x = [", 'mine.toml: not TOML: line 1, column 6: expected a value: "a text", a number, true, false, a date, [a list] or {a table}, got x = ['),
+        (
+            "x = [",
+            'mine.toml: not TOML: line 1, column 6: expected a value: "a text", a number, true, false, '
+            "a date, [a list] or {a table}, got x = [",
+        ),
     ],
 )
 def test_a_file_of_another_form_is_a_mistake_too(tmp_path: Path, text: str, problem: str) -> None:

@@ -40,8 +40,8 @@ class Window(Section):
 class File(Section):
     """A table of each kind."""
 
-    meters: dict[str, Meter] = {}
-    numbers: dict[str, dict[str, int | float]] = {}
+    meters: dict[str, Meter] = Field(default={})
+    numbers: dict[str, dict[str, int | float]] = Field(default={})
     rows: list[Meter] = Field(default=[], alias="row")
     window: Window | None = None
 
@@ -49,15 +49,15 @@ class File(Section):
 @pytest.mark.parametrize(
     ("values", "told"),
     [
-        ({"meters": {"m1": {"gain": "x"}}}, "meters.m1.gain: expected a number > 0.0, got \"x\""),
+        ({"meters": {"m1": {"gain": "x"}}}, 'meters.m1.gain: expected a number > 0.0, got "x"'),
         ({"meters": {"m1": {}}}, "meters.m1.gain: is missing, expected a number > 0.0"),
         ({"meters": {"m1": {"gain": 1.0, "pins": 3}}}, "meters.m1.pins: expected an even number, got 3"),
         ({"meters": {"m1": {"gain": 1.0, "pin": 2}}}, "meters.m1.pin: unknown key, did you mean pins?"),
         ({"meters": {"m1": 4}}, "meters.m1: expected a table, got 4"),
-        ({"numbers": {"a": {"b": "c"}}}, "numbers.a.b: expected an integer or a number, got \"c\""),
+        ({"numbers": {"a": {"b": "c"}}}, 'numbers.a.b: expected an integer or a number, got "c"'),
         ({"row": [{"gain": 1.0}, {"gain": -1.0}]}, "row.gain: expected a number > 0.0, got -1.0"),
         ({"row": 3}, "row: expected a list of tables, got 3"),
-        ({"window": {"last": "x"}}, "window.last: expected an integer, got \"x\""),
+        ({"window": {"last": "x"}}, 'window.last: expected an integer, got "x"'),
         ({"window": {"first": 10}}, "window: first: expected at most last"),
         ([], "expected a table, got []"),
     ],

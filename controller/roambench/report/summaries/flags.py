@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
@@ -21,6 +22,8 @@ from roambench.runs.measured.accounts import outages_of
 
 #: Rule R4: below it a whole-run energy is not valid without being flagged.
 COVERAGE_LIMIT: Final = 0.99
+#: More boards than these are counted, not named.
+_NAMED: Final = 4
 
 
 def flags_of(
@@ -105,19 +108,19 @@ def _pause_flags(run: RunEvidence) -> list[str]:
 
 
 def _energy_flags(energy: EnergySummary) -> list[str]:
-    flags = []
+    flags, on = [], partial(_boards, of=len(energy.boards))
     if energy.whole_run.coverage < COVERAGE_LIMIT:
         flags.append(
             f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "
             "measured and hold no joules"
         )
-    holes = [
-        f"{board.device} {board.whole_run.coverage:.1%}"
+    holes = {
+        board.device: f"{board.whole_run.coverage:.1%}"
         for board in energy.boards
         if 0.0 < board.whole_run.coverage < COVERAGE_LIMIT
-    ]
+    }
     if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
-        flags.append(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {', '.join(holes)}")
+        flags.append(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {on(holes)}")
     silent = [
         board.device
         for board in energy.boards
@@ -128,11 +131,12 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     baselines = {
         board.device: board.baselines for board in energy.boards if isinstance(board.baselines, IdleBaselines)
     }
-    drifted = [device for device, found in baselines.items() if found.drifted]
+    drifted = {device: "" for device, found in baselines.items() if found.drifted}
     if drifted:
         flags.append(
-            f"idle power before and after differs by more than 3 u or 2 % ({few(drifted)}): net "
-            "energies follow the idle power that was fitted in between"
+            f"idle power before and after differs by more than 3 u or 2 % on {on(drifted)}: whole "
+            "runs are right, net energies follow the idle power that was fitted in between; for surer ones "
+            "warm boards up first, or lengthen energy.idle_baseline_s"
         )
     if not baselines:
         flags.append(_baseline_flag([board.baselines for board in energy.boards]))
@@ -167,35 +171,33 @@ def _baseline_flag(boards: Sequence[IdleBaselines | NoBaselines]) -> str:
 
 def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
     """Gains and offsets that may be no longer, or not, those of the meter (rule R11)."""
-    flags = []
+    flags, on = [], partial(_boards, of=len(energy.boards))
     try:
         began = dt.datetime.fromisoformat(created_utc).date()
     except ValueError:  # a folder made by hand
         began = dt.date.min
-    old = [
-        f"{board.device} ({board.meter.calibrated_on})"
+    old = {
+        board.device: str(board.meter.calibrated_on)
         for board in energy.boards
         if board.meter.out_of_date(began)
-    ]
+    }
     if old:
         flags.append(
-            f"meters calibrated more than a year before the run: {few(old)}; their gain may have drifted "
+            f"meters calibrated more than a year before the run: {on(old)}; their gain may have drifted "
             "by more than u_gain says: roambench meter calibrate"
         )
-    undated = [
-        f"{board.device} ({board.meter.calibrated_as})" for board in energy.boards if board.meter.undated
-    ]
+    undated = {board.device: board.meter.calibrated_as for board in energy.boards if board.meter.undated}
     if undated:
         flags.append(
-            f"calibrations without a date: {few(undated)}; they may be older than a year: write when they "
+            f"calibrations without a date: {on(undated)}; they may be older than a year: write when they "
             'were made into their tables (date = "YYYY-MM-DD"), or roambench meter calibrate'
         )
-    misfiled = [
-        f"{board.device} (serial {board.meter.serial})" for board in energy.boards if board.meter.misfiled
-    ]
+    misfiled = {
+        board.device: f"serial {board.meter.serial}" for board in energy.boards if board.meter.misfiled
+    }
     if misfiled:
         flags.append(
-            f"calibrations filed under the board's name, not the meter's serial number: {few(misfiled)}; "
+            f"calibrations filed under the board's name, not the meter's serial number: {on(misfiled)}; "
             "another meter at that board would be corrected by them, too: rename the tables"
         )
     return flags
@@ -203,66 +205,77 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
 
 def _split_flags(energy: EnergySummary) -> list[str]:
     """Objections of the readings to the split's assumptions, board by board."""
-    flags = []
-    wrong = [
-        f"{board.device} ({board.misfit.sentence})"
+    flags, on = [], partial(_boards, of=len(energy.boards))
+    wrong = {
+        board.device: board.misfit.sentence
         for board in energy.boards
         if board.misfit is not None and board.misfit.contradicts
-    ]
+    }
     if wrong:
         flags.append(
-            f"split by phase not trusted on {few(wrong)}: power is not constant there, or is not what the "
+            f"split by phase not trusted on {on(wrong)}: power is not constant there, or is not what the "
             f"phase before left; whole runs are not affected. {_instead(energy)}A meter that prints every "
             "100 ms, or transfers of 2 s and longer, would show it"
         )
-    unsteady = [f"{board.device} ({board.unsteady})" for board in energy.boards if board.unsteady]
+    unsteady = {board.device: board.unsteady for board in energy.boards if board.unsteady}
     if unsteady:
         flags.append(
-            f"transfers are not steady on {few(unsteady)}, or the meter's clock is not: nothing else "
+            f"transfers are not steady on {on(unsteady)}, or the meter's clock is not: nothing else "
             f"explains the readings at their borders; whole runs are not affected. {_instead(energy)}A meter "
             "that prints every 100 ms would show it"
         )
-    restless = [f"{board.device} ({', '.join(board.restless)})" for board in energy.boards if board.restless]
+    restless = {board.device: ", ".join(board.restless) for board in energy.boards if board.restless}
     if restless:
+        emulated = all(board.truth is not None for board in energy.boards if board.restless)
         flags.append(
-            f"power is restless on {few(restless)}: neighbouring readings wander together or jump (a "
-            "daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet "
-            "the board, or measure longer with a meter that prints every 100 ms"
+            f"power is restless on {on(restless)}: neighbouring readings wander together or jump "
+            f"({_EMULATED_RESTLESS if emulated else _RESTLESS}"
         )
-    locked = [f"{board.device} ({', '.join(board.locked)})" for board in energy.boards if board.locked]
+    locked = {board.device: ", ".join(board.locked) for board in energy.boards if board.locked}
     if locked:
         flags.append(
-            f"sampling locked to the rounds on {few(locked)}: these phases begin at one instant of the "
+            f"sampling locked to the rounds on {on(locked)}: these phases begin at one instant of the "
             "meter's period every time, so the same part of them is seen again and again, and not even the "
             "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
         )
     for why in NoClock:
-        without = [board.device for board in energy.boards if board.no_clock is why]
+        without = {board.device: "" for board in energy.boards if board.no_clock is why}
         if without:
             flags.append(
-                f"nothing bears out that power is constant while bytes move on {few(without)}: the meter "
-                f"looks at part of the time only, and its conversion clock tells nothing ({why.value}). "
+                f"nothing bears out that power is constant while bytes move on {on(without)}: "
+                f"the meter looks at part of the time only, and its conversion clock tells nothing "
+                f"({why.value}). "
                 f"{_instead(energy)}{_TELLS[why]}"
             )
-    open_ = [f"{board.device} ({board.closure_u:+.1f} u)" for board in energy.boards if not board.closed]
+    open_ = {board.device: f"{board.closure_u:+.1f} u" for board in energy.boards if not board.closed}
     if open_:
         flags.append(
-            f"the phases do not add up to the whole run on {few(open_)}: more than {CLOSURE_U:g} standard "
+            f"the phases do not add up to the whole run on {on(open_)}: more than {CLOSURE_U:g} standard "
             "uncertainties lie between their sum and the trapezoid over the same seconds; take the whole "
             "run's joules, and do not trust what phases have of them"
         )
-    early = [
-        f"{board.device} ({1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms)"
+    early = {
+        board.device: f"{1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms"
         for board in energy.boards
         if board.too_early
-    ]
+    }
     if early:
         flags.append(
-            f"split by phase not trusted on {few(early)}: the readings fit best if their lines had come "
-            "before they could exist, so power changed later than the phases say"
+            f"split by phase not trusted on {on(early)}: the readings fit best if their lines had "
+            "come before they could exist, so power changed later than the phases say"
         )
     return flags
 
+
+#: Why a board's power is restless, what that means, and what helps.
+_RESTLESS: Final = (
+    "a daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet the "
+    "board, or measure longer with a meter that prints every 100 ms"
+)
+_EMULATED_RESTLESS: Final = (
+    "emulated boards warm up and write, as real ones do), so ± 2 u is too small there; nothing is wrong: "
+    'local.power_shape = "steady" has boards that do not'
+)
 
 #: What would tell more, by why no clock does.
 _TELLS: Final = {
@@ -282,7 +295,20 @@ def _instead(energy: EnergySummary) -> str:
     return f"There {', '.join(phases)} have the estimate without a model, with its wider ±. "
 
 
+def _boards(found: Mapping[str, str], of: int) -> str:
+    """Those found, `of` so many boards, each with its detail ("" for none): "pi-06 (-86 ms)", "all 8 boards
+    (idle)", "7 of 8 boards (pi-01, ...)"."""
+    named = few([f"{one} ({why})" if why else one for one, why in found.items()])
+    if len(found) <= _NAMED:
+        return named
+    details = set(found.values())
+    alike = f" ({detail})" if len(details) == 1 and (detail := next(iter(details))) else ""
+    if len(found) < of:
+        return f"{len(found)} of {of} boards ({few(list(found)) + alike if alike else named})"
+    return f"all {of} boards{alike}" if len(details) == 1 else f"all {of} boards ({named})"
+
+
 def few(names: Sequence[str]) -> str:
     """At most four of them by name."""
-    rest = len(names) - 4
-    return ", ".join(names[:4]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {rest} more" if rest > 0 else "")
