@@ -8,7 +8,6 @@ Prints what `roambench run` prints; the comparison at the end is left out. A ben
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
 from pathlib import Path
@@ -18,12 +17,13 @@ from rich.console import Console
 
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.benches import local_bench
+from roambench.controller.collecting import collect_seldom
 from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
 
 
 def main(arguments: list[str]) -> None:
-    gc.set_threshold(50_000)  # as the command does
+    collect_seldom()  # as the command does
     if arguments[0] == "--one-core":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
         arguments = arguments[1:]

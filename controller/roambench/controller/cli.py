@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, Final, cast
+from typing import Annotated, cast
 
 try:
     import typer
@@ -15,6 +14,7 @@ try:
 
     from roambench.contract.errors import RoambenchError
     from roambench.contract.sources import own_code
+    from roambench.controller.collecting import collect_seldom
     from roambench.controller.commands.ab import ab
     from roambench.controller.commands.calibrate import calibrate
     from roambench.controller.commands.campaign import campaign
@@ -99,11 +99,6 @@ app.add_typer(meter_app, rich_help_panel=_BENCH)
 app.add_typer(fleet_app, rich_help_panel=_BENCH)
 
 
-#: A command reads libraries of half a million objects that stay. With the usual 700, looking through them
-#: again and again is 4 to 7 % of the CPU time of a small simulated run.
-_OBJECTS_PER_COLLECTION: Final = 50_000
-
-
 @cache
 def command() -> TyperGroup:
     """All commands and their options. Read once per process: it takes 0.1 s."""
@@ -113,7 +108,7 @@ def command() -> TyperGroup:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
     Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
-    gc.set_threshold(_OBJECTS_PER_COLLECTION)
+    collect_seldom()
     with signals_heeded():
         try:
             command()(args=arguments, prog_name="roambench")

@@ -23,6 +23,7 @@ from pathlib import Path
 from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.collecting import collect_seldom
 from roambench.controller.composition import run_group
 from roambench.controller.foreign_code import ForeignCode, digest_of, foreign_code
 from roambench.controller.places.place import Place
@@ -158,4 +159,5 @@ def _stop_with_the_sweep() -> None:
 
 
 if __name__ == "__main__":
+    collect_seldom()
     sys.exit(main(sys.argv[1:]))

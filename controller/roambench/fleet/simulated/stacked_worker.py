@@ -5,6 +5,8 @@ python -m roambench.fleet.simulated.stacked_worker SETTING.json
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import signal
@@ -170,4 +172,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    atexit.register(gc.freeze)  # else the end looks through all that torch left: 0.4 s
     sys.exit(main(sys.argv[1:]))
