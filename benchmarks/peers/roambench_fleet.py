@@ -19,7 +19,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import layout_of
-from roambench.learning.tasks import build_model
+from roambench.learning.task_parts import build_model
 from roambench.vectors import RunningMean
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,8 @@ from torch import Tensor
 from roambench.contract.errors import ModelError, RoambenchError
 from roambench.contract.orders import Vector
 from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
-from roambench.learning.tasks import own_loss
+from roambench.learning.task_parts import own_loss
+from roambench.learning.tasks import error_text
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss
@@ -26,12 +26,8 @@ def hooked(algorithm: str, hook: Callable[..., Any], *arguments: Any) -> Any:
     except RoambenchError:
         raise
     except Exception as error:
-        frame = extract_tb(error.__traceback__)[-1]
-        text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
         name = getattr(hook, "__name__", type(hook).__name__)
-        raise ModelError(
-            f"local algorithm {algorithm!r}: {name} fails with {text} ({frame.filename}:{frame.lineno})"
-        ) from error
+        raise ModelError(f"local algorithm {algorithm!r}: {name} fails with {error_text(error)}") from error
 
 
 def sample_loss(text: str, algorithm: LocalAlgorithm, task: str) -> SampleLoss:

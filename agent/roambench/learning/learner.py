@@ -16,7 +16,7 @@ from roambench.learning.layout import Layout, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.shards import Labels, Shard
 from roambench.learning.start_models import StartInputs, start_model
-from roambench.learning.tasks import build_model
+from roambench.learning.task_parts import build_model
 from roambench.learning.training import TrainingResult, train
 
 _CLASSES: Final[Labels] = np.zeros(0, dtype=np.int64)

@@ -12,12 +12,7 @@ from torch import Tensor
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.learning.shards import Shard, wrong_labels
-from roambench.learning.tasks import asked, error_text, load_task
-
-
-def has_batches(task: str) -> bool:
-    """Whether the task makes its mini-batches itself."""
-    return bool(task) and hasattr(load_task(task), "batches")
+from roambench.learning.tasks import asked, error_text
 
 
 class TaskBatches:

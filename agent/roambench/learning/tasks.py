@@ -1,8 +1,8 @@
-"""A learning task as one object: data, who gets what, model and score; ours from the tables, or the user's.
+"""A learning task of the user's: what it has to have, and how it is found, checked and called.
 
 `learning.task = "package.module:Task"` names a class (or a function) that is called without arguments. The
 module is imported on the controller and in every process that trains, so it has to be installed there, or
-stand in a folder of PYTHONPATH; it is never sent over the network.
+stand in a folder of PYTHONPATH; it is never sent over the network. What it leaves out is ours (`task_parts`).
 """
 
 from __future__ import annotations
@@ -11,31 +11,26 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, Final, Protocol, SupportsFloat, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-import numpy as np
-import torch
-from torch import Tensor, nn
-
-from roambench.contract.errors import ConfigError, DataError, RoambenchError
+from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.metric import Better, Metric
-from roambench.contract.orders import Vector
-from roambench.learning.datasets.catalogue import load_dataset
-from roambench.learning.datasets.checks import wrong_data
-from roambench.learning.datasets.dataset import Dataset
-from roambench.learning.evaluation import Evaluation, evaluate
-from roambench.learning.local_algorithms import cross_entropy
-from roambench.learning.models.build import build, draw_weights
-from roambench.learning.partition import Indices
-from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
-from roambench.learning.shards import Images, Labels, are_classes
 
-if TYPE_CHECKING:
-    from roambench.learning.local_algorithms import SampleLoss
+if TYPE_CHECKING:  # who checks an experiment's task or asks for its metrics needs no torch
+    from pathlib import Path
+
+    import numpy as np
+    from torch import Tensor, nn
+
+    from roambench.contract.orders import Vector
+    from roambench.learning.datasets.dataset import Dataset
+    from roambench.learning.evaluation import Evaluation
+    from roambench.learning.partition import Indices
+    from roambench.learning.partitions import PartitionRequest
+    from roambench.learning.shards import Images, Labels
 
 #: What a task must have, and may have besides.
 HOOKS: Final = ("load", "build")
@@ -107,18 +102,7 @@ def load_task(name: str) -> Task:
     if not _NAME.fullmatch(name):
         raise ConfigError([f"task {name!r}: expected package.module:Name"])
     where, _, attribute = name.partition(":")
-    try:
-        module = importlib.import_module(where)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
-            text = (
-                f"there is no module {error.name} here; install it wherever the run trains, or set PYTHONPATH"
-            )
-        else:
-            text = f"{where} needs the module {error.name}, which is not installed here"
-        raise ConfigError([f"task {name!r}: {text}"]) from None
-    except Exception as error:  # whatever the user's module does when it is imported
-        raise ConfigError([f"task {name!r}: importing {where} fails: {error_text(error)}"]) from error
+    module = _imported(name, where)
     maker = getattr(module, attribute, None)
     if not callable(maker):
         others = sorted(key for key, row in vars(module).items() if _is_task(row))
@@ -128,23 +112,7 @@ def load_task(name: str) -> Task:
         task = maker()
     except Exception as error:
         raise ConfigError([f"task {name!r}: {attribute}() fails: {error_text(error)}"]) from error
-    wrong = [f"has no {hook}" for hook in HOOKS if not hasattr(task, hook)]
-    wrong += [
-        f"has {hook}, which cannot be called"
-        for hook in (*HOOKS, *OPTIONAL_HOOKS)
-        if hasattr(task, hook) and not callable(getattr(task, hook))
-    ]
-    known = (*HOOKS, *OPTIONAL_HOOKS)
-    wrong += [
-        f"has {name}, which nobody would call: a task's methods are {', '.join(known)}; begin the name of a "
-        "helper with an underscore"
-        for name in dir(task)
-        if not name.startswith("_")
-        and name not in (*known, "metrics")
-        and inspect.isroutine(getattr(task, name))
-    ]
-    wrong += _wrong_metrics(task)
-    if wrong:
+    if wrong := [*_wrong_hooks(task), *_wrong_metrics(task)]:
         raise ConfigError([f"task {name!r}: {attribute} {text}" for text in wrong])
     return cast(Task, task)
 
@@ -155,116 +123,9 @@ def metrics_of(task: str) -> tuple[Metric, ...]:
     return tuple(Metric(name, better) for name, better in own.items())
 
 
-def build_model(task: str, model: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
-    """The task's model, or without a task the catalogue's `model`; weights are drawn from `seed`.
-
-    Every call with one seed gives the same weights. ConfigError where the task's hook fails.
-    """
-    if not task:
-        return build(model, in_channels, classes, seed)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = asked(task, "build", in_channels, classes)
-    if not isinstance(module, nn.Module):
-        raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
-    draw_weights(module, seed, only_meta=True)
-    if not any(True for _ in module.parameters()):
-        raise ConfigError([f"task {task!r}: build: expected a model with parameters, got none"])
-    return module
-
-
-def load_data(task: str, dataset: str, folder: Path | None, *, download: bool) -> Dataset:
-    """The task's data, or without a task the data set of that name. DataError says what is wrong with it."""
-    where = f"task {task!r}: load" if task else f"data set {dataset!r}"
-    found = (
-        asked(task, "load", folder, download) if task else load_dataset(dataset, folder, download=download)
-    )
-    if not isinstance(found, Dataset):
-        raise DataError(f"{where}: expected a Dataset, got {type(found).__name__}")
-    if wrong := wrong_data(found):
-        raise DataError(f"{where}: {wrong}")
-    if not are_classes(found.train_labels):
-        needed = ("loss", "evaluate", "metrics")
-        lacking = [hook for hook in needed if not task or not hasattr(load_task(task), hook)]
-        if lacking:
-            raise ConfigError(
-                [
-                    f"{where}: labels that are no classes need a task with {', '.join(needed)}, for there is "
-                    f"neither cross-entropy nor accuracy: expected {', '.join(lacking)}, too"
-                ]
-            )
-    return found
-
-
-def share_out(task: str, rule: str, request: PartitionRequest) -> list[Indices]:
-    """Every device's images by the task's own `partition`, or where it has none by the rule of that name."""
-    own = bool(task) and hasattr(load_task(task), "partition")
-    if not own and rule in PARTITIONS.own:
-        return make_partition(rule, request)
-    where = f"task {task!r}: partition" if own else f"partition {rule!r}"
-    dealt = asked(task, "partition", request) if own else make_partition(rule, request)
-    parts = [np.asarray(part) for part in dealt]
-    if len(parts) != request.devices:
-        raise DataError(f"{where}: expected {request.devices} devices, got {len(parts)}")
-    last = len(request.labels) - 1
-    for device, part in enumerate(parts):
-        if part.ndim != 1 or not len(part) or part.dtype.kind != "i" or part.min() < 0 or part.max() > last:
-            raise DataError(f"{where}: device {device}: expected one or more indices in 0..{last}")
-    return [part.astype(np.int64) for part in parts]
-
-
-def score(
-    task: str,
-    module: nn.Module,
-    vector: Vector,
-    images: Images,
-    labels: Labels,
-    *,
-    by_class: bool = False,
-) -> Evaluation:
-    """The task's own `evaluate`, or ours. ConfigError where the task's is no Evaluation with an accuracy
-    (None where labels are no classes), or has others than the task's `metrics`; a loss may be NaN, of a model
-    that diverged or a task that has none, and so may a metric. `by_class` is for ours."""
-    if not task or not hasattr(load_task(task), "evaluate"):
-        if not are_classes(labels):
-            raise ConfigError([f"task {task!r}: labels that are no classes need a task with evaluate"])
-        return evaluate(
-            module, vector, images, labels, loss=own_loss(task) or cross_entropy, by_class=by_class
-        )
-    found = asked(task, "evaluate", module, vector, images, labels)
-    if not isinstance(found, Evaluation):
-        raise ConfigError([f"task {task!r}: evaluate: expected an Evaluation, got {type(found).__name__}"])
-    if not are_classes(labels):
-        if found.accuracy is not None:
-            wanted = "an accuracy of None, as labels are no classes"
-            raise ConfigError([f"task {task!r}: evaluate: expected {wanted}, got {found.accuracy}"])
-    elif found.accuracy is None or not 0.0 <= found.accuracy <= 1.0:
-        raise ConfigError([f"task {task!r}: evaluate: expected an accuracy in 0..1, got {found.accuracy}"])
-    metrics, own = found.metrics, [metric.name for metric in metrics_of(task)]
-    if (
-        not isinstance(metrics, Mapping)
-        or set(metrics) != set(own)
-        or not all(isinstance(value, SupportsFloat) for value in metrics.values())
-    ):
-        wanted = f"a number for each of the task's metrics, {own}"
-        raise ConfigError([f"task {task!r}: evaluate: metrics: expected {wanted}, got {metrics!r}"])
-    return replace(found, metrics={name: float(metrics[name]) for name in own})
-
-
-def own_loss(task: str) -> SampleLoss | None:
-    """The task's own `loss`, None where it has none. It raises ConfigError where it is no loss per sample."""
-    if not task or not hasattr(load_task(task), "loss"):
-        return None
-
-    def loss(logits: Tensor, labels: Tensor) -> Tensor:
-        found = asked(task, "loss", logits, labels)
-        if not isinstance(found, Tensor) or found.shape != labels.shape[:1]:
-            got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
-            wanted = f"a tensor of shape {tuple(labels.shape[:1])}, one per sample"
-            raise ConfigError([f"task {task!r}: loss: expected {wanted}, got {got}"])
-        return found
-
-    return loss
+def has_hook(task: str, hook: str) -> bool:
+    """Whether there is a task, and it has that one of OPTIONAL_HOOKS or "metrics"."""
+    return bool(task) and hasattr(load_task(task), hook)
 
 
 def asked(task: str, hook: str, *arguments: object) -> Any:
@@ -275,6 +136,49 @@ def asked(task: str, hook: str, *arguments: object) -> Any:
         raise
     except Exception as error:
         raise ConfigError([f"task {task!r}: {hook} fails: {error_text(error)}"]) from error
+
+
+def error_text(error: Exception) -> str:
+    """The error in one line of words, and where in the code it was raised."""
+    frame = extract_tb(error.__traceback__)[-1]
+    text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
+    return f"{text} ({frame.filename}:{frame.lineno})"
+
+
+def _imported(name: str, where: str) -> ModuleType:
+    """The module `where` of task `name`."""
+    try:
+        return importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (where == error.name or where.startswith(f"{error.name}.")):
+            text = (
+                f"there is no module {error.name} here; install it wherever the run trains, or set PYTHONPATH"
+            )
+        else:
+            text = f"{where} needs the module {error.name}, which is not installed here"
+        raise ConfigError([f"task {name!r}: {text}"]) from None
+    except Exception as error:  # whatever the user's module does when it is imported
+        raise ConfigError([f"task {name!r}: importing {where} fails: {error_text(error)}"]) from error
+
+
+def _wrong_hooks(task: object) -> list[str]:
+    """Functions that it lacks, and what looks like one and would never be called."""
+    known = (*HOOKS, *OPTIONAL_HOOKS)
+    wrong = [f"has no {hook}" for hook in HOOKS if not hasattr(task, hook)]
+    wrong += [
+        f"has {hook}, which cannot be called"
+        for hook in known
+        if hasattr(task, hook) and not callable(getattr(task, hook))
+    ]
+    wrong += [
+        f"has {name}, which nobody would call: a task's methods are {', '.join(known)}; begin the name of a "
+        "helper with an underscore"
+        for name in dir(task)
+        if not name.startswith("_")
+        and name not in (*known, "metrics")
+        and inspect.isroutine(getattr(task, name))
+    ]
+    return wrong
 
 
 def _wrong_metrics(task: object) -> list[str]:
@@ -302,10 +206,3 @@ def _wrong_metrics(task: object) -> list[str]:
 
 def _is_task(row: object) -> bool:
     return isinstance(row, type) and all(callable(getattr(row, hook, None)) for hook in HOOKS)
-
-
-def error_text(error: Exception) -> str:
-    """The error in words and, where a function of the task raised it, its line."""
-    frame = extract_tb(error.__traceback__)[-1]
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"{text} ({frame.filename}:{frame.lineno})"

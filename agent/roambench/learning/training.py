@@ -24,7 +24,8 @@ from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
 from roambench.learning.shards import Shard
-from roambench.learning.task_batches import TaskBatches, has_batches
+from roambench.learning.task_batches import TaskBatches
+from roambench.learning.tasks import has_hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +92,7 @@ def train(
     if misfit := objective.misfit(spec.optimiser, momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
     batches: Batches | TaskBatches
-    if has_batches(spec.task):
+    if has_hook(spec.task, "batches"):
         batches = TaskBatches(
             spec.task, shard, spec.classes, channels_last=spec.channels_last, dtype=dtype_of(module)
         )

@@ -11,6 +11,7 @@ from roambench.contract.orders import Vector
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
 from roambench.learning.datasets.catalogue import drawn_subset
+from roambench.learning.tasks import metrics_of
 from roambench.rounds.ports import Score
 
 
@@ -20,7 +21,7 @@ class TestSetEvaluator:
     __test__ = False  # not a test, whatever its name begins with
 
     def __init__(self, experiment: Experiment, learning_task: LearningTask) -> None:
-        from roambench.learning.tasks import build_model, metrics_of  # with it comes torch, as in `world`
+        from roambench.learning.task_parts import build_model  # with it comes torch, as in `world`
         from roambench.learning.training import single_threaded
 
         single_threaded()
@@ -41,7 +42,7 @@ class TestSetEvaluator:
 
     async def score(self, model: Vector) -> Score:
         """Accuracy, loss and the task's own metrics of a model on the test set, beside the event loop."""
-        from roambench.learning.tasks import score
+        from roambench.learning.task_parts import score
 
         found = await asyncio.to_thread(
             score, self._task, self._module, model, self._images, self._labels, by_class=self._by_class

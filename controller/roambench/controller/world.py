@@ -122,7 +122,7 @@ def generated(section: TraceSection, seed: int) -> Trace:
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
     from roambench.learning.layout import flatten, layout_of
-    from roambench.learning.tasks import build_model, load_data, share_out
+    from roambench.learning.task_parts import build_model, load_data, share_out
 
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None

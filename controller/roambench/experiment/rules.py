@@ -16,6 +16,7 @@ from roambench.experiment.local_section import LocalSection
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.peer_sections import MobilitySection
 from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
+from roambench.learning.tasks import load_task
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
@@ -107,8 +108,6 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
         if _at(values, ("rounds", "metric_threshold")) is not None:
             yield Mistake(("rounds", "metric_threshold"), "expected learning.task beside it, with metrics")
         return
-    from roambench.learning.tasks import load_task
-
     try:
         task = load_task(name)
     except ConfigError as error:

@@ -16,7 +16,7 @@ from roambench.controller.kept import GLOBAL_MODEL
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.learning.partitions import PartitionRequest
-from roambench.learning.tasks import build_model, load_data, share_out
+from roambench.learning.task_parts import build_model, load_data, share_out
 
 SYSTEMS = '''
 from dataclasses import replace

@@ -21,7 +21,8 @@ from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.learner import Learner
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
 from roambench.learning.shards import IGNORED, Shard, read_shard, write_shard, wrong_labels
-from roambench.learning.tasks import build_model, load_data, load_task, metrics_of, score
+from roambench.learning.task_parts import build_model, load_data, score
+from roambench.learning.tasks import load_task, metrics_of
 from roambench.learning.training import TrainingResult
 from roambench.runs.tables import STEPS
 

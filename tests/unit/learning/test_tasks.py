@@ -19,7 +19,8 @@ from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.shards import Shard, write_shard
-from roambench.learning.tasks import build_model, load_data, load_task, score, share_out
+from roambench.learning.task_parts import build_model, load_data, score, share_out
+from roambench.learning.tasks import load_task
 from roambench.learning.training import TrainingResult
 
 TASKS = """

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from roambench.controller.sweep.class_metrics import ClassMetric, class_metric_of
+from roambench.learning.tasks import metrics_of
 from roambench.rounds.records import LOCAL_DIVERGENCE
 
 if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
@@ -234,8 +235,6 @@ def _of_classes(metric: ClassMetric, run: RunSummary) -> float | None:
 
 def own_names(task: str) -> list[str]:
     """The metrics of a sweep that a task has by itself."""
-    from roambench.learning.tasks import metrics_of  # with it comes torch, which a sweep without one spares
-
     return [f"{which} {metric.name}" for metric in metrics_of(task) for which in ("final", "best")]
 
 
