@@ -17,7 +17,6 @@ from roambench.contract.errors import ConfigError, FleetError, RoambenchError
 
 #: Where a provisioned agent listens.
 _SOCKET: Final = Path("/run/roambench/ctl.sock")
-_CONNECT_S: Final = 5.0
 
 
 def main() -> None:
@@ -75,9 +74,8 @@ def ask(path: Path, request: dict[str, Any], out: BinaryIO, timeout_s: float) ->
     status = 0
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(_CONNECT_S)
-            line.connect(str(path))
             line.settimeout(timeout_s)
+            line.connect(str(path))
             line.sendall(json.dumps(request).encode() + b"\n")
             with line.makefile("rb") as answers:
                 some = False

@@ -199,7 +199,8 @@ class CtlHandler:
         except (TrainerDied, TrainerRefused) as error:
             return {"ok": False, "reason": str(error)}
         except TimeoutError:
-            return {"ok": False, "reason": f"no answer of the trainer within {_SMOKE_PATIENCE_S:.0f} s"}
+            reason = f"no answer of the trainer within {_SMOKE_PATIENCE_S:.0f} s"
+            return {"ok": False, "reason": f"{reason}; a slow card may still read torch: ask again"}
 
     async def _burn(self, words: list[str]) -> dict[str, Any]:
         self._only_between_runs("burn")
@@ -258,7 +259,7 @@ class CtlHandler:
                 yield line
                 count += 1
             if (count + malformed) % 500 == 0:
-                await asyncio.sleep(0)  # the meter's lines are stamped by this loop
+                await asyncio.sleep(0)  # orders and answers are this loop's, too
         yield json.dumps({"end": count, "malformed": malformed, "device": self.device})
 
     def _only_between_runs(self, what: str) -> None:

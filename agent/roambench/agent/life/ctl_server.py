@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -30,18 +31,21 @@ Answer = Callable[[Mapping[str, Any]], AsyncIterator[str]]
 async def serve_ctl(path: Path, answer: Answer) -> None:
     """Serve at `path` until cancelled; a socket of an earlier life there is replaced.
 
-    Where the socket cannot be made (a folder that is missing) the agent lives without it: OSError is told
-    once per process, on standard error, and nothing is served.
+    Where the socket cannot be made (a folder that is missing) the agent lives without it: that is said once,
+    on standard error, and nothing is served.
     """
     places = asyncio.Semaphore(_CLIENTS_AT_ONCE)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         async with places:
-            with contextlib.suppress(OSError, TimeoutError, asyncio.CancelledError):
-                await _talk(reader, writer, answer)
-            writer.close()
-            with contextlib.suppress(OSError, asyncio.CancelledError):
-                await writer.wait_closed()
+            try:
+                with contextlib.suppress(OSError):  # it has gone, or reads no more (TimeoutError)
+                    await _talk(reader, writer, answer)
+                writer.close()
+                async with asyncio.timeout(_WRITE_PATIENCE_S):
+                    await writer.wait_closed()
+            except (OSError, asyncio.CancelledError):
+                writer.transport.abort()  # what it has not read is dropped: its place is another's
 
     draft = path.with_name(path.name + ".new")
     try:
@@ -50,7 +54,8 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
         draft.chmod(MODE)
         draft.replace(path)
     except OSError as error:
-        print(f"control socket {path}: {error.strerror or error}; nobody can ask this agent", flush=True)
+        why = f"control socket {path}: {error.strerror or error}; nobody can ask this agent"
+        print(why, file=sys.stderr, flush=True)
         await asyncio.Event().wait()
         return
     try:
@@ -61,15 +66,24 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
 
 
 async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
-    async with asyncio.timeout(_REQUEST_PATIENCE_S):
-        request = json_or_none(dict[str, Any], await reader.readline())
+    """Raises TimeoutError where the client does not read its answer."""
+    async for line in _lines(reader, answer):
+        writer.write(line.encode() + b"\n")
+        async with asyncio.timeout(_WRITE_PATIENCE_S):
+            await writer.drain()
+
+
+async def _lines(reader: asyncio.StreamReader, answer: Answer) -> AsyncIterator[str]:
+    """The answer's lines; one that says what is wrong where there is none."""
     try:
+        try:
+            async with asyncio.timeout(_REQUEST_PATIENCE_S):
+                request = json_or_none(dict[str, Any], await reader.readline())
+        except TimeoutError:
+            raise ValueError(f"expected a request within {_REQUEST_PATIENCE_S:g} s") from None
         if request is None:
             raise ValueError("expected one line of JSON, an object with the key ask")
         async for line in answer(request):
-            writer.write(line.encode() + b"\n")
-            async with asyncio.timeout(_WRITE_PATIENCE_S):
-                await writer.drain()
+            yield line
     except (ValueError, RoambenchError, OSError, RuntimeError) as error:
-        writer.write(json.dumps({"error": str(error)[:1000] or type(error).__name__}).encode() + b"\n")
-        await writer.drain()
+        yield json.dumps({"error": str(error)[:1000] or type(error).__name__})

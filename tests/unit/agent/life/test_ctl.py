@@ -6,13 +6,14 @@ import json
 import socket
 import stat
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, closing
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roambench.agent.cli import ask
+from roambench.agent.life import ctl_server
 from roambench.agent.life.ctl_server import serve_ctl
 from roambench.contract.errors import FleetError
 
@@ -118,3 +119,26 @@ async def test_a_socket_of_an_earlier_life_is_replaced(tmp_path):
 async def test_no_agent_is_a_sentence(tmp_path):
     with pytest.raises(FleetError, match=r"is roambench-agent\.service running here"):
         await asked(tmp_path / "ctl.sock", {"ask": "status"})
+
+
+async def test_clients_that_do_not_read_their_answers_take_nobodys_place(tmp_path, monkeypatch):
+    """Eight may ask at once; a pipe that is stopped reads no more, and keeps its end open."""
+    monkeypatch.setattr(ctl_server, "_WRITE_PATIENCE_S", 0.2)
+    path = tmp_path / "ctl.sock"
+    async with server(path):
+        with ExitStack() as stopped:
+            for _ in range(8):
+                line = stopped.enter_context(closing(socket.socket(socket.AF_UNIX)))
+                line.connect(str(path))
+                line.sendall(b'{"ask": "export"}\n')
+            answer = await asked(path, {"ask": "status", "words": []})
+    assert answer == (0, [{"run": "", "words": []}])
+
+
+async def test_a_client_that_asks_nothing_is_told_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(ctl_server, "_REQUEST_PATIENCE_S", 0.2)
+    async with server(tmp_path / "ctl.sock"):
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "ctl.sock"))
+        answer = await reader.read()
+        writer.close()
+    assert json.loads(answer) == {"error": "expected a request within 0.2 s"}
