@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from roambench.agent.background import Chores
 from roambench.agent.life.board_load import BoardLoad
@@ -35,10 +36,14 @@ from roambench.agent.session.quiet import MEASURED, Quiet
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.session import AgentWord
 from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame
+
+#: Host seconds in which an agent that ends unasked drains; what is left is sent in its next life.
+DRAIN_S: Final = 5.0
 
 
 @dataclass(slots=True)
@@ -47,10 +52,10 @@ class Ending:
     seconds."""
 
     reason: str = "agent failed"
-    drain_s: float = 5.0
+    drain_s: float = DRAIN_S
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def begin(self, reason: str, drain_s: float = 5.0) -> None:
+    def begin(self, reason: str, drain_s: float = DRAIN_S) -> None:
         """End the agent, unless it ends already."""
         if not self.begun.is_set():
             self.reason, self.drain_s = reason, drain_s
@@ -83,7 +88,7 @@ class AgentParts:
             patient=not settings.run,
         )
         self.drain = RunDrain(self.link, spool)
-        self.quiet = quiet = Quiet(settings.quiet, self.send)
+        self.quiet = quiet = Quiet(settings.quiet, self.send, self._disturbed)
         self.reporter = reporter = Reporter(device, clock, spool.append, quiet.emit)
         self.stores = Stores(settings, spool, clock, quiet.gate, reporter.report_and_log, self.drain.send)
         self.timeline = PhaseTimeline(
@@ -124,6 +129,10 @@ class AgentParts:
     def send(self, word: AgentWord) -> None:
         """Over the open session; without one it is dropped."""
         self.link.send(agent_frame(word))
+
+    def _disturbed(self, detail: str) -> None:
+        """Kept and not sent: it would disturb more."""
+        self.reporter.note(EventKind.NOT_QUIET, detail)
 
     def _phase_begins(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """Whether we may speak now; and what an emulated board draws from now on."""

@@ -46,7 +46,9 @@ KEPT_BETWEEN_RUNS: Final = 3600
 _CAPABILITIES: Final = ("train", "upload", "meter")
 _TIDY_PERIOD_S: Final = 60.0
 _METER_RETRY_S: Final = 10.0
-_IDENTITY_PERIOD_S = 10.0  # host seconds between looks (three stats) at the certificate's files
+#: Host seconds for the last word over an open session, which says what is left in the spool.
+_GOODBYE_S: Final = 10.0
+_IDENTITY_PERIOD_S: Final = 10.0  # host seconds between looks (three stats) at the certificate's files
 
 
 class Agent:
@@ -86,7 +88,8 @@ class Agent:
             parts.context.end_run()
         await parts.stores.flush(end.drain_s)
         parts.link.hang_up(end.reason, parts.stores.left)
-        await asyncio.wait({session}, timeout=2.0)
+        if parts.link.is_open:
+            await asyncio.wait({session}, timeout=_GOODBYE_S)
         session.cancel()
         await asyncio.gather(session, return_exceptions=True)
         await parts.close()

@@ -22,12 +22,13 @@ PATIENCE_S: Final = 5.0
 
 
 class Quiet:
-    """With `on` False it lets everything pass at once."""
+    """With `on` False it lets everything pass at once. `disturbed` gets what spoils a measurement."""
 
-    def __init__(self, on: bool, send: Callable[[AgentWord], None]) -> None:
+    def __init__(self, on: bool, send: Callable[[AgentWord], None], disturbed: Callable[[str], None]) -> None:
         self.on = on
         self.gate = Gate()
         self._send = send
+        self._disturbed = disturbed
         self._held: list[AgentWord] = []
         self._in_phase = False
         self._asked = False
@@ -37,7 +38,7 @@ class Quiet:
         """Call before a measured phase: returns when nothing of ours is on its way any more."""
         if self.on:
             self._in_phase = True
-            await self.gate.shut(PATIENCE_S)
+            await self._fall_silent("the phase that begins")
 
     def follow(self, phase: Phase) -> None:
         """Call when a phase has begun."""
@@ -48,14 +49,14 @@ class Quiet:
         """The controller wants silence, or does not any more."""
         self._asked = self.on and quiet
         if self._asked:
-            await self.gate.shut(PATIENCE_S)
+            await self._fall_silent("the idle baseline")
         self._settle()
 
     async def rest(self, resting: bool) -> None:
         """Send nothing until told otherwise, whatever the experiment wants (`agent.life.duty`)."""
         self._resting = resting
         if resting:
-            await self.gate.shut(PATIENCE_S)
+            await self._fall_silent("the level of duty")
         self._settle()
 
     def emit(self, word: AgentWord) -> None:
@@ -64,6 +65,10 @@ class Quiet:
             self._send(word)
         else:
             self._held.append(word)
+
+    async def _fall_silent(self, what: str) -> None:
+        if not await self.gate.shut(PATIENCE_S):  # a slow link, or a controller that is slow to answer
+            self._disturbed(f"records were still on their way after {PATIENCE_S:g} s: {what} carries them")
 
     def _settle(self) -> None:
         if self._in_phase or self._asked or self._resting:

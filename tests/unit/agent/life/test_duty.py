@@ -84,7 +84,7 @@ def test_a_duty_that_makes_no_sense_is_refused(levels, block_s) -> None:
 @pytest.mark.asyncio
 async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_experiment_wants() -> None:
     sent: list[SessionEvent] = []
-    quiet = Quiet(False, sent.append)
+    quiet = Quiet(False, sent.append, pytest.fail)
     frame = SessionEvent(EventKind.METER_OK, 0)
     await quiet.rest(True)
     quiet.follow(Phase.IDLE)

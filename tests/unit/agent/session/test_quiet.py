@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from roambench.agent.session import quiet as quiet_module
 from roambench.agent.session.quiet import Quiet
 from roambench.contract.phases import Phase
 from roambench.contract.session import SessionEvent
@@ -18,6 +19,7 @@ class Line:
 
     def __init__(self) -> None:
         self.heard: list[str] = []
+        self.disturbed: list[str] = []
 
     def send(self, sent: SessionEvent) -> None:
         self.heard.append(sent.kind)
@@ -26,7 +28,7 @@ class Line:
 @pytest.mark.asyncio
 async def test_what_is_said_in_a_measured_phase_waits_for_its_end_in_order() -> None:
     line = Line()
-    quiet = Quiet(True, line.send)
+    quiet = Quiet(True, line.send, line.disturbed.append)
     quiet.emit(frame("before"))
     await quiet.before_phase()
     for phase in (Phase.DOWNLOAD, Phase.TRAIN):
@@ -45,7 +47,7 @@ async def test_what_is_said_in_a_measured_phase_waits_for_its_end_in_order() -> 
 @pytest.mark.parametrize("phase", [Phase.IDLE, Phase.ABSENT, Phase.WAIT, Phase.LOST])
 async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_baseline(phase: Phase) -> None:
     line = Line()
-    quiet = Quiet(True, line.send)
+    quiet = Quiet(True, line.send, line.disturbed.append)
     quiet.follow(phase)
     assert quiet.gate.is_open
     await quiet.set_quiet(True)
@@ -58,7 +60,7 @@ async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_basel
 
 @pytest.mark.asyncio
 async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
-    quiet = Quiet(True, Line().send)
+    quiet = Quiet(True, Line().send, pytest.fail)
     await quiet.set_quiet(True)
     await quiet.before_phase()
     quiet.follow(Phase.UPLOAD)
@@ -70,7 +72,7 @@ async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
 
 @pytest.mark.asyncio
 async def test_a_phase_begins_only_when_nothing_is_on_its_way() -> None:
-    quiet = Quiet(True, Line().send)
+    quiet = Quiet(True, Line().send, pytest.fail)
     arrived = asyncio.Event()
 
     async def send() -> None:
@@ -90,9 +92,26 @@ async def test_a_phase_begins_only_when_nothing_is_on_its_way() -> None:
 @pytest.mark.asyncio
 async def test_without_quiet_everything_passes_at_once() -> None:
     line = Line()
-    quiet = Quiet(False, line.send)
+    quiet = Quiet(False, line.send, pytest.fail)
     await quiet.before_phase()
     await quiet.set_quiet(True)
     quiet.follow(Phase.TRAIN)
     quiet.emit(frame("said"))
     assert (quiet.gate.is_open, line.heard) == (True, ["said"])
+
+
+@pytest.mark.asyncio
+async def test_a_phase_that_begins_with_a_batch_still_on_its_way_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quiet_module, "PATIENCE_S", 0.01)
+    line = Line()
+    quiet = Quiet(True, line.send, line.disturbed.append)
+    async with quiet.gate.passing():
+        await quiet.before_phase()
+    assert line.disturbed == [
+        "records were still on their way after 0.01 s: the phase that begins carries them"
+    ]
+    quiet.follow(Phase.WAIT)
+    await quiet.before_phase()
+    assert len(line.disturbed) == 1
