@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 from hand_agent import LAYOUT
-from roambench.agent.peers.exchange import Neighbour, Peers
+from roambench.agent.peers.exchange import Peers
+from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from roambench.agent.peers.exchange import Iteration, Mixed, Neighbour, Peers
+from roambench.agent.peers.exchange import Mixed, Peers
+from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import digest_of, encode

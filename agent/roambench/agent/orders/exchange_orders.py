@@ -12,7 +12,8 @@ from roambench.agent.background import undivided
 from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.worker import TrainJob
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
-from roambench.agent.peers.exchange import Iteration, Mixed, Neighbour, Peers
+from roambench.agent.peers.exchange import Mixed, Peers
+from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.agent.peers.radio import RadioLoad
 from roambench.agent.session.data_link import Transfer
@@ -34,8 +35,6 @@ from roambench.wire.frames import serialised
 
 #: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
 _ANSWER_SHARE: Final = 0.1
-#: Host seconds that an order waits for the peer port, which opens when the run begins.
-_PORT_PATIENCE_S: Final = 10.0
 #: A stranger may knock for ever; it is told this often at most.
 _MOST_REFUSALS: Final = 100
 
@@ -76,16 +75,17 @@ class ExchangeOrders:
 
     async def begin_run(self, welcome: Welcome) -> None:
         """Open the peer port if the run's devices exchange models, close it if they do not."""
-        if not welcome.exchanges:
-            await self.peers.close()
-            return
         serials = [int(serial) for serial in welcome.revoked_serials if serial.isdecimal()]
         try:
+            if not welcome.exchanges:
+                await self.peers.close()
+                return
             address = await self.peers.open(welcome.run_id, welcome.data_address, serials)
+            self.report(EventKind.PEER_PORT_OPEN, address)
         except LinkError as error:
             self.report(EventKind.NO_PEER_PORT, str(error))
-        else:
-            self.report(EventKind.PEER_PORT_OPEN, address)
+        finally:
+            self.peers.decided.set()
 
     def recall(self, order_id: str) -> KeptAnswer | None:
         """The answer of the exchange that left the held model, if it was this one: it may be unsent."""
@@ -136,11 +136,9 @@ class ExchangeOrders:
 
     async def _port(self) -> None:
         """Of an agent that has just come back: it may get its order before its port is open."""
-        try:
-            async with asyncio.timeout(_PORT_PATIENCE_S):
-                await self.peers.opened.wait()
-        except TimeoutError:
-            raise LinkError("the peer port is closed: no exchange") from None
+        await self.peers.decided.wait()
+        if not self.peers.address:
+            raise LinkError("the peer port is closed: no exchange")
 
     async def _half_step(
         self, given: GivenOrder, order: ExchangeOrder, start: str, velocity: str

@@ -8,19 +8,20 @@ they came; what does not fit in memory meanwhile lies on disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from roambench.agent.peers.inbox import MEMORY_BYTES, Inbox, Receipt, mixed
-from roambench.agent.peers.link import PeerLink, PullFailed, Silence
-from roambench.agent.peers.offers import HalfStep, Offer, Offers, Standing, Wanted
+from roambench.agent.peers.iteration import Iteration, Neighbour, Resting, ask_on, receive, rest
+from roambench.agent.peers.link import PeerLink
+from roambench.agent.peers.offers import HalfStep, Offer, Offers
 from roambench.agent.peers.radio import RadioLoad, RadioPace, Traffic
 from roambench.agent.peers.server import PeerService, data_interface, peer_server
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import decode, layout_of
 from roambench.contract.orders import LeftOut, Vector
 from roambench.identity.authority import Credential
@@ -31,28 +32,12 @@ _STOP_S: Final = 0.2
 #: asked how it stands, and again. Its own half step is done then, or late: it has come by now, unless it
 #: died, cannot reach us, or its word that it has all was lost.
 GRACE_S: Final = 1.0
-#: Who did not come for our model, and why not.
+#: Why a neighbour has not got our model: it did not come for it.
 _NOT_TAKEN: Final = "not taken in time"
-
-
-#: Hears that an exchange begins to wait for neighbours, with nothing on the air (True), and before it goes on
-#: (False); with the bytes that it moved so far.
-Resting = Callable[[bool, int], Awaitable[None]]
 
 
 async def _unheard(resting: bool, moved_bytes: int) -> None:
     pass
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A device that takes our half-step model in an iteration, and whose model we take. `weight` is W_ij of
-    theirs."""
-
-    device: int
-    name: str
-    address: str  # host:port of its peer port; empty: not known
-    weight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +51,6 @@ class Mixed:
     sent_bytes: int
     received_bytes: int
     duration_s: float  # device time until the last model was sent and received, without rests
-
-
-@dataclass(frozen=True, slots=True)
-class Iteration:
-    """An exchange that was announced: who takes part, at what pace, and what is given away."""
-
-    neighbours: tuple[Neighbour, ...]  # ascending
-    offer: Offer
-    traffic: Traffic
 
 
 @dataclass(slots=True)
@@ -91,7 +67,7 @@ class Peers:
     grace_s: float = GRACE_S
     run_id: str = ""
     address: str = ""  # of the peer port, for neighbours; empty while it is closed
-    opened: asyncio.Event = field(default_factory=asyncio.Event)
+    decided: asyncio.Event = field(default_factory=asyncio.Event)  # a run's port is open, or will not be
     _offers: Offers = field(default_factory=Offers)
     _link: PeerLink | None = None
     _server: LastingServer | None = None
@@ -118,14 +94,14 @@ class Peers:
             self._watch = asyncio.create_task(server.watch(), name="peer port")
             self._server, self.address = server, address
             self._link = PeerLink(self.credential, keepalive=self.keepalive)
-            self.opened.set()
+            self.decided.set()
         return self.address
 
     async def close(self) -> None:
         """Close the port and all channels; an exchange in progress is to be cancelled before."""
         server, link, watch = self._server, self._link, self._watch
         self._server, self._link, self._watch, self.address = None, None, None, ""
-        self.opened.clear()
+        self.decided.clear()
         self._offers = Offers()  # who goes on with a run does its steps again
         if watch is not None:
             watch.cancel()
@@ -215,72 +191,26 @@ class Peers:
         resting: Resting,
     ) -> int:
         """Returns when all models have come and gone that will: how long it rested, ns of device time."""
-        link, offer = self._link, iteration.offer
+        link = self._link
         if link is None:
             raise LinkError("the peer port was closed: no exchange")
         await link.keep_only([(neighbour.name, neighbour.address) for neighbour in iteration.neighbours])
         inbox = Inbox(self.folder, self.memory_bytes)
-        wanted = Wanted(offer.run_id, offer.step)
         ends = asyncio.get_running_loop().time() + limit_s
-
-        async def receive(neighbour: Neighbour, receipt: Receipt) -> None:
-            def counted(size_bytes: int) -> None:
-                receipt.received_bytes += size_bytes
-
-            try:
-                if not neighbour.address:
-                    raise PullFailed("lost", "it has no peer port")
-                with iteration.traffic.receiving() as coming:
-                    receipt.parcel, digest = await link.pull(
-                        neighbour.name,
-                        neighbour.address,
-                        wanted,
-                        limit_s,
-                        inbox,
-                        offer.pace,
-                        coming,
-                        counted,
-                    )
-                await asyncio.to_thread(receipt.parcel.check, digest, layout)
-                offer.here.add(neighbour.name)
-            except PullFailed as error:
-                receipt.reason = f"{error.kind}: {error}"[:300]
-                if error.kind != "late":  # it is gone, or has nothing to do with us: it takes nothing, either
-                    offer.give_up(neighbour.name)
-            except (ModelError, OSError) as error:
-                receipt.reason = f"garbage: {error}"[:300]
-
         async with asyncio.TaskGroup() as pulls:
             for neighbour, receipt in zip(iteration.neighbours, receipts, strict=True):
-                pulls.create_task(receive(neighbour, receipt))
-
-        async def ask(neighbour: Neighbour) -> None:
-            silence = Silence()
-            while True:
-                await asyncio.sleep(self.grace_s)
-                if offer.awaits(neighbour.name):
-                    stands = await link.ask(neighbour.name, neighbour.address, wanted, silence)
-                    if stands == Standing.HERE:
-                        offer.served.add(neighbour.name)
-                    if stands in (Standing.HERE, Standing.NEVER):
-                        offer.give_up(neighbour.name)
-
-        async def rest() -> None:
-            moved_bytes = offer.sent_bytes.total() + sum(receipt.received_bytes for receipt in receipts)
-            await resting(True, moved_bytes)
-            await offer.rest()
-            if not offer.settled:
-                await resting(False, moved_bytes)
-                offer.go_on()
-
+                pulls.create_task(receive(link, iteration, neighbour, receipt, inbox, layout, limit_s))
+        asking = [
+            asyncio.create_task(ask_on(link, iteration.offer, neighbour, self.grace_s))
+            for neighbour in iteration.neighbours
+        ]
         rested_ns = 0
-        asking = [asyncio.create_task(ask(neighbour)) for neighbour in iteration.neighbours]
         try:
             async with asyncio.timeout_at(ends):
-                while not await offer.taken(self.grace_s):
+                while not await iteration.offer.taken(self.grace_s):
                     rests_ns = self.clock.now_ns()
                     try:
-                        await rest()
+                        await rest(iteration.offer, receipts, resting)
                     finally:
                         rested_ns += self.clock.now_ns() - rests_ns
         except TimeoutError:

@@ -22,7 +22,8 @@ from roambench.agent.orders.queue import OrderQueue
 from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
-from roambench.agent.peers.exchange import Neighbour, Peers
+from roambench.agent.peers.exchange import Peers
+from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
@@ -379,3 +380,26 @@ def test_a_held_model_is_whole_or_none(tmp_path: Path) -> None:
     assert held.last() is None
     held.clear()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("data_address", "status", "reason"),
+    [
+        ("127.0.0.1:50052", wire.Answer.DONE, ""),
+        ("no-such-host.invalid:50052", wire.Answer.FAILED, "the peer port is closed: no exchange"),
+    ],
+)
+async def test_an_order_waits_until_it_is_known_whether_there_is_a_peer_port(
+    pair: tuple[Device, Device], data_address: str, status: int, reason: str
+) -> None:
+    one, _ = pair
+    one.hold(10.0)
+    async with one.living():
+        await one.peers.close()  # as an agent is that has just come back
+        one.order_queue.submit(order(1, 0, []))
+        await asyncio.sleep(0.1)
+        assert one.told == []
+        await one.exchange.begin_run(Welcome(run_id=RUN, data_address=data_address, exchanges=True))
+        answer = await one.answer()
+    assert (answer.status, answer.reason) == (status, reason)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hand_agent import until
-from roambench.agent.peers.exchange import Neighbour, Peers
+from roambench.agent.peers.exchange import Peers
+from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.agent.session.dial_trouble import _context
 from roambench.contract.device_time import DeviceClock

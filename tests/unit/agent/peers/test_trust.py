@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from peer_devices import devices, half_step, model
-from roambench.agent.peers.exchange import Neighbour
+from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.link import Silence
 from roambench.agent.peers.offers import Standing, Wanted
 from roambench.identity.authority import serial_of
