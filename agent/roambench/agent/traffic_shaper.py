@@ -36,6 +36,8 @@ _PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 _BURST_S: Final = 0.005
 _LEAST_BURST_BYTES: Final = 16_384
 _QUEUE_MS: Final = 100
+#: Host seconds for one command: on a slow board the first loads kernel modules from the SD card.
+_COMMAND_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,17 @@ def _run(command: Sequence[str]) -> str:
     tool = shutil.which(command[0], path=_PATH)
     if tool is None:
         raise LinkError(f"shape: {command[0]} is not installed (apt-get install iproute2)")
-    done = subprocess.run(
-        [tool, *command[1:]],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=10,
-    )
+    try:
+        done = subprocess.run(
+            [tool, *command[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_COMMAND_S,
+        )
+    except subprocess.TimeoutExpired:
+        return f"did not end within {_COMMAND_S:g} s, see dmesg"
     return "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["failed"])[0][:200]
 
 

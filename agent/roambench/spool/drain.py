@@ -91,7 +91,7 @@ class Drain:
             if not progress:
                 await self._pause()
             else:
-                # With a backlog only let others run: the meter's lines are stamped by this same loop.
+                # With a backlog only let others run.
                 await asyncio.sleep(self._period_s if self._source.depth < self._batch_records else 0)
 
     def nudge(self) -> None:

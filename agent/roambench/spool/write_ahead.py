@@ -18,6 +18,8 @@ from typing import Final
 MOST_LOG_BYTES: Final = 1_000_000
 #: One may be as large as a spool's cap.
 DAMAGED_KEPT: Final = 3
+#: Host seconds to wait for a lock. Ours never collide: it is another process that has the file open.
+_LOCK_S: Final = 10.0
 _SPOILT: Final = frozenset(
     (
         sqlite3.SQLITE_ERROR,  # no such column
@@ -32,7 +34,7 @@ _SPOILT: Final = frozenset(
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection whose commits survive the death of the process, and a power cut once they are synced."""
-    rows = sqlite3.connect(path, timeout=10.0, isolation_level=None, check_same_thread=False)
+    rows = sqlite3.connect(path, timeout=_LOCK_S, isolation_level=None, check_same_thread=False)
     try:
         _set_up(rows)
     except BaseException:

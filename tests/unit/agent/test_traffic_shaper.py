@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roambench.agent import cli
+from roambench.agent import cli, traffic_shaper
 from roambench.agent.traffic_shaper import Shape, apply, clearing, shaping
 from roambench.contract.errors import ConfigError
 
@@ -44,6 +44,15 @@ def test_a_shape_is_taken_away_as_a_whole():
         ("tc", "qdisc", "del", "dev", "wlan0", "ingress"),
         ("ip", "link", "del", "rb-wlan0"),
     ]
+
+
+def test_a_command_that_does_not_end_is_a_refusal_like_any_other(tmp_path, monkeypatch):
+    tool = tmp_path / "tc"
+    tool.write_text("#!/bin/sh\nexec sleep 60\n")
+    tool.chmod(0o755)
+    monkeypatch.setattr(traffic_shaper, "_PATH", f"{tmp_path}:/bin:/usr/bin")
+    monkeypatch.setattr(traffic_shaper, "_COMMAND_S", 0.5)
+    assert traffic_shaper._run(("tc", "qdisc")) == "did not end within 0.5 s, see dmesg"
 
 
 def test_names_of_mirrors_fit_the_kernels_fifteen_characters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from contextlib import suppress
 from dataclasses import dataclass
@@ -114,7 +115,8 @@ class TransferOrders:
                 f"{order.repeats} transfers of {order.total_bytes} bytes at {order.mbit_s} Mbit/s"
             )
         phase = Phase.UPLOAD if order.direction == "up" else Phase.DOWNLOAD
-        link, limit_s = place.link(), place.limit_s(given)
+        link, now_s = place.link(), asyncio.get_running_loop().time
+        end_s = now_s() + place.limit_s(given)
         await place.fall_quiet()
         total_bytes, seconds, last = 0, 0.0, NOTHING_MOVED
 
@@ -129,6 +131,7 @@ class TransferOrders:
                 mbit_s=order.mbit_s,
                 moved=last,
             )
+            limit_s = end_s - now_s()
             if phase is Phase.UPLOAD:
                 done = await link.send_padding(order_id, order.total_bytes, order.mbit_s, limit_s, begins)
             else:

@@ -108,7 +108,7 @@ class DataLink:
             raise ModelError(f"download of {order_id}: got {received} of {total} bytes")
         ended_ns = self._clock.now_ns()  # joining and hashing is no part of the link's time
         blob = b"".join(pieces)
-        # Beside the loop: hashing takes 30 ms on a Pi, and meter lines are stamped when they arrive.
+        # Beside the loop: hashing takes 30 ms on a Pi.
         if await asyncio.to_thread(digest_of, blob) != digest:
             raise ModelError(f"download of {order_id}: the digest does not match")
         return blob, Transfer(stamps.moved(len(blob)), (ended_ns - started_ns) * 1e-9)

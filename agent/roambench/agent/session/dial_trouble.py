@@ -48,7 +48,7 @@ async def dial_trouble(address: str, credential: Credential) -> str:
     except (ssl.SSLError, ConnectionResetError, BrokenPipeError):
         answer = b""
     except TimeoutError:
-        return f"no answer from {address}"
+        return f"no answer from {address} within {_PATIENCE_S:g} s"
     except socket.gaierror:
         return f"{address}: no such name"
     except OSError as error:

@@ -6,10 +6,14 @@ import json
 import socket
 from dataclasses import asdict
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.errors import MeterError
 from roambench.meters.emulator.addresses import unix_address
 from roambench.meters.emulator.spec import Fault
+
+#: Host seconds; on a crowded laptop the emulator has many meters to serve first.
+_ANSWER_S: Final = 30.0
 
 
 def inject(socket_path: Path, device: str, fault: Fault) -> None:
@@ -38,12 +42,14 @@ def stop(socket_path: Path) -> None:
 def _command(socket_path: Path, values: dict[str, object]) -> dict[str, object]:
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(5.0)
+            line.settimeout(_ANSWER_S)
             with unix_address(socket_path) as address:
                 line.connect(address)
             line.sendall(json.dumps(values).encode() + b"\n")
             with line.makefile("rb") as answers:
                 answer = json.loads(answers.readline())
+    except TimeoutError:
+        raise MeterError(f"emulator {socket_path}: does not answer within {_ANSWER_S:g} s") from None
     except (OSError, ValueError) as error:
         raise MeterError(f"emulator {socket_path}: does not answer ({error})") from None
     if "error" in answer:

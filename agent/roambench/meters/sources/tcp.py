@@ -22,8 +22,11 @@ class TcpLine:
         """Connect, and hand over bytes as they come."""
         line = _Connection(take, lost)
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(CONNECT_S):
-            await loop.create_connection(lambda: line, self._host, self._port)
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                await loop.create_connection(lambda: line, self._host, self._port)
+        except TimeoutError:
+            raise TimeoutError(f"no connection within {CONNECT_S:g} s") from None
         self._line = line
 
     async def close(self) -> None:

@@ -27,7 +27,8 @@ Restart=always
 RestartSec=5
 WatchdogSec=60
 TimeoutStartSec=180
-TimeoutStopSec=30
+# To end by itself an agent needs 45 s where it has to wait for an InfluxDB that is slow.
+TimeoutStopSec=90
 KillMode=mixed
 User={user}
 Group={user}
