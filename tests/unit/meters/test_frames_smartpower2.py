@@ -77,6 +77,8 @@ def test_the_boot_banner_tells_the_firmware_and_counts_the_boot():
         (b"4.749,0.400,1.900,0.000\n", ReadingFlag.UNDERVOLTAGE),  # 1.8996 W
         (b"4.750,0.400,1.900,0.000\n", ReadingFlag.NONE),
         (b"5.098,0.000,0.000,0.000\n", ReadingFlag.DEAD_BAND),
+        (b"4.500,0.000,0.000,0.000\n", ReadingFlag.UNDERVOLTAGE | ReadingFlag.DEAD_BAND),
+        (b"4.000,0.000,0.000,0.000\n", ReadingFlag.UNDERVOLTAGE),
         (b"0.000,0.000,0.000,0.000\n", ReadingFlag.UNDERVOLTAGE),
     ],
 )

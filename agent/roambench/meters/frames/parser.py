@@ -10,6 +10,8 @@ from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.frames.counts import LineCounts
 
 UNDERVOLTAGE_V: Final = 4.75
+#: Above this an output is on, however little is drawn from it: 4.08 V is the least that it can be set to.
+FED_V: Final = 4.0
 #: Lines closer than this share of the period came out of a buffer or of a timer that catches up (R5).
 BURST_SHARE: Final = 0.2
 

@@ -15,6 +15,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.frames.parser import (
     DEAD_BAND,
+    FED_V,
     INCONSISTENT,
     OFF,
     UNDERVOLTAGE,
@@ -69,6 +70,6 @@ def doubts(volts: float, amps: float, watts: float, slack_w: float = 0.02) -> in
     flags = INCONSISTENT if abs(volts * amps - watts) > slack_w + 0.02 * watts else 0
     if volts < UNDERVOLTAGE_V:
         flags |= UNDERVOLTAGE
-    elif watts == 0.0:
+    if watts == 0.0 and volts > FED_V:
         flags |= DEAD_BAND
     return flags
