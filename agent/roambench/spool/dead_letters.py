@@ -14,7 +14,7 @@ SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS dead_letters(
     id INTEGER PRIMARY KEY,
     consumer TEXT NOT NULL, seq INTEGER NOT NULL, kind INTEGER NOT NULL, unix_ms INTEGER NOT NULL,
-    payload BLOB NOT NULL, error TEXT NOT NULL
+    payload BLOB NOT NULL, error TEXT NOT NULL, run TEXT NOT NULL, spool_uuid TEXT NOT NULL
 );
 """
 
@@ -32,14 +32,6 @@ class DeadLetter:
     kind: RecordKind
     payload: bytes
     error: str
-
-
-def prepare(rows: sqlite3.Connection) -> None:
-    """A queue of an earlier roambench did not note of which boot and run its letters are."""
-    known = {row[1] for row in rows.execute("PRAGMA table_info(dead_letters)")}
-    for column in ("run", "spool_uuid"):
-        if "payload" in known and column not in known:  # else it is no queue of ours, and stays as it is
-            rows.execute(f"ALTER TABLE dead_letters ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
 
 def add(

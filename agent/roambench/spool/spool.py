@@ -99,7 +99,6 @@ class Spool:
         try:
             check(self._rows, ("records", "consumers", "dead_letters", "meta"))
             self._rows.executescript(_SCHEMA)
-            dead_letters.prepare(self._rows)
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('uuid', ?)", (uuid.uuid4().hex,))
             self._rows.execute("INSERT OR IGNORE INTO meta VALUES ('dropped', 0)")
             self._name_consumers(consumers)

@@ -7,13 +7,14 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import ReadingFlag
+from roambench.meters.emulator.drivers import driver_of
 from roambench.meters.emulator.electric.pac1933 import Pac1933
 from roambench.meters.emulator.electric.power import Activity
 from roambench.meters.emulator.electric.sensor import SUPPLY_V
 from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.profiles import PROFILES, Sensor, Transport, profile
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
-from roambench.meters.emulator.virtual import PARSERS, VirtualRun, emulate
+from roambench.meters.emulator.virtual import VirtualRun, emulate
 
 SECOND = 1_000_000_000
 STEPS = [(2.0 * i, Activity(busy_cores=0.77 * (i % 5))) for i in range(60)]
@@ -35,7 +36,7 @@ WAYS = [
     (name, transport)
     for name, row in PROFILES.own.items()
     for transport in row.transports
-    if (row.traits, transport) in PARSERS
+    if driver_of(row, transport) is not None
 ]
 
 

@@ -23,11 +23,13 @@ def test_the_energy_of_a_closed_file_is_the_hand_computed_one(tmp_path):
 
 def test_after_a_killed_emulator_the_truth_is_known_up_to_its_last_heartbeat(tmp_path):
     path = tmp_path / "pi.csv"
-    path.write_text("ns,watts\n0,1.9\n5000000000,\n6000000000,2.")  # the last line was cut by the kill
+    path.write_text(
+        "ns,watts,idle_watts\n0,1.9\n5000000000,\n6000000000,2."
+    )  # the last line was cut by the kill
     assert energy_j(path, 0, 5 * SECOND) == pytest.approx(9.5)
     with pytest.raises(MeterError, match="not known throughout"):
         energy_j(path, 0, 6 * SECOND)
-    path.write_text("ns,watts\n0,1.9\n5000000000,\n")
+    path.write_text("ns,watts,idle_watts\n0,1.9\n5000000000,\n")
     log = TruthLog(path)  # the emulator is started again
     log.power(8 * SECOND, 2.0)
     log.close(10 * SECOND)
@@ -41,9 +43,9 @@ def test_after_a_killed_emulator_the_truth_is_known_up_to_its_last_heartbeat(tmp
     ("text", "message"),
     [
         ("", "expected 'ns,watts,idle_watts'"),
-        ("ns,watts\n", "holds no power"),
-        ("ns,watts\n0,1.9\nx,2\n", ":3: expected a stamp"),
-        ("ns,watts\n0,much\n", ":2: expected a stamp"),
+        ("ns,watts,idle_watts\n", "holds no power"),
+        ("ns,watts,idle_watts\n0,1.9\nx,2\n", ":3: expected a stamp"),
+        ("ns,watts,idle_watts\n0,much\n", ":2: expected a stamp"),
     ],
 )
 def test_a_file_that_is_no_truth_is_named_with_its_line(tmp_path, text, message):
@@ -56,7 +58,7 @@ def test_a_file_that_is_no_truth_is_named_with_its_line(tmp_path, text, message)
 def test_a_file_cut_at_any_byte_is_continued_without_a_made_up_watt(tmp_path):
     """A full disk cuts between any two bytes, and 1.925 W becomes 1.9, or 192 s become 19."""
     path = tmp_path / "pi.csv"
-    content = f"ns,watts\n0,1.25\n{5 * SECOND},\n{6 * SECOND},2.75\n"
+    content = f"ns,watts,idle_watts\n0,1.25\n{5 * SECOND},\n{6 * SECOND},2.75\n"
     for cut in range(len(content) + 1):
         path.write_text(content[:cut])
         log = TruthLog(path)

@@ -145,7 +145,9 @@ class HandMade:
         folder.records.insert(name, "spool", [(seq, *record) for seq, record in enumerate(records)])
         truth = self.path / "truth" / f"{name}.csv"
         if truth.parent == self.path / "truth":
-            truth.write_text(f"ns,watts\n{START_NS - 60 * S},{self.watts}\n{START_NS + 200 * S},\n")
+            truth.write_text(
+                f"ns,watts,idle_watts\n{START_NS - 60 * S},{self.watts}\n{START_NS + 200 * S},\n"
+            )
 
     def _spans(self, index: int, name: str) -> Iterator[PhaseSpan]:
         training = f"r/0/{index}/train"

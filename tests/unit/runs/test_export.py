@@ -150,12 +150,12 @@ def test_phases_partition_the_run_also_where_nobody_stamped(run):
 
 def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run):
     truth = run.path / "truth" / "pi-01.csv"
-    truth.write_text(f"ns,watts\n{-10 * S},2.0\n{100 * S},\n")
+    truth.write_text(f"ns,watts,idle_watts\n{-10 * S},2.0\n{100 * S},\n")
     records = tuple(run.read_log())
     energy = account_run(run, records)
     assert energy is not None
     assert energy.devices[0].truth_j == pytest.approx(120.0)
-    truth.write_text(f"ns,watts\n{-10 * S},2.0\n{30 * S},nan\n")
+    truth.write_text(f"ns,watts,idle_watts\n{-10 * S},2.0\n{30 * S},nan\n")
     energy = account_run(run, records)
     assert energy is not None
     assert energy.devices[0].truth_j is None

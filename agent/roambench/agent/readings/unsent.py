@@ -109,10 +109,9 @@ class Unsent:
     def revive(self, run: str | None = None) -> int:
         """Put the dead letters of `run` (None: of every run) among its unsent records; returns how many.
 
-        They keep their keys: whoever has one already keeps what it has. Those of no run, or of a boot that
-        nobody noted, stay where they are.
+        They keep their keys: whoever has one already keeps what it has. Those of no run stay where they are.
         """
-        letters = [one for one in self._spool.dead_letters(run) if one.run and one.spool_uuid]
+        letters = [one for one in self._spool.dead_letters(run) if one.run]
         for of in sorted({letter.run for letter in letters}):
             ours = [one for one in letters if one.run == of]
             records = [Exported.of(of, one.spool_uuid, (one.seq, one.kind, one.payload)) for one in ours]

@@ -6,8 +6,8 @@ ns,watts,idle_watts
 3000000000,,          still so (a heartbeat: the truth is known up to here)
 4000000000,nan,       from here on unknown: the emulator was stopped, or had died
 
-Files of older versions have no idle_watts. Beside it, if asked for, the lines that the meter printed on its
-serial port and when, for proofs that every reading is one of its lines:
+Beside it, if asked for, the lines that the meter printed on its serial port and when, for proofs that every
+reading is one of its lines:
 
 1000000123,26,352e3136...     device time just before it was said, bytes that the port took, the bytes
 """
@@ -23,7 +23,6 @@ from roambench.contract.line_file import mend_last_line
 from roambench.meters.emulator.electric.signal import PowerSignal
 
 HEADER = "ns,watts,idle_watts"
-_OLD_HEADER = "ns,watts"
 
 
 class TruthLog:
@@ -77,7 +76,7 @@ def read_truth(path: Path) -> PowerSignal:
 
 
 def read_truths(path: Path) -> tuple[PowerSignal, PowerSignal | None]:
-    """The same, and what the board would have drawn idling (None: an older file, which does not say)."""
+    """The same, and what the board would have drawn idling (None: the file does not say)."""
     signal, idle, known_until_ns = _read(path)
     signal.change(known_until_ns, math.nan)
     return signal, idle
@@ -107,7 +106,7 @@ def _read(path: Path) -> tuple[PowerSignal, PowerSignal | None, int]:
     until_ns = None
     for number, line in enumerate(lines, 1):
         if number == 1:
-            if line not in (HEADER, _OLD_HEADER):
+            if line != HEADER:
                 raise MeterError(f"truth file {path}:1: expected {HEADER!r}")
             continue
         stamp, _, values = line.partition(",")

@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.records import Reading
 from roambench.meters.catalogue import METERS
 from roambench.meters.driver import Driver
+from roambench.meters.emulator import profiles
 from roambench.meters.emulator.board import EmulatedBoard
+from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.electric.power import Activity, PiPower
 from roambench.meters.emulator.electric.shapes import STEADY, PowerShape
 from roambench.meters.emulator.electric.signal import PowerSignal
-from roambench.meters.emulator.profiles import Transport, profile
+from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.meters.frames.parser import FrameParser
-from roambench.meters.frames.smartpower2 import Smartpower2Frames
-from roambench.meters.frames.smartpower2_websocket import Smartpower2WebsocketFrames
-from roambench.meters.frames.smartpower3 import Smartpower3Frames
-from roambench.meters.frames.ytrikoz import YtrikozJsonFrames, YtrikozTextFrames
 
 #: (device time at which the last byte left, bytes)
 Chunk = tuple[int, bytes]
-
-_SERIAL, _TELNET, _WEBSOCKET, _UDP = Transport.SERIAL, Transport.TELNET, Transport.WEBSOCKET, Transport.UDP
-
-#: (traits, transport) -> the parser of a meter that speaks once in so many seconds.
-PARSERS: Final[dict[tuple[str, Transport], Callable[[float], FrameParser]]] = {
-    **{
-        (traits, transport): parser
-        for traits in ("smartpower2", "smartpower2-100ms")
-        for transport, parser in (
-            (_SERIAL, Smartpower2Frames),
-            (_TELNET, partial(Smartpower2Frames, zeros_mean_off=True)),
-            (_WEBSOCKET, Smartpower2WebsocketFrames),
-        )
-    },
-    ("smartpower2-ytrikoz", _SERIAL): YtrikozTextFrames,
-    ("smartpower2-ytrikoz", _TELNET): YtrikozJsonFrames,
-    ("smartpower3", _SERIAL): partial(Smartpower3Frames, "0"),
-    ("smartpower3", _TELNET): partial(Smartpower3Frames, "0"),
-    ("smartpower3", _UDP): partial(Smartpower3Frames, "0", whole=True),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +31,21 @@ class VirtualRun:
     truth: PowerSignal
     profile: str = "smartpower2-1.6"
     transport: Transport = Transport.SERIAL
-    period_s: float = 1.0
+    interval_ms: int | None = None
+
+    @property
+    def period_s(self) -> float:
+        """Seconds of device time between two lines."""
+        return profiles.profile(self.profile).period(self.interval_ms)
 
     def frames(self) -> FrameParser:
-        """A fresh parser of this meter's bytes, the one that its driver uses; ConfigError for a driver of
-        another package that has none."""
-        row = profile(self.profile)
-        driver = row.drivers.get(self.transport)
-        if driver is None:
-            return PARSERS[row.traits, self.transport](self.period_s)
-        own = METERS.load(driver)
-        if not isinstance(own, Driver):
-            raise ConfigError([f"meter {driver!r} parses no bytes: expected a Driver"])
-        return own.frames(own.port("virtual"))
+        """A fresh parser of this meter's bytes, the one that its driver uses; ConfigError where no driver
+        reads it that way, or one of another package parses no bytes."""
+        name, port = reader(self.profile, self.transport, "virtual", self.interval_ms)
+        driver = METERS.load(name)
+        if not isinstance(driver, Driver):
+            raise ConfigError([f"meter {name!r} parses no bytes: expected a Driver"])
+        return driver.frames(driver.port(port))
 
     def readings(self) -> list[Reading]:
         """The chunks through the real parser."""
@@ -84,7 +62,6 @@ def emulate(
     power: PiPower | None = None,
     shape: PowerShape = STEADY,
     gain: float = 1.0,
-    offset_w: float = 0.0,
     ppm: float | None = None,
     tolerance: float = 1.0,
     noise_per_line: float = 0.0,
@@ -105,13 +82,12 @@ def emulate(
     meter of perfect parts; it still has steps, windows and the firmware's 0.059 %. `transport` None is the
     profile's first (serial where it has one). While the port is unplugged what was said is lost.
     """
-    row = _profile(profile)
+    row = profiles.profile(profile)
     chosen = row.transports[0] if transport is None else transport
     own = tuple(faults)
     board_row = EmulatedDevice(
         f"board-{device}",
         gain=gain,
-        offset_w=offset_w,
         ppm=ppm,
         power=power or PiPower(),
         shape=shape,
@@ -145,7 +121,4 @@ def emulate(
         for ns, _, data in board.advance(end_ns)
         if ns <= end_ns and not any(begin <= ns < end for begin, end in away)
     ]
-    return VirtualRun(chunks, board.signal, row.name, chosen, row.period(interval_ms))
-
-
-_profile = profile
+    return VirtualRun(chunks, board.signal, row.name, chosen, interval_ms)

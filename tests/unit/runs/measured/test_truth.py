@@ -12,7 +12,7 @@ from roambench.runs.measured.truth import board_truth
 
 S = 10**9
 #: 2 W, from 10 to 20 s 5 W.
-TRUTH = f"ns,watts\n{-10 * S},2.0\n{10 * S},5.0\n{20 * S},2.0\n{60 * S},\n"
+TRUTH = f"ns,watts,idle_watts\n{-10 * S},2.0\n{10 * S},5.0\n{20 * S},2.0\n{60 * S},\n"
 
 
 def spans() -> list[PhaseSpan]:
@@ -63,7 +63,7 @@ def test_only_the_time_that_the_meter_covered_counts(folder):
 
 
 def test_a_truth_that_ends_before_the_run_is_none(folder):
-    (folder / "truth" / "pi.csv").write_text(f"ns,watts\n{-10 * S},2.0\n{30 * S},nan\n")
+    (folder / "truth" / "pi.csv").write_text(f"ns,watts,idle_watts\n{-10 * S},2.0\n{30 * S},nan\n")
     assert board_truth(folder, "pi", curve(), spans()) is None
 
 
