@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 from roambench.agent.life.launch import load_trainer, run_agent
 from roambench.agent.orders.worker import die_with_parent
@@ -252,12 +252,9 @@ def _kill(pid: int, number: signal.Signals) -> None:
         os.kill(pid, number)
 
 
-def _report(*, stream: TextIO = sys.stdout, **values: object) -> None:
-    try:
-        stream.write(json.dumps(values) + "\n")
-        stream.flush()
-    except BrokenPipeError:
-        pass
+def _report(**values: object) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(json.dumps(values), flush=True)
 
 
 if __name__ == "__main__":

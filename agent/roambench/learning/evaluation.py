@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
@@ -17,6 +17,8 @@ from roambench.learning.shards import Classes, Images
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss
+
+_BATCH: Final = 256  # images that a model is asked about at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def evaluate(
     images: Images,
     labels: Classes,
     *,
-    batch_size: int = 256,
+    batch_size: int = _BATCH,
     loss: SampleLoss = cross_entropy,
     by_class: bool = False,
 ) -> Evaluation:
@@ -58,11 +60,11 @@ def evaluate(
     return Evaluation(int(right.sum()) / len(labels), whole / len(labels), metrics)
 
 
-def outputs(module: nn.Module, vector: Vector, images: Images, *, batch_size: int = 256) -> Tensor:
+def outputs(module: nn.Module, vector: Vector, images: Images) -> Tensor:
     """What the flat model `vector` gives for (n, channels, height, width) images, (n, ...): a task's
     `evaluate` begins with it. The module's own state is overwritten, and it is asked in batches.
     """
-    return torch.cat([found for _, found in _answers(module, vector, images, batch_size)])
+    return torch.cat([found for _, found in _answers(module, vector, images, _BATCH)])
 
 
 def _answers(

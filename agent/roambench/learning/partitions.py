@@ -14,8 +14,6 @@ from roambench.contract.table import Table
 from roambench.learning.partition import Indices, partition
 from roambench.learning.shards import Classes, Labels, are_classes
 
-GROUP: Final = "roambench.partitions"
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionRequest:

@@ -82,41 +82,23 @@ def train(
     ConfigError for an unknown algorithm, optimiser or augmentation, ValueError for arguments that make no
     sense.
     """
-    epochs, batch_size, momentum = training.epochs, spec.batch_size, spec.momentum
+    epochs, batch_size = training.epochs, spec.batch_size
     if epochs < 1 or batch_size < 1:
         raise ValueError(f"training needs epochs and batch size of 1 or more, got {epochs} and {batch_size}")
     if training.steps < 0:
         raise ValueError(f"training needs 0 or more steps, got {training.steps}")
     began_s = time.thread_time()
     objective = find_algorithm(training.objective)
-    if misfit := objective.misfit(spec.optimiser, momentum):
+    if misfit := objective.misfit(spec.optimiser, spec.momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
-    batches: Batches | TaskBatches
-    if has_hook(spec.task, "batches"):
-        batches = TaskBatches(
-            spec.task, shard, spec.classes, channels_last=spec.channels_last, dtype=dtype_of(module)
-        )
-    else:
-        batches = Batches(
-            shard.images,
-            shard.labels,
-            augmentation=spec.augmentation,
-            channels_last=spec.channels_last,
-            dtype=dtype_of(module),
-        )
+    batches = _batches(shard, spec, dtype_of(module))
     torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
     module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()
     load(module, start)
     parameters: list[Tensor] = list(module.parameters())
     force = ProximalGradient(objective, parameters, start, global_model, head)
-    optimiser: Optimiser
-    if objective.optimiser is not None:
-        optimiser = hooked(training.objective, objective.optimiser, parameters, spec.learning_rate)
-    else:
-        optimiser = optimiser_of(spec.optimiser, parameters, spec.learning_rate, momentum, spec.weight_decay)
-    if isinstance(optimiser, Sgd) and momentum and velocity is not None:
-        optimiser.velocities = velocities_of(parameters, velocity)
+    optimiser = _optimiser(training.objective, objective, spec, parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)
     steps = training.sgd_steps(batches.samples, batch_size)
     losses: deque[Tensor] = deque(maxlen=per_epoch)
@@ -177,6 +159,38 @@ def train(
         else None,
         kept=left if objective.keeps else None,
     )
+
+
+def _batches(shard: Shard, spec: LearningSpec, dtype: torch.dtype) -> Batches | TaskBatches:
+    """The mini-batches that the run's task makes, or else ours."""
+    if has_hook(spec.task, "batches"):
+        return TaskBatches(spec.task, shard, spec.classes, channels_last=spec.channels_last, dtype=dtype)
+    return Batches(
+        shard.images,
+        shard.labels,
+        augmentation=spec.augmentation,
+        channels_last=spec.channels_last,
+        dtype=dtype,
+    )
+
+
+def _optimiser(
+    text: str,
+    algorithm: LocalAlgorithm,
+    spec: LearningSpec,
+    parameters: list[Tensor],
+    velocity: Vector | None,
+) -> Optimiser:
+    """The optimiser of the algorithm that `text` spells, else the run's; SGD goes on from `velocity`."""
+    if algorithm.optimiser is not None:
+        optimiser: Optimiser = hooked(text, algorithm.optimiser, parameters, spec.learning_rate)
+    else:
+        optimiser = optimiser_of(
+            spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay
+        )
+    if isinstance(optimiser, Sgd) and spec.momentum and velocity is not None:
+        optimiser.velocities = velocities_of(parameters, velocity)
+    return optimiser
 
 
 class ProximalGradient:

@@ -102,16 +102,8 @@ def _checksums(data: bytes, *, cast: bool) -> bytes:
     if cast:
         complement &= 0xFF
     folded = int.from_bytes(data)
-    for bits in (
-        512,
-        256,
-        128,
-        64,
-        32,
-        16,
-        8,
-    ):  # halves of one long number onto each other: eight times as fast
-        folded ^= folded >> bits
+    for shift in range(9, 2, -1):  # halves of one long number onto each other: eight times as fast
+        folded ^= folded >> 2**shift
     return b"%02x,%02x" % (complement, folded & 0xFF)
 
 

@@ -128,9 +128,9 @@ class EmulatorSpec:
         return spec
 
 
-def fault_from_values(values: dict[str, object], source: str = "fault") -> Fault:
+def fault_from_values(values: dict[str, object]) -> Fault:
     """A fault from an untrusted JSON object; ConfigError (a ValueError) lists what is wrong."""
-    return from_values(Fault, values, source)
+    return from_values(Fault, values, "fault")
 
 
 def _doubts(spec: EmulatorSpec, source: str) -> list[str]:

@@ -95,9 +95,9 @@ class PiPower:
             watts += self.rx_w + self.rx_w_per_mbit_s * activity.rx_mbit_s
         return watts
 
-    def varied(self, seed: int, device: int, spread: float = 0.03) -> PiPower:
-        """Another board of the same type: idle and core power each within +-`spread` (boards differ)."""
-        idle, core = generator(seed, "board power", device).uniform(1.0 - spread, 1.0 + spread, 2)
+    def varied(self, seed: int, device: int) -> PiPower:
+        """Another board of the same type: idle and core power each within 3 % of this one's."""
+        idle, core = generator(seed, "board power", device).uniform(0.97, 1.03, 2)
         return replace(self, idle_w=self.idle_w * float(idle), core_w=self.core_w * float(core))
 
     def with_drawn_radio(self, seed: int, device: int, spread: float = 0.3) -> PiPower:
