@@ -43,7 +43,7 @@ def test_every_span_has_its_true_joules_and_those_above_idling(folder):
 def test_net_is_above_what_idling_would_have_drawn_at_the_same_moment(folder):
     """Warmer by 0.5 W from 15 s on, as the file says; baselines at 2 W before and after do not matter."""
     idle = f"{-10 * S},,2.0\n{15 * S},,2.5\n"
-    (folder / "truth" / "pi.csv").write_text(TRUTH.replace("watts", "watts,idle_watts") + idle)
+    (folder / "truth" / "pi.csv").write_text(TRUTH + idle)
     found = board_truth(folder, "pi", curve(), spans())
     assert found is not None
     assert found.gross_j == pytest.approx([20.0, 40.0, 14.0, 36.0])
