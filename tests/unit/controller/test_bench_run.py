@@ -192,8 +192,28 @@ async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
     with pytest.raises(FleetError) as absent:
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(hello_s=0.0))
     told = str(absent.value)
-    assert told.startswith("2 of 3 hosts did not dial 10.36.0.1:47100 within 0 s: b, a; a: agent speaks")
+    assert told.startswith(
+        "2 of 3 hosts did not dial 10.36.0.1:47100, and for 0 s none more did: b, a; a: agent speaks"
+    )
     assert "next: roambench fleet status" in told
+
+
+@pytest.mark.asyncio
+async def test_hosts_that_come_one_after_the_other_are_waited_for(file):
+    """Each comes when half of the patience is gone; all together need more than the whole of it."""
+    bench, seen = load_bench(file), watch()
+    patience_s = 2.0
+
+    async def come() -> None:
+        for kind in (EventKind.SESSION_OPENED, EventKind.FETCHING_DATA, EventKind.TRAINER_READY):
+            for index, name in enumerate("cab"):
+                await asyncio.sleep(patience_s / 2)
+                seen.observe(index, name, kind, "")
+
+    coming = asyncio.create_task(come())
+    await _all_ready(seen, bench, bench.hosts, quiet(), Patience(patience_s, patience_s))
+    await coming
+    assert seen.ready == set("abc")
 
 
 @pytest.mark.asyncio
@@ -202,7 +222,7 @@ async def test_hosts_whose_trainer_is_not_ready_are_named_too(file):
     for index, name in enumerate("cab"):
         seen.observe(index, name, EventKind.SESSION_OPENED, "")
     seen.observe(0, "c", EventKind.TRAINER_READY, "")
-    with pytest.raises(FleetError, match=r"2 of 3 hosts had no trainer ready .*: b, a; next: .* --only b"):
+    with pytest.raises(FleetError, match=r"2 of 3 hosts have no trainer ready, .*: b, a; next: .* --only b"):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(ready_s=0.0))
     seen.observe(1, "a", EventKind.TRAINER_NOT_READY, "illegal instruction")
     with pytest.raises(FleetError, match=r"cannot start: a: illegal instruction; try .*fleet preflight"):

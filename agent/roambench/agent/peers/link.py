@@ -27,7 +27,7 @@ _PATIENCE_S: Final = 60.0
 #: What gRPC says where nobody listens, or somebody else does; so often in a row, the neighbour is gone.
 _NOBODY: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
 _NOBODIES: Final = 3
-#: Host seconds for a neighbour to say how it stands.
+#: Host seconds for a neighbour to say how it stands; then it is asked again.
 _ASK_S: Final = 5.0
 
 
@@ -119,10 +119,13 @@ class PeerLink:
 
     async def ask(self, name: str, address: str, wanted: Wanted, silence: Silence) -> Standing | None:
         """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
-        such questions, takes no model."""
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
-            ASK
-        )
+        such questions, takes no model.
+
+        Who does not answer in time is slow as long as the connection stands: keepalive ends a dead one, in
+        quiet runs the kernel does.
+        """
+        channel = self._channel(name, address)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ASK)
         call = method(timeout=_ASK_S)
         try:
             await call.write(_request(wanted))
@@ -132,6 +135,10 @@ class PeerLink:
                 kind = int(wire.Standing.FromString(message).kind)
                 return next((stands for stands in Standing if stands == kind), None)
         except grpc.aio.AioRpcError as error:
+            late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            if late and channel.get_state() is grpc.ChannelConnectivity.READY:
+                silence.answered()
+                return None
             reached = error.code() not in (
                 grpc.StatusCode.UNAVAILABLE,
                 grpc.StatusCode.DEADLINE_EXCEEDED,

@@ -40,7 +40,8 @@ from roambench.rounds.records import ClockProbed
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
-#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+.
+#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+. So long
+#: none may come, or come further, before it is an error: over a slow network they come one after the other.
 HELLO_PATIENCE_S: Final = 120.0
 READY_PATIENCE_S: Final = 600.0
 #: More where the controller's machine was booted: boards that were, too, first wait 180 s for the time.
@@ -51,7 +52,8 @@ _LOOK_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Host seconds for all hosts to say hello, for all trainers to be ready, and to drain at the end."""
+    """Host seconds in which one more host says hello, one more fetches its data or has its trainer ready; and
+    for all to drain at the end."""
 
     hello_s: float = HELLO_PATIENCE_S
     ready_s: float = READY_PATIENCE_S
@@ -171,12 +173,14 @@ async def _all_ready(
     with arrivals(console, watch, hosts) as show:
         await _wait(
             lambda: len(watch.hello_s) >= len(hosts),
+            lambda: len(watch.hello_s),
             patience.hello_s,
             show,
             lambda: _absent(bench, hosts, watch, patience.hello_s),
         )
         await _wait(
             lambda: bool(watch.not_ready or watch.not_resuming) or len(watch.ready) >= len(hosts),
+            lambda: len(watch.fetching) + len(watch.ready),
             patience.ready_s,
             show,
             lambda: _unready(bench, hosts, watch, patience.ready_s),
@@ -197,11 +201,18 @@ async def _all_ready(
 
 
 async def _wait(
-    done: Callable[[], bool], patience_s: float, show: Callable[[], None], error: Callable[[], FleetError]
+    done: Callable[[], bool],
+    came: Callable[[], int],
+    patience_s: float,
+    show: Callable[[], None],
+    error: Callable[[], FleetError],
 ) -> None:
-    deadline_s = time.monotonic() + patience_s
+    """Return as soon as it is `done`; raise the error where `came` has not grown for `patience_s`."""
+    before, since_s = came(), time.monotonic()
     while not done():
-        if time.monotonic() > deadline_s:
+        if came() != before:
+            before, since_s = came(), time.monotonic()
+        if time.monotonic() - since_s > patience_s:
             raise error()
         show()
         await asyncio.sleep(_LOOK_S)
@@ -216,9 +227,10 @@ def _absent(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: flo
     )
     return HostsFailed(
         [host.name for host in missing],
-        f"{len(missing)} of {len(hosts)} hosts did not dial {where} within {patience_s:.0f} s: "
-        f"{', '.join(host.name for host in missing)}{reasons}; next: roambench fleet status {bench.file} (is "
-        "the agent up?), roambench fleet logs, and that a firewall lets the hosts reach this address",
+        f"{len(missing)} of {len(hosts)} hosts did not dial {where}, and for {patience_s:.0f} s none more "
+        f"did: {', '.join(host.name for host in missing)}{reasons}; next: roambench fleet status "
+        f"{bench.file} (is the agent up?), roambench fleet logs, and that a firewall lets the hosts reach "
+        "this address",
     )
 
 
@@ -226,8 +238,8 @@ def _unready(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: fl
     missing = [host.name for host in hosts if host.name not in watch.ready]
     return HostsFailed(
         missing,
-        f"{len(missing)} of {len(hosts)} hosts had no trainer ready within {patience_s:.0f} s: "
-        f"{', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}",
+        f"{len(missing)} of {len(hosts)} hosts have no trainer ready, and for {patience_s:.0f} s none more "
+        f"became so: {', '.join(missing)}; next: roambench fleet logs {bench.file} --only {missing[0]}",
     )
 
 

@@ -51,7 +51,7 @@ class ForkedProcess:
         return status
 
     async def end(self) -> None:
-        """Let it finish what it does and end; kill it if that takes long."""
+        """Let it finish what it does and end; kill it if that takes long: nobody waits for what it does."""
         with contextlib.suppress(ConnectionError):
             self.close_input()
             try:
@@ -112,15 +112,12 @@ class ForkServer:
         return await self._process.wait() < 0  # its end of the line is closed: it ends, however slow that is
 
     async def end(self) -> None:
-        """Let the process end, and wait for it; an inherited one goes on for the others."""
+        """Let the process end, and wait for it, however slow that is: it ends with its last child. An
+        inherited one goes on for the others."""
         if self._process is None or self._orders is None:
             return
         self._orders.close()
-        try:
-            await asyncio.wait_for(self._process.wait(), _PATIENCE_S)
-        except TimeoutError:
-            self._process.kill()
-            await self._process.wait()
+        await self._process.wait()
         self._process = self._orders = None
 
     async def _ensure(self) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -10,12 +13,13 @@ import numpy as np
 import pytest
 
 from peer_devices import devices, half_step, model
+from roambench.agent.peers import link as peer_link
 from roambench.agent.peers.iteration import Neighbour
-from roambench.agent.peers.link import Silence
+from roambench.agent.peers.link import PeerLink, Silence
 from roambench.agent.peers.offers import Standing, Wanted
-from roambench.identity.authority import serial_of
+from roambench.identity.authority import Authority, serial_of
 from roambench.wire.v1 import peer_pb2 as wire
-from roambench.wire.v1.methods import ASK, PULL
+from roambench.wire.v1.methods import ASK, PEER_SERVICE, PULL
 
 
 @pytest.mark.asyncio
@@ -76,6 +80,44 @@ async def test_how_it_stands_with_a_model_is_told_to_its_owner_alone(tmp_path: P
             assert link is not None
             wanted = Wanted("run", step)
             assert await link.ask("pi-00", bench.peers[0].address, wanted, Silence()) == stands
+
+
+@pytest.mark.asyncio
+async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its connection stands all the while: it is not gone, however often it is too late."""
+    late = [False, True, True, True, True, False]
+
+    async def answer(messages: Any, context: Any) -> AsyncIterator[bytes]:
+        if late.pop(0):
+            await asyncio.Event().wait()
+        kind = wire.Standing.COMING if late else wire.Standing.HERE
+        yield wire.Standing(kind=kind).SerializeToString()
+
+    authority = Authority.create()
+    ours, theirs = authority.issue("pi-00"), authority.issue("pi-01")
+    server = grpc.aio.server()
+    port = server.add_secure_port(
+        "127.0.0.1:0",
+        grpc.ssl_server_credentials([(theirs.key_pem, theirs.certificate_pem)], theirs.authority_pem, True),
+    )
+    asked = {"Ask": grpc.stream_stream_rpc_method_handler(answer)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PEER_SERVICE, asked),))
+    await server.start()
+    link, silence = PeerLink(ours), Silence()
+    try:
+        found = [await link.ask("pi-01", f"127.0.0.1:{port}", Wanted("run", 7), silence)]
+        monkeypatch.setattr(peer_link, "_ASK_S", 0.4)
+        monkeypatch.setattr(peer_link, "_PATIENCE_S", 0.1)
+        while late and found[-1] is not Standing.NEVER:
+            if len(late) == 1:
+                monkeypatch.setattr(peer_link, "_ASK_S", 60.0)
+            found.append(await link.ask("pi-01", f"127.0.0.1:{port}", Wanted("run", 7), silence))
+    finally:
+        await link.close()
+        await server.stop(None)
+    assert found == [Standing.COMING, None, None, None, None, Standing.HERE]
 
 
 @pytest.mark.asyncio
