@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -39,31 +40,35 @@ class Placement:
     distances_m: FloatColumn
 
 
-class Association(Protocol):
+@dataclass(frozen=True, eq=False)
+class Association(ABC):
     """A rule applied to a trace. `aps` and `distances_m` run parallel to its fixes: shape (fixes,)."""
 
-    @property
-    def trace(self) -> Trace:
-        """The trace that is associated."""
-        ...
+    trace: Trace
 
     @property
+    @abstractmethod
     def aps(self) -> IntColumn:
-        """The access point of every fix, shape (fixes,); -1 for none."""
-        ...
+        """The access point of every fix, shape (fixes,)."""
 
-    @property
+    @cached_property
     def distances_m(self) -> FloatColumn:
         """The distance of every fix to its access point in metres, shape (fixes,)."""
-        ...
+        trace, aps = self.trace, self.aps
+        return np.hypot(trace.x_m - trace.ap_x_m[aps], trace.y_m - trace.ap_y_m[aps])
 
     def placement(self, step: int) -> Placement:
-        """Where every device present at `step` stands, its AP and the distance to it in metres."""
-        ...
+        """Where every device present at `step` stands, its AP and the distance to it in metres. TraceError
+        for a step outside the trace."""
+        trace = self.trace
+        if not 0 <= step < trace.steps:
+            raise TraceError(f"step {step} lies outside the trace's 0..{trace.steps - 1}")
+        rows = trace.rows(step)
+        return Placement(step, trace.device[rows], self.aps[rows], self.distances_m[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class NearestAp:
+class NearestAp(Association):
     """MOHAWK's dynamic community selection (Eq. 4): the nearest AP, Euclidean in metres.
 
     Ties go to the AP that the trace recorded, if it is one of them, else to the lowest AP index (the authors'
@@ -71,16 +76,14 @@ class NearestAp:
     them never serves anyone.
     """
 
-    trace: Trace
-
     @cached_property
-    def _columns(self) -> tuple[IntColumn, FloatColumn]:
+    def aps(self) -> IntColumn:
+        """The nearest access point of every fix, shape (fixes,)."""
         from scipy.spatial import cKDTree  # every command knows the rules, few follow one: 0.15 s
 
         trace = self.trace
         _require_aps(trace)
         aps = np.empty(len(trace.step), np.int32)
-        distances = np.empty(len(trace.step), np.float64)
         # APs at one place can never be told apart by distance: keep the lowest index of each place.
         places, first = np.unique(np.column_stack((trace.ap_x_m, trace.ap_y_m)), axis=0, return_index=True)
         first, places = np.sort(first), places[np.argsort(first)]
@@ -89,39 +92,20 @@ class NearestAp:
             rows = slice(start, start + _CHUNK)
             points = np.column_stack((trace.x_m[rows], trace.y_m[rows]))
             aps[rows] = first[_nearest(tree, places, points)]
-        if trace.ap is not None:
-            aps = np.where(_as_near(trace, trace.ap, aps), trace.ap, aps)
-        for start in range(0, len(aps), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            distances[rows] = _distances_m(trace, rows, aps[rows])
-        return aps, distances
-
-    @property
-    def aps(self) -> IntColumn:
-        """The nearest access point of every fix, shape (fixes,)."""
-        return self._columns[0]
-
-    @property
-    def distances_m(self) -> FloatColumn:
-        """Metres to it, shape (fixes,)."""
-        return self._columns[1]
-
-    def placement(self, step: int) -> Placement:
-        """The placement at a step."""
-        return placement_at(self, step)
+        return aps if trace.ap is None else np.where(_as_near(trace, trace.ap, aps), trace.ap, aps)
 
 
 def _as_near(trace: Trace, one: IntColumn, other: IntColumn) -> npt.NDArray[np.bool_]:
     """For every fix, whether `one` access point is as near to it as the `other`."""
-    near, far = _distances_m(trace, slice(None), one), _distances_m(trace, slice(None), other)
+    near, far = (
+        np.hypot(trace.x_m - trace.ap_x_m[aps], trace.y_m - trace.ap_y_m[aps]) for aps in (one, other)
+    )
     return np.asarray(near <= far * (1.0 + _TIE))
 
 
 @dataclass(frozen=True, eq=False)
-class FixedAp:
+class FixedAp(Association):
     """HierFAVG's static map: device of rank r belongs to AP floor(r * M / N), wherever it is."""
-
-    trace: Trace
 
     @cached_property
     def assigned(self) -> IntColumn:
@@ -134,25 +118,15 @@ class FixedAp:
         """The access point of each fix's device, shape (fixes,)."""
         return self.assigned[self.trace.device]
 
-    @cached_property
-    def distances_m(self) -> FloatColumn:
-        """Metres to it, shape (fixes,)."""
-        return _distances_m(self.trace, slice(None), self.aps)
-
-    def placement(self, step: int) -> Placement:
-        """The placement at a step."""
-        return placement_at(self, step)
-
 
 @dataclass(frozen=True, eq=False)
-class RingWalkAp:
+class RingWalkAp(Association):
     """MACFL's pseudo-mobility: APs form a ring by index, distances play no part in the choice.
 
     Step 0 is `FixedAp`; before every later step each device, present or not, moves with probability 0.5,
     to AP-1 or AP+1 with equal chance. Draws are keyed by (seed, step); device d takes the d-th of them.
     """
 
-    trace: Trace
     seed: int
 
     @cached_property
@@ -165,26 +139,15 @@ class RingWalkAp:
         aps = np.empty(len(trace.step), np.int32)
         for step in range(trace.steps):
             if step:
-                at = (at + _ring_moves(self.seed, step, len(at))) % ring
+                at = (at + ring_moves(self.seed, step, len(at))) % ring
             rows = trace.rows(step)
             aps[rows] = at[trace.device[rows]]
         return aps
 
-    @cached_property
-    def distances_m(self) -> FloatColumn:
-        """Metres to it, shape (fixes,)."""
-        return _distances_m(self.trace, slice(None), self.aps)
-
-    def placement(self, step: int) -> Placement:
-        """The placement at a step."""
-        return placement_at(self, step)
-
 
 @dataclass(frozen=True, eq=False)
-class RecordedAp:
+class RecordedAp(Association):
     """The AP that the trace itself recorded for every fix (base-station records, an edge-hopping model)."""
-
-    trace: Trace
 
     @property
     def aps(self) -> IntColumn:
@@ -192,15 +155,6 @@ class RecordedAp:
         if self.trace.ap is None:
             raise TraceError("the trace records no access point of its fixes: take the nearest one")
         return self.trace.ap
-
-    @cached_property
-    def distances_m(self) -> FloatColumn:
-        """Metres to it, shape (fixes,)."""
-        return _distances_m(self.trace, slice(None), self.aps)
-
-    def placement(self, step: int) -> Placement:
-        """The placement at a step."""
-        return placement_at(self, step)
 
 
 #: The rules by name; the seed only matters to rules that draw.
@@ -248,15 +202,6 @@ def all_pair_statistics(trace: Trace) -> tuple[float, float]:
     return mean, math.sqrt(max(0.0, squares / pairs - mean * mean))
 
 
-def placement_at(association: Association, step: int) -> Placement:
-    """A rule's columns cut to one step. Raises TraceError for a step outside the trace."""
-    trace = association.trace
-    if not 0 <= step < trace.steps:
-        raise TraceError(f"step {step} lies outside the trace's 0..{trace.steps - 1}")
-    rows = trace.rows(step)
-    return Placement(step, trace.device[rows], association.aps[rows], association.distances_m[rows])
-
-
 def _nearest(tree: cKDTree, places: FloatColumn, points: FloatColumn) -> npt.NDArray[np.intp]:
     if len(places) == 1:
         return np.zeros(len(points), np.intp)
@@ -272,13 +217,11 @@ def _nearest(tree: cKDTree, places: FloatColumn, points: FloatColumn) -> npt.NDA
     return nearest
 
 
-def _distances_m(trace: Trace, rows: slice, aps: IntColumn) -> FloatColumn:
-    return np.hypot(trace.x_m[rows] - trace.ap_x_m[aps], trace.y_m[rows] - trace.ap_y_m[aps])
-
-
-def _ring_moves(seed: int, step: int, devices: int) -> IntColumn:
+def ring_moves(seed: int, step: int, devices: int, p: float = 0.5) -> IntColumn:
+    """How far each device moves along a ring of APs before `step`, shape (devices,): with chance `p` to a
+    neighbour, -1 or +1 with equal chance, else 0. Keyed by (seed, step); device d takes the d-th draw."""
     draws = generator(seed, "ring walk", step=step).random(devices)
-    return np.where(draws < 0.25, -1, np.where(draws < 0.5, 1, 0)).astype(np.int32)
+    return np.where(draws < p / 2.0, -1, np.where(draws < p, 1, 0)).astype(np.int32)
 
 
 def _require_aps(trace: Trace) -> None:

@@ -7,9 +7,8 @@ run counts as a hole where fewer than `CHANCE` runs as unlikely are to be expect
 S is at least `LEAST`. So 40 empty nights are no holes where nights are quiet, and one empty noon may be.
 
 Holes are left out of the mean that they are found by. At first what is to be expected follows
-from the steps with anybody alone (the mean
-of a Poisson distribution whose zeros are not seen); then from all steps that are in no hole, until no more
-run turns out to be none.
+from the steps with anybody alone (the mean of a Poisson distribution whose zeros are not seen); then from all
+steps that are in no hole, until no more run turns out to be none.
 """
 
 from __future__ import annotations
@@ -107,9 +106,9 @@ def with_outages(trace: Trace, runs: Runs, policy: OutagePolicy) -> Trace:
     """
     if policy == "keep" or not runs:
         return trace
-    told = [list(run) for run in runs]
+    marks = [list(run) for run in runs]
     if policy == "mark":
-        return replace(trace, provenance={**trace.provenance, "outages": told})
+        return replace(trace, provenance={**trace.provenance, "outages": marks})
     dropped = np.zeros(trace.steps, np.bool_)
     for first, length in runs:
         dropped[first : first + length] = True
@@ -118,24 +117,18 @@ def with_outages(trace: Trace, runs: Runs, policy: OutagePolicy) -> Trace:
         raise TraceError("every step is an outage: nothing is left when they are dropped")
     later = (np.cumsum(~dropped) - 1).astype(np.int32)
     rows = np.flatnonzero(~dropped[trace.step])
-    return replace(
-        trace,
-        steps=steps,
-        step=later[trace.step[rows]],
-        device=trace.device[rows],
-        x_m=trace.x_m[rows],
-        y_m=trace.y_m[rows],
-        ap=None if trace.ap is None else trace.ap[rows],
-        provenance={**trace.provenance, "dropped_outages": told},
+    provenance = {**trace.provenance, "dropped_outages": marks}
+    return trace.with_fixes(
+        rows, later[trace.step[rows]], trace.device[rows], steps=steps, provenance=provenance
     )
 
 
 def marked_outages(trace: Trace) -> Runs:
-    """The runs that `mark` told, in the trace's own steps; none where nothing is marked."""
-    told = trace.provenance.get("outages", ())
-    if not isinstance(told, Sequence) or isinstance(told, str):
+    """The runs that `mark` left, in the trace's own steps; none where nothing is marked."""
+    marks = trace.provenance.get("outages", ())
+    if not isinstance(marks, Sequence) or isinstance(marks, str):
         return ()
-    runs = [tuple(run) for run in told if isinstance(run, Sequence) and len(run) == 2]
+    runs = [tuple(run) for run in marks if isinstance(run, Sequence) and len(run) == 2]
     return tuple(
         (first, length)
         for first, length in runs
@@ -155,15 +148,15 @@ def empty_because(trace: Trace) -> Mapping[str, int] | None:
         or not isinstance(derived, Sequence)
     ):
         return None
-    told = [counts.get(key) for key in ("outage_steps", "quiet_steps", "steps_not_covered")]
+    numbers = [counts.get(key) for key in ("outage_steps", "quiet_steps", "steps_not_covered")]
     if (
         recipe.get("presence") not in ("event", "interval")
         or recipe.get("outage") not in ("keep", "mark")
         or [list(step) for step in derived if isinstance(step, Mapping)] != [["busiest_devices"]]
-        or not all(isinstance(number, int) for number in told)
+        or not all(isinstance(number, int) for number in numbers)
     ):
         return None
-    holes, quiet, uncovered = (int(str(number)) for number in told)
+    holes, quiet, uncovered = (int(str(number)) for number in numbers)
     empty = trace.steps - len(np.unique(trace.step))
     cut = empty - holes - quiet - uncovered
     return None if cut < 0 else {HOLES: holes, QUIET: quiet, UNCOVERED: uncovered, CUT: cut}

@@ -8,7 +8,6 @@ step touched). `always`: from the first step to the last; before its first fix i
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -61,11 +60,4 @@ def with_presence(trace: Trace, policy: str) -> Trace:
     at = begin[source] + np.arange(len(source)) - np.repeat(np.cumsum(counts) - counts, counts)
     order = np.lexsort((device[source], at))
     taken = rows[source[order]]
-    return replace(
-        trace,
-        step=at[order].astype(np.int32),
-        device=trace.device[taken],
-        x_m=trace.x_m[taken],
-        y_m=trace.y_m[taken],
-        ap=None if trace.ap is None else trace.ap[taken],
-    )
+    return trace.with_fixes(taken, at[order].astype(np.int32), trace.device[taken])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -22,16 +21,13 @@ def window(trace: Trace, first: int, steps: int) -> Trace:
     if not (first >= 0 and steps >= 1 and first + steps <= trace.steps):
         raise TraceError(f"steps {first}..{first + steps - 1} lie outside the trace's 0..{trace.steps - 1}")
     rows = slice(*np.searchsorted(trace.step, (first, first + steps)).tolist())
-    return replace(
-        trace,
+    return trace.with_fixes(
+        rows,
+        trace.step[rows] - np.int32(first),
+        trace.device[rows],
         steps=steps,
-        step=trace.step[rows] - np.int32(first),
-        device=trace.device[rows],
-        x_m=trace.x_m[rows],
-        y_m=trace.y_m[rows],
-        ap=None if trace.ap is None else trace.ap[rows],
         start_utc_s=trace.start_utc_s + round(first * trace.step_s),
-        provenance=_derived(_with_marks(trace, first, steps), {"window": {"first": first, "steps": steps}}),
+        provenance=_with_marks(trace, first, steps).derived({"window": {"first": first, "steps": steps}}),
     )
 
 
@@ -51,7 +47,7 @@ def repeated(trace: Trace, times: int) -> Trace:
         for turn in range(times)
         for first, length in marked_outages(trace)
     ]
-    told = {**trace.provenance, "outages": marks} if marks else trace.provenance
+    marked = {**trace.provenance, "outages": marks} if marks else trace.provenance
     return replace(
         trace,
         steps=trace.steps * times,
@@ -60,7 +56,7 @@ def repeated(trace: Trace, times: int) -> Trace:
         x_m=np.tile(trace.x_m, times),
         y_m=np.tile(trace.y_m, times),
         ap=None if trace.ap is None else np.tile(trace.ap, times),
-        provenance=_derived(replace(trace, provenance=told), {"repeated": {"times": times}}),
+        provenance=replace(trace, provenance=marked).derived({"repeated": {"times": times}}),
     )
 
 
@@ -78,15 +74,12 @@ def busiest_devices(trace: Trace, devices: int) -> Trace:
     rank[kept] = np.arange(devices, dtype=np.int32)
     rows = np.flatnonzero(rank[trace.device] >= 0)
     rows = rows[np.lexsort((rank[trace.device[rows]], trace.step[rows]))]
-    return replace(
-        trace,
+    return trace.with_fixes(
+        rows,
+        trace.step[rows],
+        rank[trace.device[rows]],
         device_names=tuple(trace.device_names[index] for index in kept),
-        step=trace.step[rows],
-        device=rank[trace.device[rows]],
-        x_m=trace.x_m[rows],
-        y_m=trace.y_m[rows],
-        ap=None if trace.ap is None else trace.ap[rows],
-        provenance=_derived(trace, {"busiest_devices": {"kept": devices, "of": total}}),
+        provenance=trace.derived({"busiest_devices": {"kept": devices, "of": total}}),
     )
 
 
@@ -122,7 +115,7 @@ def with_aps(trace: Trace, aps: int, seed: int) -> Trace:
         ap_x_m=trace.place_x_m[chosen],
         ap_y_m=trace.place_y_m[chosen],
         ap=None,
-        provenance=_derived(trace, {"with_aps": {"aps": aps, "seed": seed}}),
+        provenance=trace.derived({"with_aps": {"aps": aps, "seed": seed}}),
     )
 
 
@@ -156,14 +149,8 @@ def _ranking(trace: Trace) -> npt.NDArray[np.int64]:
 
 
 def _with_marks(trace: Trace, first: int, steps: int) -> Trace:
-    """The trace with its marked outages told in the steps of a window; only its provenance is right."""
+    """The trace with its marked outages in the steps of a window; only its provenance is right."""
     if "outages" not in trace.provenance:
         return trace
     marks = clipped(marked_outages(trace), first, steps)
     return replace(trace, provenance={**trace.provenance, "outages": marks})
-
-
-def _derived(trace: Trace, made: Mapping[str, object]) -> Mapping[str, object]:
-    """The provenance of `trace` with one more entry in the list of what was made of it."""
-    before = trace.provenance.get("derived", [])
-    return {**trace.provenance, "derived": [*(before if isinstance(before, list) else []), made]}

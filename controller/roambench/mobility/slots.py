@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +20,7 @@ from roambench.contract.errors import TraceError
 from roambench.mobility.selection import busiest_devices
 from roambench.mobility.trace import Trace
 
-Mapping = Literal["top", "waves", "random"]
-MAPPINGS: Final = ("top", "waves", "random")
+BoardMapping = Literal["top", "waves", "random"]
 
 
 class Stay(NamedTuple):
@@ -33,7 +31,7 @@ class Stay(NamedTuple):
     present: int
 
 
-def on_boards(trace: Trace, boards: int, mapping: Mapping, seed: int) -> Trace:
+def on_boards(trace: Trace, boards: int, mapping: BoardMapping, seed: int) -> Trace:
     """The part of the trace that `boards` boards play; board i is device i of the result.
 
     Raises TraceError when the trace has fewer devices than boards.
@@ -154,22 +152,17 @@ def _drawn(trace: Trace, boards: int, seed: int) -> list[int]:
     return sorted(np.concatenate((drawn, others)).tolist())
 
 
-def _played(trace: Trace, played: Sequence[Sequence[int]], mapping: Mapping) -> Trace:
+def _played(trace: Trace, played: Sequence[Sequence[int]], mapping: BoardMapping) -> Trace:
     board = np.full(len(trace.device_names), -1, np.int32)
     for index, devices in enumerate(played):
         board[list(devices)] = index
     rows: npt.NDArray[np.intp] = np.flatnonzero(board[trace.device] >= 0)
     rows = rows[np.lexsort((board[trace.device[rows]], trace.step[rows]))]
     names = [[trace.device_names[device] for device in devices] for devices in played]
-    before = trace.provenance.get("derived", [])
-    made = {"on_boards": {"mapping": mapping, "played": names}}
-    return replace(
-        trace,
+    return trace.with_fixes(
+        rows,
+        trace.step[rows],
+        board[trace.device[rows]],
         device_names=tuple(first if not others else f"{first}+{len(others)}" for first, *others in names),
-        step=trace.step[rows],
-        device=board[trace.device[rows]],
-        x_m=trace.x_m[rows],
-        y_m=trace.y_m[rows],
-        ap=None if trace.ap is None else trace.ap[rows],
-        provenance={**trace.provenance, "derived": [*(before if isinstance(before, list) else []), made]},
+        provenance=trace.derived({"on_boards": {"mapping": mapping, "played": names}}),
     )

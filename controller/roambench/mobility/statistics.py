@@ -36,6 +36,9 @@ class Distribution:
     sd: float  # population
 
 
+_NONE = Distribution(*[math.nan] * 10)
+
+
 @dataclass(frozen=True, slots=True)
 class AggregatedModels:
     """Models that a hierarchy could aggregate if nobody ever failed: presence alone decides it."""
@@ -98,7 +101,6 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
     nearest, fixed, ring = NearestAp(trace), FixedAp(trace), RingWalkAp(trace, seed)
     per_step = np.bincount(trace.step, minlength=trace.steps)
     ring_mean_m, ring_sd_m = (math.nan, math.nan) if trace.made_up else distance_statistics(ring)
-    none = np.empty(0) if trace.made_up else None
     aps = nearest.aps if trace.ap is None else trace.ap
     occupied_aps, devices_per_ap = _occupation(trace, aps)
     appearances = _appearances(trace)
@@ -131,9 +133,9 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
         ap_change_rate=_mean(changed),
         ap_change_rate_next_step=_mean(changed[gaps == 1]),
         gap_steps=distribution(gaps),
-        nearest_m=distribution(nearest.distances_m if none is None else none),
+        nearest_m=_NONE if trace.made_up else distribution(nearest.distances_m),
         share_on_wifi=math.nan if trace.made_up else float((nearest.distances_m <= WIFI_M).mean()),
-        fixed_m=distribution(fixed.distances_m if none is None else none),
+        fixed_m=_NONE if trace.made_up else distribution(fixed.distances_m),
         ring_walk_mean_m=ring_mean_m,
         ring_walk_sd_m=ring_sd_m,
         hierfavg=_next_step_of(trace, appearances),
@@ -149,7 +151,7 @@ def trace_statistics(trace: Trace, *, seed: int = 0, utc_offset_h: float | None 
 def distribution(sample: npt.NDArray[np.integer] | npt.NDArray[np.floating]) -> Distribution:
     """Mean, spread and quantiles of a sample, NaN of an empty one."""
     if not len(sample):
-        return Distribution(*([float("nan")] * 10))
+        return _NONE
     low, p5, p25, median, p75, p90, p95, high = np.quantile(
         sample, (0.0, 0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 1.0)
     ).tolist()

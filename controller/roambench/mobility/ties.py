@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
-from roambench.mobility.association import NearestAp, Placement, placement_at
-from roambench.mobility.trace import FloatColumn, IntColumn, Trace
+from roambench.mobility.association import Association, NearestAp
+from roambench.mobility.trace import IntColumn, Trace
 
 #: Relative, on squared distances: far above float64 rounding, far below a millimetre.
 _TIE: Final = 2e-12
@@ -20,14 +20,13 @@ _CELLS: Final = 1 << 22  # of a fixes x APs matrix at a time: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
-class NearestApDrawn:
+class NearestApDrawn(Association):
     """`NearestAp`, but a device that several APs are equally near to gets one of them by a draw.
 
     It is drawn at every step anew, keyed by (seed, device, step). APs at one place are equally near to all.
     Where the trace recorded which of them it was, nothing is drawn.
     """
 
-    trace: Trace
     seed: int
 
     @cached_property
@@ -41,15 +40,6 @@ class NearestApDrawn:
             draw = generator(self.seed, "nearest tie", int(self.trace.device[row]), int(self.trace.step[row]))
             aps[row] = nearest[draw.integers(len(nearest))]
         return aps
-
-    @cached_property
-    def distances_m(self) -> FloatColumn:
-        """Metres to it, shape (fixes,)."""
-        return NearestAp(self.trace).distances_m
-
-    def placement(self, step: int) -> Placement:
-        """The placement at a step."""
-        return placement_at(self, step)
 
 
 def _tied(trace: Trace) -> Iterator[tuple[int, npt.NDArray[np.intp]]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -92,3 +92,23 @@ class Trace:
     def present(self, step: int) -> IntColumn:
         """Indices of the devices present at `step`, ascending."""
         return self.device[self.rows(step)]
+
+    def with_fixes(
+        self, rows: slice | npt.NDArray[np.integer], step: IntColumn, device: IntColumn, **changed: Any
+    ) -> Trace:
+        """The trace of the fixes in these rows, at `step` and of `device` instead, shape (rows,); `changed`
+        are other fields."""
+        return replace(
+            self,
+            step=step,
+            device=device,
+            x_m=self.x_m[rows],
+            y_m=self.y_m[rows],
+            ap=None if self.ap is None else self.ap[rows],
+            **changed,
+        )
+
+    def derived(self, made: Mapping[str, object]) -> Mapping[str, object]:
+        """The provenance with one more entry in the list of what was made of the trace."""
+        before = self.provenance.get("derived", [])
+        return {**self.provenance, "derived": [*(before if isinstance(before, list) else []), made]}

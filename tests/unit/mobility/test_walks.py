@@ -23,8 +23,8 @@ from roambench.mobility.walks.reflected_walk import (
     speeds_m,
 )
 from roambench.mobility.walks.ring_walk import RingWalkParameters, ring_steps, ring_walk
-from roambench.mobility.walks.strolls import Pace, positions
 from roambench.mobility.walks.walkers import presences
+from roambench.mobility.walks.waypoints import WaypointParameters, positions
 
 WALKS = ("community", "edge-hopping", "grid-walk", "random-waypoint", "reflected-walk", "ring-walk")
 
@@ -97,7 +97,7 @@ def test_a_leg_is_walked_evenly_and_followed_by_its_pause():
     x_m, y_m = positions(
         np.zeros((1, 2)),
         lambda leg, draws: corners[[min(leg, 3)]],
-        Pace(5.0, 5.0, 4.0, 4.0),
+        WaypointParameters(speed_min_m_s=5.0, speed_max_m_s=5.0, pause_min_s=4.0, pause_max_s=4.0),
         np.array([0.0, 5.0, 10.0, 12.0, 14.0, 24.0, 34.0, 38.0]),
         seed=1,
         purpose="test",

@@ -184,9 +184,8 @@ def _longest(device: Ints, step: Ints, station: Ints, overlap: Floats, rank: Int
     """Of every (device, step) the station with the largest summed overlap, else the lowest rank."""
     if not len(device):
         return device, step, station
-    order = np.lexsort(
-        (overlap, station, step, device)
-    )  # overlap too: sums must not depend on the rows' order
+    # The overlap, too: sums must not depend on the rows' order.
+    order = np.lexsort((overlap, station, step, device))
     device, step, station, overlap = device[order], step[order], station[order], overlap[order]
     new = np.r_[True, (np.diff(device) != 0) | (np.diff(step) != 0) | (np.diff(station) != 0)]
     starts = np.flatnonzero(new)

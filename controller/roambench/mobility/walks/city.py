@@ -18,7 +18,7 @@ import numpy.typing as npt
 from roambench.contract.draws import generator
 from roambench.mobility.selection import ap_names, busiest_devices, draw_places
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.mobility.walks.city_checkins import checkin_presence, outage_runs
+from roambench.mobility.walks.city_checkins import checkin_presence, drawn_outages
 from roambench.mobility.walks.city_parameters import CITY_PRESETS, CityParameters
 from roambench.mobility.walks.generator import Generator
 
@@ -80,7 +80,7 @@ def city(parameters: CityParameters, seed: int) -> Trace:
             "seed": seed,
             "recipe": asdict(parameters),
             "utc_offset_h": parameters.utc_offset_h,
-            **({"outages": outage_runs(parameters, seed)} if parameters.outages else {}),
+            **({"outages": drawn_outages(parameters, seed)} if parameters.outages else {}),
         },
     )
     return busiest_devices(trace, parameters.devices)
@@ -163,9 +163,8 @@ def _favourites(
         )
         accepted = draws[looking, :, 1] < np.exp(-apart_m / parameters.near_home_m)
         accepted |= turn == _MOST_TURNS - 1
-        rank = (
-            found[looking, None] + np.cumsum(accepted, axis=1) - 1
-        )  # which favourite an accepted one becomes
+        # Which favourite an accepted one becomes.
+        rank = found[looking, None] + np.cumsum(accepted, axis=1) - 1
         row, column = np.nonzero(accepted & (rank < wanted))
         favourites[looking[row], rank[row, column]] = offered[row, column]
         found[looking] = np.minimum(found[looking] + accepted.sum(axis=1), wanted)

@@ -34,7 +34,7 @@ def checkin_presence(parameters: CityParameters, seed: int) -> npt.NDArray[np.bo
     steps, count = parameters.steps, parameters.devices
     hour = _hour_factors(parameters)
     down = np.zeros(steps, np.bool_)
-    for first, length in outage_runs(parameters, seed):
+    for first, length in drawn_outages(parameters, seed):
         down[first : first + length] = True
     rates = _rates(parameters) * (1.0 - parameters.again)
     seen = np.zeros((steps, count), np.bool_)
@@ -54,7 +54,7 @@ def checkin_presence(parameters: CityParameters, seed: int) -> npt.NDArray[np.bo
     return seen
 
 
-def outage_runs(parameters: CityParameters, seed: int) -> list[list[int]]:
+def drawn_outages(parameters: CityParameters, seed: int) -> list[list[int]]:
     """[first step, steps] of every outage, in time order: a stick broken at random, never touching.
 
     Of some random placements the one is taken that loses every hour of the day most equally often: the mean

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from roambench.contract.errors import ConfigError
+from roambench.mobility.walks.walkers import refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,46 +64,7 @@ class CityParameters:
     ramp_h: float = 0.4  # how gradual both are
 
     def __post_init__(self) -> None:
-        problems = [
-            f"{name} is {getattr(self, name)}, expected at least 1"
-            for name in ("devices", "steps", "aps", "places", "hubs", "favourites")
-            if getattr(self, name) < 1
-        ]
-        problems += [
-            f"{name} is {getattr(self, name)}, expected more than 0"
-            for name in ("step_s", "box_m", "near_home_m", "ramp_h", "seen_shape")
-            if not getattr(self, name) > 0
-        ]
-        shares = (
-            "scattered",
-            "linger",
-            "at_home",
-            "explore",
-            "stay",
-            "pause",
-            "resume",
-            "keep_pausing",
-            "again",
-        )
-        problems += [
-            f"{name} is {getattr(self, name)}, expected 0 to 1"
-            for name in shares
-            if not 0 <= getattr(self, name) <= 1
-        ]
-        problems += [
-            f"{name} is {getattr(self, name)}, expected 0 or more"
-            for name in (
-                "hub_zipf",
-                "hub_reach_m",
-                "hub_spread_m",
-                "place_zipf",
-                "outings_per_day",
-                "scattered_pull",
-                "seen_h_per_day",
-                "outages",
-            )
-            if not getattr(self, name) >= 0
-        ]
+        problems = list[str]()
         for first, second in (("at_home", "explore"), ("stay", "pause"), ("resume", "keep_pausing")):
             if getattr(self, first) + getattr(self, second) > 1:
                 problems.append(f"{first} + {second} is more than 1")
@@ -124,8 +85,20 @@ class CityParameters:
             problems.append(f'outages belong to presence "checkins", not to {self.presence!r}')
         if self.aps > self.places:
             problems.append(f"aps is {self.aps}, but there are only {self.places} places to draw them from")
-        if problems:
-            raise ConfigError(problems)
+        refuse(
+            self,
+            at_least_one=("devices", "steps", "aps", "places", "hubs", "favourites"),
+            positive=("step_s", "box_m", "near_home_m", "ramp_h", "seen_shape"),
+            not_negative=(
+                *("hub_zipf", "hub_reach_m", "hub_spread_m", "place_zipf", "outings_per_day"),
+                *("scattered_pull", "seen_h_per_day", "outages"),
+            ),
+            shares=(
+                *("scattered", "linger", "at_home", "explore"),
+                *("stay", "pause", "resume", "keep_pausing", "again"),
+            ),
+            problems=tuple(problems),
+        )
 
 
 #: What each preset changes of the defaults. `checkins`: the hourly presence, distances and changes of access

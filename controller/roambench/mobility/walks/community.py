@@ -8,39 +8,26 @@ random direction; here each is one leg to a uniform waypoint of the cell, or of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from roambench.contract.draws import generator
 from roambench.mobility.trace import FloatColumn, Trace
 from roambench.mobility.walks.generator import Generator
-from roambench.mobility.walks.strolls import refuse_stroll, strolled
+from roambench.mobility.walks.waypoints import WaypointParameters, walked_by_waypoints
 
 
 @dataclass(frozen=True, slots=True)
-class CommunityParameters:
+class CommunityParameters(WaypointParameters):
     """Pedestrians of 5 x 5 neighbourhoods in 2 km x 2 km."""
 
-    devices: int = 100
-    steps: int = 744
-    step_s: float = 60.0
-    aps: int = 25
-    ap_layout: Literal["grid", "random"] = "grid"
-    box_m: float = 2000.0
     cells_across: int = 5  # the box has cells_across² home cells; each device's is drawn evenly
     stay_local: float = 0.8  # chance that a local leg is followed by another (p_l)
     stay_roaming: float = 0.3  # chance that a roaming leg is followed by another (p_r)
-    speed_min_m_s: float = 0.5
-    speed_max_m_s: float = 1.5
-    pause_min_s: float = 0.0
-    pause_max_s: float = 120.0
-    warm_up_s: float = 7200.0
-    presence: float = 1.0  # share of the steps in which a device is there (it walks on meanwhile)
-    stay_steps: float = 10.0  # mean length of a stay, in steps, where presence is below 1
 
     def __post_init__(self) -> None:
-        refuse_stroll(self, at_least_one=("cells_across",), shares=("stay_local", "stay_roaming"))
+        self.check(at_least_one=("cells_across",), shares=("stay_local", "stay_roaming"))
 
 
 def community(parameters: CommunityParameters, seed: int) -> Trace:
@@ -57,7 +44,7 @@ def community(parameters: CommunityParameters, seed: int) -> Trace:
             local = local == (draws[:, 2] < stays)
         return np.where(local[:, None], home_m + cell * draws[:, :2], side * draws[:, :2])
 
-    return strolled("community", "community legs", parameters, seed, start_m, destination)
+    return walked_by_waypoints("community", "community legs", parameters, seed, start_m, destination)
 
 
 def home_cells(parameters: CommunityParameters, seed: int) -> FloatColumn:

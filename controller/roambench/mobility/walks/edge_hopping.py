@@ -17,7 +17,13 @@ from roambench.contract.draws import generator
 from roambench.mobility.association import fixed_assignment
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 from roambench.mobility.walks.generator import Generator
-from roambench.mobility.walks.walkers import grid_points, presence_problems, refuse, stood_at
+from roambench.mobility.walks.walkers import (
+    columns_and_rows,
+    presence_problems,
+    refuse,
+    spread_evenly,
+    stood_at,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,10 @@ class EdgeHoppingParameters:
 def edge_hopping(parameters: EdgeHoppingParameters, seed: int) -> Trace:
     """At step 0 device d is at edge floor(d * edges / devices), as HierFAVG deals devices out."""
     ap = hops(parameters, seed)
-    columns, rows = _across(parameters.aps)
-    ap_x_m, ap_y_m = grid_points(parameters.aps, columns * parameters.spacing_m, rows * parameters.spacing_m)
+    columns, rows = columns_and_rows(parameters.aps)
+    ap_x_m, ap_y_m = spread_evenly(
+        parameters.aps, columns * parameters.spacing_m, rows * parameters.spacing_m
+    )
     draws = generator(seed, "edge spots").random((parameters.devices, 2))
     away_m, angle = parameters.reach_m * np.sqrt(draws[:, 0]), 2.0 * np.pi * draws[:, 1]
     beside_m = away_m * np.cos(angle), away_m * np.sin(angle)
@@ -77,12 +85,6 @@ def hops(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
         further = 1 + np.minimum((draws[:, 1] * (parameters.aps - 1)).astype(np.int32), parameters.aps - 2)
         ap[step] = np.where(draws[:, 0] < chance, (ap[step - 1] + further) % parameters.aps, ap[step - 1])
     return ap
-
-
-def _across(count: int) -> tuple[int, int]:
-    """Columns and rows of `grid_points`."""
-    columns = int(np.ceil(np.sqrt(count)))
-    return columns, -(-count // columns)
 
 
 EDGE_HOPPING: Final = Generator(

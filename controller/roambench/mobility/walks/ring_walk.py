@@ -1,6 +1,6 @@
 """The ring walk of MACFL as MOHAWK compares with it: each step with probability p to the next AP of a ring.
 
-The same walk as the association `ring_walk` draws over any trace (same seed, same steps for p = 0.5), here as
+The walk that the association `ring_walk` draws over any trace (with p = 0.5: same seed, same steps), here as
 a trace of its own: access points on a circle, devices at them, the access point of every fix recorded.
 """
 
@@ -11,8 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from roambench.contract.draws import generator
-from roambench.mobility.association import fixed_assignment
+from roambench.mobility.association import fixed_assignment, ring_moves
 from roambench.mobility.trace import IntColumn, Trace
 from roambench.mobility.walks.generator import Generator
 from roambench.mobility.walks.walkers import presence_problems, refuse, stood_at
@@ -20,7 +19,7 @@ from roambench.mobility.walks.walkers import presence_problems, refuse, stood_at
 
 @dataclass(frozen=True, slots=True)
 class RingWalkParameters:
-    """The parameters of the generator `ring`."""
+    """An hour's step and MACFL's chance to move, as MOHAWK compares with it; the ring is ours."""
 
     devices: int = 100
     steps: int = 744
@@ -54,10 +53,8 @@ def ring_steps(parameters: RingWalkParameters, seed: int) -> IntColumn:
     """The access point of every device in every step, shape (steps, devices)."""
     ap = np.empty((parameters.steps, parameters.devices), np.int32)
     ap[0] = fixed_assignment(parameters.devices, parameters.aps)
-    back, on = parameters.p / 2.0, parameters.p
     for step in range(1, parameters.steps):
-        draws = generator(seed, "ring walk", step=step).random(parameters.devices)
-        ap[step] = (ap[step - 1] + np.where(draws < back, -1, np.where(draws < on, 1, 0))) % parameters.aps
+        ap[step] = (ap[step - 1] + ring_moves(seed, step, parameters.devices, parameters.p)) % parameters.aps
     return ap
 
 

@@ -80,10 +80,15 @@ def presences(devices: int, steps: int, presence: float, stay_steps: float, seed
     return there
 
 
-def grid_points(count: int, width_m: float, height_m: float) -> tuple[FloatColumn, FloatColumn]:
-    """`count` points spread evenly over a box, row by row from the south-west: the middles of equal cells."""
+def columns_and_rows(count: int) -> tuple[int, int]:
+    """Of the smallest grid, as square as it can be, that has `count` cells."""
     columns = math.ceil(math.sqrt(count))
-    rows = math.ceil(count / columns)
+    return columns, math.ceil(count / columns)
+
+
+def spread_evenly(count: int, width_m: float, height_m: float) -> tuple[FloatColumn, FloatColumn]:
+    """`count` points spread evenly over a box, row by row from the south-west: the middles of equal cells."""
+    columns, rows = columns_and_rows(count)
     index = np.arange(count)
     return (index % columns + 0.5) * width_m / columns, (index // columns + 0.5) * height_m / rows
 
@@ -94,7 +99,7 @@ def access_points(count: int, layout: str, width_m: float, height_m: float, seed
     `grid`: evenly, every place is one. `random`: drawn from ten times as many places strewn evenly.
     """
     if layout == "grid":
-        x_m, y_m = grid_points(count, width_m, height_m)
+        x_m, y_m = spread_evenly(count, width_m, height_m)
         return {"ap_names": ap_names(count), "ap_x_m": x_m, "ap_y_m": y_m, "place_x_m": x_m, "place_y_m": y_m}
     strewn = generator(seed, "places").random((count * _PLACES_PER_AP, 2))
     place_x_m, place_y_m = strewn[:, 0] * width_m, strewn[:, 1] * height_m

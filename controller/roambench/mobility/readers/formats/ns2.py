@@ -44,10 +44,10 @@ _ANY: Final = re.compile(f"{_SET.pattern}|{_SETDEST.pattern}|{_ACTIVITY.pattern}
 class _Node:
     x_m: float | None = None
     y_m: float | None = None
-    orders: list[tuple[float, int, float, float, float]] = field(default_factory=list)  # t, line, x, y, speed
-    changes: list[tuple[float, bool, int, str]] = field(
-        default_factory=list
-    )  # t, whether it comes, line, file
+    #: (t, line, x, y, speed)
+    orders: list[tuple[float, int, float, float, float]] = field(default_factory=list)
+    #: (t, whether it comes, line, file)
+    changes: list[tuple[float, bool, int, str]] = field(default_factory=list)
     file: str = ""  # of the orders
 
 
@@ -113,9 +113,7 @@ def _extent(nodes: dict[str, _Node]) -> tuple[float, float]:
     """From the first order (or 0) to the last order, arrival or change of all nodes."""
     first_s = min([0.0, *(order[0] for node in nodes.values() for order in node.orders)])
     last_s = max([0.0, *(t_s for node in nodes.values() for t_s, *_ in node.changes)])
-    if (
-        last_s
-    ):  # who goes does not arrive; who is still there when the simulation ends has its last order then
+    if last_s:  # who goes does not arrive; who is still there at the end has its last order then
         return first_s, max([last_s, *(order[0] for node in nodes.values() for order in node.orders)])
     for node in nodes.values():
         waypoints = _waypoints(node, first_s)
