@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
-from benches import a_bench, bench_of
+from benches import bench_of
 from roambench.contract.errors import FleetError
 from roambench.controller.cli import app
 from roambench.controller.commands.fleet.bench_in_hand import in_hand
@@ -131,15 +130,3 @@ def test_force_ends_who_keeps_boards(bench: Bench) -> None:
     book.step_aside(book.claim("fleet provision"), ["pi-3"])
     assert "keeps pi-3" in give_back(bench, force=True)[0]
     assert standing_of(bench).everybody == ()
-
-
-def test_a_claim_of_a_version_that_knows_no_boards_is_for_all(tmp_path: Path) -> None:
-    book = LeaseBook(a_bench(tmp_path).state_dir)
-    number = book.claim("old")
-    with sqlite3.connect(book.path) as database:
-        database.execute("ALTER TABLE claims DROP COLUMN boards")
-        database.execute("ALTER TABLE claims DROP COLUMN aside")
-    database.close()
-    holder = book.standing().holder
-    assert holder is not None
-    assert (holder.number, holder.boards, holder.aside) == (number, (), False)

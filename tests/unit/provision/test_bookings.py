@@ -265,19 +265,6 @@ def test_bookings_live_on_over_a_boot_and_a_wrong_clock_that_is_set_right(
     assert standing_of(bench).bookings == (ben,)
 
 
-def test_a_book_of_an_older_version_takes_bookings(bench: Bench) -> None:
-    bench.state_dir.mkdir()
-    with closing(sqlite3.connect(bench.state_dir / "lease.sqlite")) as old:
-        old.execute(
-            "CREATE TABLE claims(number INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL, machine TEXT "
-            "NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL, asked_s REAL NOT NULL, "
-            "expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL)"
-        )
-        old.commit()
-    booked = book_ahead(bench, "night", time.time() + HOUR_S, HOUR_S)
-    assert standing_of(bench).bookings == (booked,)
-
-
 def test_a_calendar_is_bounded(bench: Bench) -> None:
     now_s = time.time()
     book = LeaseBook(bench.state_dir)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -401,23 +401,9 @@ def test_a_process_of_an_earlier_boot_of_this_machine_is_dead() -> None:
         (f"{host} another-machine another-boot {namespace}", False),
         (f"{host} - another-boot {namespace}", False),
         (f"{host} {identity} - {namespace}", False),
-        (f"{host} another-boot {namespace}", False),  # of a version that did not name the machine
+        (f"{host} another-boot {namespace}", False),  # a machine that does not name itself
     ):
         claim = Claim(1, "a@b", there, os.getpid(), "", 0.0, 1.0)
         assert lease_module._has_died(claim, machine()) == died, there
     reservation = Claim(1, "a@b", f"{host} {identity} another-boot {namespace}", NO_PROCESS, "", 0.0, 1.0)
     assert not lease_module._has_died(reservation, machine())
-
-
-def test_a_book_of_an_older_version_is_used_on(tmp_path: Path):
-    """Its claims had no `begun` yet; nobody has to delete the file."""
-    with closing(sqlite3.connect(tmp_path / "lease.sqlite")) as old:
-        old.execute(
-            "CREATE TABLE claims(number INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL, "
-            "machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL, asked_s REAL NOT NULL, "
-            "expires_s REAL NOT NULL)"
-        )
-        old.commit()
-    book = LeaseBook(tmp_path)
-    number = book.claim("run demo")
-    assert book.standing().allows(number)

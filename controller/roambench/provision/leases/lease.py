@@ -32,23 +32,16 @@ LEASE_S: Final = 60.0
 MOST_BOOKINGS: Final = 100
 #: What a transaction of another process may take at most.
 _BUSY_S: Final = 10.0
+#: `until_s` is when a process's claim expires by its machine's uptime; `boards` are names, one a line.
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS claims(
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     user TEXT NOT NULL, machine TEXT NOT NULL, pid INTEGER NOT NULL, purpose TEXT NOT NULL,
-    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL
+    asked_s REAL NOT NULL, expires_s REAL NOT NULL, begun INTEGER NOT NULL DEFAULT 0, until_s REAL,
+    from_s REAL, expects_s REAL, boards TEXT NOT NULL DEFAULT '', aside INTEGER NOT NULL DEFAULT 0
 )"""
 #: A machine's id, or its boot's, that it does not tell.
 _UNKNOWN: Final = "-"
-#: What books of older versions lack. `until_s` is when the claim expires by its machine's uptime.
-_ADDED: Final = {
-    "begun": "INTEGER NOT NULL DEFAULT 0",
-    "until_s": "REAL",
-    "from_s": "REAL",
-    "expects_s": "REAL",
-    "boards": "TEXT NOT NULL DEFAULT ''",  # a name a line
-    "aside": "INTEGER NOT NULL DEFAULT 0",
-}
 _COLUMNS: Final = (
     "until_s, boards, aside, "
     "number, user, machine, pid, purpose, asked_s, expires_s, begun, from_s, expects_s"
@@ -179,9 +172,6 @@ class LeaseBook:
                     self._share()
                 connection.execute("BEGIN IMMEDIATE")
                 connection.execute(_SCHEMA)
-                there = {column[1] for column in connection.execute("PRAGMA table_info(claims)")}
-                for name in _ADDED.keys() - there:
-                    connection.execute(f"ALTER TABLE claims ADD COLUMN {name} {_ADDED[name]}")
                 yield connection
                 connection.execute("COMMIT")
             finally:
@@ -251,8 +241,8 @@ def _living(claims: sqlite3.Connection) -> list[Claim]:
     ).fetchall():
         claim = Claim(*row)
         kept = tuple(boards.split("\n")) if boards else ()
-        claim = replace(claim, begun=bool(claim.begun), boards=kept, aside=bool(aside) and bool(kept))
-        by_wall = claim.reserves or claim.machine != here or until_s is None
+        claim = replace(claim, begun=bool(claim.begun), boards=kept, aside=bool(aside))
+        by_wall = claim.reserves or claim.machine != here
         left_s = claim.expires_s - time.time() if by_wall else until_s - _uptime_s()
         if left_s > 0.0 and not _has_died(claim, here):
             alive.append(claim)
