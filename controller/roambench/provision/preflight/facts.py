@@ -1,4 +1,7 @@
-"""Facts about a host before a run: from the probe that ran there, from its agent, and from the clock."""
+"""Facts about a host before a run: from the probe that ran there, from its agent, and from the clock.
+
+What provisioning asks before it does anything to a host is `provision.facts`.
+"""
 
 from __future__ import annotations
 
