@@ -2,7 +2,7 @@
 
 A Smart Power 2 is switched over its Wi-Fi or not at all: its firmware never reads the serial port. Where a
 gateway with a spare radio has joined the meter's access point and forwards a port to its WebSocket
-(`wifi-hop` in the inventory), that forwarded HOST:PORT is all that is needed here.
+(`wifi_hop` in the inventory), that forwarded HOST:PORT is all that is needed here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def power_switch(driver: str, port: str, wifi_hop: str = "") -> PowerSwitch | Un
         return Unavailable("a Smart Power 3 is switched by its buttons only")
     ytrikoz = driver.startswith("smartpower2-ytrikoz")
     if not hop and driver in _SERIAL:
-        return Unavailable("the serial port only talks; name a wifi-hop gateway to the meter's Wi-Fi")
+        return Unavailable("the serial port only talks; name a wifi_hop gateway to the meter's Wi-Fi")
     default = 80 if ytrikoz else 81
     host, number = _address(parsed, hop, default, on_wifi=driver == "smartpower2-websocket")
     return _switch(ytrikoz)(host, number)

@@ -86,7 +86,7 @@ def test_a_smart_power_3_has_a_row_of_traits_for_each_interval():
 
 def test_power_is_unavailable_where_nothing_can_switch_and_the_reason_is_told():
     for driver, reason in (
-        ("smartpower2", "the serial port only talks; name a wifi-hop gateway to the meter's Wi-Fi"),
+        ("smartpower2", "the serial port only talks; name a wifi_hop gateway to the meter's Wi-Fi"),
         ("smartpower2-ytrikoz", "the serial port only talks"),
         ("smartpower3", "a Smart Power 3 is switched by its buttons only"),
         ("smartpower3-udp", "a Smart Power 3 is switched by its buttons only"),

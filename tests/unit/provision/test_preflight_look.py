@@ -119,7 +119,7 @@ def test_why_autorun_is_not_known_is_said() -> None:
     def told(**meter: object) -> bool | str:
         return asyncio.run(autorun_of(a_host(1, **meter)))
 
-    assert "the serial port only talks; name a wifi-hop" in str(told())
+    assert "the serial port only talks; name a wifi_hop" in str(told())
     assert "cannot be reached" in str(told(wifi_hop=f"127.0.0.1:{free_port()}"))
     assert "silence its reader" in str(told(driver="smartpower2-websocket", port="127.0.0.1"))
     assert "not asked" in str(told(driver="smartpower2-ytrikoz-telnet", port="127.0.0.1"))
