@@ -16,7 +16,8 @@ from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 
-_SHARD_PATIENCE_S: Final = 600.0
+#: Host seconds in which nothing of the data comes, until another attempt is made.
+_SHARD_PATIENCE_S: Final = 120.0
 _SHARD_ATTEMPTS: Final = 5
 
 

@@ -171,31 +171,38 @@ class DataLink:
         ended_ns = self._clock.now_ns()
         return Transfer(stamps.moved(received), (ended_ns - started_ns) * 1e-9)
 
-    async def fetch_shard(self, digest: str, path: Path, limit_s: float) -> None:
+    async def fetch_shard(self, digest: str, path: Path, patience_s: float) -> None:
         """Write the device's own data, whose SHA-256 is `digest`, to `path` (whole or not at all).
 
-        Raises ModelError when it is not what its digest says, LinkError when the transfer breaks off.
+        Raises ModelError when it is not what its digest says, LinkError when the transfer breaks off or
+        nothing comes for `patience_s` host seconds: a slow link may take as long as it needs.
         """
         request = wire.DownloadRequest(device=self._device, digest=bytes.fromhex(digest), shard=True)
         unfinished = path.with_name(path.name + ".part")
         hasher, received = hashlib.sha256(), -1  # the header comes first
         try:
             with unfinished.open("wb") as file:
-                call = self._download(request.SerializeToString(), timeout=limit_s, wait_for_ready=True)
-                async for message in call:
-                    if received < 0:
-                        received = 0
-                        continue
-                    received += len(message)
-                    if received > MAX_SHARD_BYTES:
-                        raise ModelError(f"shard {digest[:12]}: longer than {MAX_SHARD_BYTES} bytes")
-                    hasher.update(message)
-                    file.write(message)
+                now_s = asyncio.get_running_loop().time
+                async with asyncio.timeout(patience_s) as patience:
+                    async for message in self._download(request.SerializeToString(), wait_for_ready=True):
+                        patience.reschedule(now_s() + patience_s)
+                        if received < 0:
+                            received = 0
+                            continue
+                        received += len(message)
+                        if received > MAX_SHARD_BYTES:
+                            raise ModelError(f"shard {digest[:12]}: longer than {MAX_SHARD_BYTES} bytes")
+                        hasher.update(message)
+                        file.write(message)
             if hasher.hexdigest() != digest:
                 raise ModelError(
                     f"shard {digest[:12]}: the digest of {max(received, 0)} bytes does not match"
                 )
             await asyncio.to_thread(take_place, unfinished, path)
+        except TimeoutError:
+            raise BrokeOff(
+                f"download of shard {digest[:12]} broke off: nothing came for {patience_s:g} s"
+            ) from None
         except grpc.aio.AioRpcError as error:
             raise _broken(error, f"download of shard {digest[:12]}") from None
         finally:
