@@ -23,7 +23,7 @@ from roambench.contract.phases import Phase
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
 from roambench.controller.run_log import LOG
 from roambench.energy.readings.timeline import partition_check
-from roambench.meters.emulator.truth import Saying, read_said
+from roambench.meters.emulator.truth import PrintedLine, read_print_log
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -278,11 +278,11 @@ def _readings(
     for name in run.info.device_names:
         hits = [s for s in struck if _hits(s, name)]
         notes = read_witness(run.path / "agents" / name / "witness.txt")
-        said = read_said(run.path / "truth" / f"{name}.said")
+        printed = read_print_log(run.path / "truth" / f"{name}.printed")
         kept, spooled = _kept(run, name)
         problems = [
             *_stored(notes, kept, spooled, hits, told=name in _undrained(ended.text)),
-            *_said(said, list(kept.values()), hits),
+            *_printed(printed, list(kept.values()), hits),
         ]
         if finished:
             exported = Counter(row["ns"] for row in table if row["device"] == name)
@@ -417,10 +417,12 @@ def _stored(
         yield f"{len(alone)} readings are in the agent's spool alone, and nobody says so"
 
 
-def _said(said: Sequence[Saying], kept: Sequence[Reading], hits: Sequence[Struck]) -> Iterator[str]:
-    """Every reading is a line that the meter said, in its order, at the time that it was said; every line
-    that was said while the agent read is a reading."""
-    lines = [(saying.ns, _values(saying.data)) for saying in said]
+def _printed(
+    printed: Sequence[PrintedLine], kept: Sequence[Reading], hits: Sequence[Struck]
+) -> Iterator[str]:
+    """Every reading is a line that the meter printed, in its order, at the time that it was printed; every
+    line that was printed while the agent read is a reading."""
+    lines = [(line.ns, _values(line.data)) for line in printed]
     stamps = [ns for ns, _ in lines]
     taken: set[int] = set()
     below = len(lines)
@@ -431,7 +433,7 @@ def _said(said: Sequence[Saying], kept: Sequence[Reading], hits: Sequence[Struck
         while at >= 0 and lines[at][1] != values:
             at -= 1
         if at < 0:
-            yield f"a reading of {reading.watts} W at {reading.monotonic_ns} that the meter never said"
+            yield f"a reading of {reading.watts} W at {reading.monotonic_ns} that the meter never printed"
             return
         late_ns = reading.monotonic_ns - stamps[at]
         if late_ns > slack_ns + _held_up_ns(hits, stamps[at]):
@@ -447,7 +449,7 @@ def _said(said: Sequence[Saying], kept: Sequence[Reading], hits: Sequence[Struck
         for at in range(min(taken), max(taken))
         if at not in taken
         and lines[at][1] is not None
-        and said[at].taken == len(said[at].data)
+        and printed[at].taken == len(printed[at].data)
         and not _excused(hits, stamps[at])
     ]
     if unread:

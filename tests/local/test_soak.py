@@ -164,7 +164,7 @@ SABOTAGE: tuple[tuple[Callable[[Path], None], str], ...] = (
     (lose_a_reading, "pi-03: 1 readings are lost"),
     (store_a_reading_twice, "pi-03: 1 timestamps are stored twice"),
     (move_a_reading_in_time, "pi-03: a reading "),
-    (make_a_reading_up, "that the meter never said"),
+    (make_a_reading_up, "that the meter never printed"),
     (read_no_line_of_a_minute, "were said and not read"),
     (alter_a_digest, "learned otherwise: EdgeAggregated"),
     (waste_a_training, "learned otherwise: OutcomeDecided"),

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roambench.meters.emulator.truth import SaidNotes, Saying, read_said
+from roambench.meters.emulator.truth import PrintedLine, PrintLog, read_print_log
 from soaking.faults import KINDS
 from soaking.plan import Fault, planned_run
 from soaking.sockets import both_ends, half_close, held, lose, lose_nothing, reset, tcp_sockets
@@ -117,11 +117,11 @@ def test_a_socket_that_is_another_one_by_now_is_left_alone(pair: Pair):
 
 
 def test_what_a_meter_said_can_be_read_again_but_for_half_a_line(tmp_path):
-    path = tmp_path / "pi-01.said"
-    notes = SaidNotes(path)
-    notes.said(5, 2, b"ok")
-    notes.said(7, 0, b"\xff\r\n")
+    path = tmp_path / "pi-01.printed"
+    notes = PrintLog(path)
+    notes.add(5, 2, b"ok")
+    notes.add(7, 0, b"\xff\r\n")
     notes.close()
     with path.open("a") as file:
         file.write("9,3,61")
-    assert read_said(path) == [Saying(5, 2, b"ok"), Saying(7, 0, b"\xff\r\n")]
+    assert read_print_log(path) == [PrintedLine(5, 2, b"ok"), PrintedLine(7, 0, b"\xff\r\n")]

@@ -44,17 +44,17 @@ def evaluate(
 
     Ties between classes go to the lower one. The `loss` of samples is summed in float64 in the order of the
     images, so the score does not depend on the machine's load; it is NaN or infinite if the model's outputs
-    are. `by_class`: metrics "class 0", ... are the shares of each class's images that are told right.
+    are. `by_class`: metrics "class 0", ... are the shares of each class's images that are recognised.
     """
     if len(labels) == 0 or len(images) != len(labels):
         raise ValueError(f"cannot score on {len(images)} images with {len(labels)} labels")
-    told, whole = np.empty(len(labels), dtype=np.int64), 0.0
+    chosen, whole = np.empty(len(labels), dtype=np.int64), 0.0
     for start, logits in _answers(module, vector, images, batch_size):
         targets = torch.from_numpy(np.require(labels[start : start + batch_size], np.int64, ("C", "W")))
         losses = loss(logits, targets)
         whole += float(np.sum(losses.numpy(), dtype=np.float64))
-        told[start : start + batch_size] = logits.argmax(dim=1).numpy()
-    right = told == labels
+        chosen[start : start + batch_size] = logits.argmax(dim=1).numpy()
+    right = chosen == labels
     classes = np.unique(labels).tolist() if by_class else []
     metrics = {f"class {label}": float(right[labels == label].mean()) for label in classes}
     return Evaluation(int(right.sum()) / len(labels), whole / len(labels), metrics)

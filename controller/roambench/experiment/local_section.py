@@ -80,6 +80,6 @@ class LocalSection(Section):
     notes: bool = Field(
         False,
         description="For proofs that no reading is lost: every meter's lines are noted as it says them "
-        "(`truth/NAME.said`), and every reading before and after its agent keeps it "
+        "(`truth/NAME.printed`), and every reading before and after its agent keeps it "
         "(`agents/NAME/witness.txt`).",
     )

@@ -9,7 +9,7 @@ from roambench.meters.emulator.electric.pac1933 import Pac1933
 from roambench.meters.emulator.electric.power import IDLE, Activity
 from roambench.meters.emulator.electric.sensor import WINDOW_NS, Ina231, SensorChip
 from roambench.meters.emulator.electric.signal import PowerSignal
-from roambench.meters.emulator.firmware import Firmware, Said
+from roambench.meters.emulator.firmware import Firmware, Printed
 from roambench.meters.emulator.outlet import Outlet
 from roambench.meters.emulator.profiles import FirmwareProfile, Sensor, Transport, profile
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault
@@ -64,7 +64,7 @@ class EmulatedBoard:
         """From `ns` on the board does `activity`, or would if it had power."""
         self._want(self.draw.work(activity, ns))
 
-    def advance(self, now_ns: int) -> list[Said]:
+    def advance(self, now_ns: int) -> list[Printed]:
         """The lines that the meter printed up to `now_ns`."""
         self.draw_until(now_ns)
         return self.firmware.advance(now_ns)

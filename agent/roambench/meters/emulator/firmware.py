@@ -1,6 +1,6 @@
 """A meter's firmware in device time: boots, reads its sensor once a period, prints, goes wrong on demand.
 
-Pure: `advance` returns what was said, where and when; nobody sleeps here.
+Pure: `advance` returns what was printed, where and when; nobody sleeps here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BITS_PER_BYTE: Final = 10
 _LINE_BYTES: Final = 81
 
 
-class Said(NamedTuple):
+class Printed(NamedTuple):
     """Bytes that left by `transport`; `ns` is the device time of the last one."""
 
     ns: int
@@ -112,9 +112,9 @@ class Firmware:
         self._injected += 1
         heapq.heappush(self._faults, (now_ns + round(fault.at_s * 1e9), self._injected, fault))
 
-    def advance(self, now_ns: int) -> list[Said]:
-        """Everything said up to `now_ns`, in order."""
-        out: list[Said] = []
+    def advance(self, now_ns: int) -> list[Printed]:
+        """Everything printed up to `now_ns`, in order."""
+        out: list[Printed] = []
         while (due_ns := self.due_ns) <= now_ns:
             self._step(due_ns, out)
         return out
@@ -132,7 +132,7 @@ class Firmware:
     def _period_ns(self) -> int:
         return round(self._period_s * 1e9 * (1.0 + self._ppm * 1e-6))
 
-    def _step(self, ns: int, out: list[Said]) -> None:
+    def _step(self, ns: int, out: list[Printed]) -> None:
         if self._faults and self._faults[0][0] == ns:
             self._strike(heapq.heappop(self._faults)[2], ns)
         elif self._switches and self._switches[0][0] == ns:
@@ -182,17 +182,17 @@ class Firmware:
         self._clock_at_ns, self._clock_ms = ns, 0.0
         self._wanted_ns = self._next_tick_ns = ns + round(profile.boot_s * 1e9)
 
-    def _print(self, ns: int, out: list[Said]) -> None:
+    def _print(self, ns: int, out: list[Printed]) -> None:
         """One line per transport, with whatever is wrong with it."""
         printout = self._printout(ns)
-        said = [
+        spelled = [
             (transport, line) for transport, spell in self._lines if (line := spell(printout)) is not None
         ]
-        if not said:
+        if not spelled:
             return
         if self._take(FaultKind.GARBAGE):
             garbage = self._random_bytes(24)
-            for transport, _ in said:
+            for transport, _ in spelled:
                 self._send(ns, transport, garbage, out)
         self._next_noise -= 1
         if self._next_noise == 0:
@@ -202,7 +202,7 @@ class Firmware:
             return
         truncated = self._take(FaultKind.TRUNCATE)
         message = self._message() if self._take(FaultKind.NOISE) else None
-        for transport, line in said:
+        for transport, line in spelled:
             if truncated:
                 line = line[: 1 + len(line) // 2]
             if message is not None and transport is Transport.SERIAL:
@@ -225,15 +225,15 @@ class Firmware:
     def _millis(self, ns: int) -> float:
         return self._clock_ms + (ns - self._clock_at_ns) * 1e-6 / (1.0 + self._ppm * 1e-6)
 
-    def _chat(self, ns: int, data: bytes, out: list[Said]) -> None:
+    def _chat(self, ns: int, data: bytes, out: list[Printed]) -> None:
         """Text that only the serial port carries."""
         if any(transport is Transport.SERIAL for transport, _ in self._lines):
             self._send(ns, Transport.SERIAL, data, out)
 
-    def _send(self, ns: int, transport: Transport, data: bytes, out: list[Said]) -> None:
+    def _send(self, ns: int, transport: Transport, data: bytes, out: list[Printed]) -> None:
         if transport is Transport.SERIAL:
             ns = self._line_free_ns = max(ns, self._line_free_ns) + len(data) * self._byte_ns
-        out.append(Said(ns, transport, data))
+        out.append(Printed(ns, transport, data))
 
     def _take(self, kind: FaultKind) -> bool:
         if self._left[kind]:

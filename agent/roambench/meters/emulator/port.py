@@ -22,7 +22,7 @@ from roambench.meters.emulator.network.web import YtrikozShell, web_console
 from roambench.meters.emulator.network.websocket import WebsocketPort
 from roambench.meters.emulator.profiles import Transport
 from roambench.meters.emulator.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
-from roambench.meters.emulator.truth import SaidNotes, TruthLog
+from roambench.meters.emulator.truth import PrintLog, TruthLog
 
 #: The line discipline holds 4095 bytes; beyond this the unread ones are thrown away. More would wait where a
 #: reader that opens the port cannot flush them, and arrive as if they were new.
@@ -41,7 +41,7 @@ class MeterPort:
         self.truth.power(start_ns - LEAD_NS, self.board.signal.watts_at(start_ns - LEAD_NS))
         self._to_come: dict[int, float] = {}
         self.write_truth()
-        self._notes = SaidNotes(Path(spec.truth_dir) / f"{device.name}.said") if spec.notes else None
+        self._notes = PrintLog(Path(spec.truth_dir) / f"{device.name}.printed") if spec.notes else None
         self.owner: object | None = None  # the connection that spoke for this board last
         self._terminal: Terminal | None = None
         self._telnet: TelnetPort | None = None
@@ -114,19 +114,19 @@ class MeterPort:
 
     def advance(self, now_ns: int) -> int:
         """Let the meter say what it has to say up to `now_ns`; how many pieces it was."""
-        said = self.board.advance(now_ns)
+        printed = self.board.advance(now_ns)
         if self.board.firmware.boots != self._boots:
             self._boots = self.board.firmware.boots
             for port in (self._telnet, self._websocket):
                 if port is not None:
                     port.hang_up()
-        for _, transport, data in said:
+        for _, transport, data in printed:
             match transport:
                 case Transport.SERIAL:
                     begun_ns = self._clock.now_ns()
                     taken = self._terminal.write(data) if self._terminal is not None else 0
                     if self._notes is not None:
-                        self._notes.said(begun_ns, taken, data)
+                        self._notes.add(begun_ns, taken, data)
                 case Transport.TELNET if self._telnet is not None:
                     self._telnet.write(data)
                 case Transport.WEBSOCKET if self._websocket is not None:
@@ -134,7 +134,7 @@ class MeterPort:
                 case Transport.UDP if self._datagrams is not None:
                     self._datagrams.write(data)
         self.write_truth()
-        return len(said)
+        return len(printed)
 
     def inject(self, fault: Fault) -> None:
         """Let `fault` happen; ValueError if this meter has nothing that it could happen to."""

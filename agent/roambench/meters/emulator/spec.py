@@ -97,7 +97,7 @@ class EmulatorSpec:
     `noise_per_line` is the chance that a debug line comes between two readings.
     `boots`: the meters are plugged in at the start and print their boot text before the first reading.
     `interval_ms`: the log interval of a firmware that lets one choose (None: the profile's own).
-    `notes`: what every meter says on its serial port is noted beside its truth (`emulator.truth.SaidNotes`).
+    `notes`: what every meter says on its serial port is noted beside its truth (`emulator.truth.PrintLog`).
     """
 
     devices: tuple[EmulatedDevice, ...]

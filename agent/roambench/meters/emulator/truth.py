@@ -9,7 +9,7 @@ ns,watts,idle_watts
 Beside it, if asked for, the lines that the meter printed on its serial port and when, for proofs that every
 reading is one of its lines:
 
-1000000123,26,352e3136...     device time just before it was said, bytes that the port took, the bytes
+1000000123,26,352e3136...     device time just before it was printed, bytes that the port took, the bytes
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _signal(changes: list[tuple[int, float]]) -> PowerSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class Saying:
+class PrintedLine:
     """A line that was printed: `taken` bytes of `data` went into the port, which nobody may have read."""
 
     ns: int
@@ -144,7 +144,7 @@ class Saying:
     data: bytes
 
 
-class SaidNotes:
+class PrintLog:
     """The log of a meter's lines: appends to `path`; every line is handed to the kernel at once."""
 
     def __init__(self, path: Path) -> None:
@@ -154,7 +154,7 @@ class SaidNotes:
         except OSError as error:
             raise MeterError(f"meter's notes {path}: cannot be written ({error.strerror})") from None
 
-    def said(self, ns: int, taken: int, data: bytes) -> None:
+    def add(self, ns: int, taken: int, data: bytes) -> None:
         """Note a line: when it was printed and how many of its bytes were taken."""
         self._file.write(f"{ns},{taken},{data.hex()}\n")
 
@@ -163,14 +163,14 @@ class SaidNotes:
         self._file.close()
 
 
-def read_said(path: Path) -> list[Saying]:
+def read_print_log(path: Path) -> list[PrintedLine]:
     """Everything noted, in order; half a last line (the emulator was killed) is ignored."""
     complete, _, _ = path.read_text(encoding="ascii").rpartition("\n")
-    sayings = []
+    lines = []
     for number, line in enumerate(complete.split("\n") if complete else (), 1):
         try:
             ns, taken, data = line.split(",")
-            sayings.append(Saying(int(ns), int(taken), bytes.fromhex(data)))
+            lines.append(PrintedLine(int(ns), int(taken), bytes.fromhex(data)))
         except ValueError:
             raise MeterError(f"meter's notes {path}:{number}: expected ns,bytes,hex, got {line!r}") from None
-    return sayings
+    return lines

@@ -50,17 +50,17 @@ class _State:
 
 
 class BoardDraw:
-    """Device `device` with `seed`, idle from `start_ns` on. Activities may be told late or ahead.
+    """Device `device` with `seed`, idle from `start_ns` on. Activities may be known late or ahead.
 
     `idle` is what the board would draw if it had nothing to do, `load` what it draws besides; both are known
-    up to the last `until`. A change of either is told as the changes of their sum, rounded to a nanowatt.
+    up to the last `until`. A change of either is given as the changes of their sum, rounded to a nanowatt.
     """
 
     def __init__(self, power: PiPower, shape: PowerShape, seed: int, device: int, start_ns: int) -> None:
         self._power, self._shape = power, shape
         self._seed, self._device = seed, device
         self._start_ns = start_ns
-        self._told: list[tuple[int, _State]] = [(start_ns, _State())]
+        self._states: list[tuple[int, _State]] = [(start_ns, _State())]
         self._cores = 0.0  # busy, by a first-order lag
         self._warm_ns = start_ns  # idle power is known up to here
         self._laid_ns = start_ns  # dips are laid out up to here
@@ -69,24 +69,24 @@ class BoardDraw:
         self._idle_changes = [(start_ns, power.idle_w)]
 
     def work(self, activity: Activity, ns: int) -> list[tuple[int, float]]:
-        """From `ns` to the next stamp told the board does `activity`: (ns, watts) of all that changes."""
-        if ns < self._told[0][0]:
-            return []  # what has been told since holds
+        """The board does `activity` from `ns` to the next known stamp: (ns, watts) of what changes."""
+        if ns < self._states[0][0]:
+            return []  # what is known since holds
         ns = max(ns, self.load.start_ns, self.idle.start_ns)  # what was before is forgotten
         changes = self._warm(ns)
         at = self._place(ns) + 1
-        later = [(later_ns, state.activity) for later_ns, state in self._told[at:]]
-        if self._told[at - 1][0] == ns and at > 1:  # of two for one stamp the later counts
+        later = [(later_ns, state.activity) for later_ns, state in self._states[at:]]
+        if self._states[at - 1][0] == ns and at > 1:  # of two for one stamp the later counts
             at -= 1
-        del self._told[at:]
-        for told_ns, told in [(ns, activity), *later]:
-            self._told.append((told_ns, self._after(self._told[-1][1], told, told_ns)))
+        del self._states[at:]
+        for at_ns, wanted in [(ns, activity), *later]:
+            self._states.append((at_ns, self._after(self._states[-1][1], wanted, at_ns)))
         return changes + self._lay(ns)
 
     def until(self, now_ns: int) -> list[tuple[int, float]]:
         """Changes of the power that come by themselves up to `now_ns`."""
         changes = self._warm(now_ns)
-        while self._told[-1][1].dips and self._laid_ns < now_ns:
+        while self._states[-1][1].dips and self._laid_ns < now_ns:
             changes += self._lay(self._laid_ns)
         return changes
 
@@ -97,16 +97,16 @@ class BoardDraw:
 
     def prune(self, before_ns: int) -> None:
         """Forget what was over before `before_ns`."""
-        del self._told[: max(self._place(before_ns), 0)]
+        del self._states[: max(self._place(before_ns), 0)]
         self.idle.prune(before_ns)
         self.load.prune(before_ns)
 
     def _place(self, ns: int) -> int:
-        """Which of those told holds at `ns`."""
-        return bisect_right(self._told, ns, key=lambda told: told[0]) - 1
+        """Which of the states holds at `ns`."""
+        return bisect_right(self._states, ns, key=lambda state: state[0]) - 1
 
     def _after(self, state: _State, activity: Activity, ns: int) -> _State:
-        """The state that follows when `activity` is told at `ns`."""
+        """The state that follows when `activity` begins at `ns`."""
         shape, old = self._shape, state.activity
         new = replace(state, activity=activity)
         if new.radio and not state.radio:
@@ -182,18 +182,18 @@ class BoardDraw:
     def _lay(self, from_ns: int) -> list[tuple[int, float]]:
         """Lay the load out anew from `from_ns` on."""
         undone = [ns for ns, _ in self.load.segments_after(from_ns)]
-        self._laid_ns = max(from_ns, self._told[-1][0]) + AHEAD_NS
-        told = self._told[self._place(from_ns) :]
-        ends_ns = [*(ns for ns, _ in told[1:]), 2**63]
+        self._laid_ns = max(from_ns, self._states[-1][0]) + AHEAD_NS
+        states = self._states[self._place(from_ns) :]
+        ends_ns = [*(ns for ns, _ in states[1:]), 2**63]
         watts = {
             ns: self._load_w(state, ns)
-            for (begin_ns, state), end_ns in zip(told, ends_ns, strict=True)
+            for (begin_ns, state), end_ns in zip(states, ends_ns, strict=True)
             for ns in self._changes_within(state, max(begin_ns, from_ns), end_ns)
         }
         self.load.cut(from_ns, watts[from_ns])
         for ns in sorted(watts):
             self.load.change(ns, watts[ns])
-        for ns in undone:  # whoever was told of a change there hears what it is now
+        for ns in undone:  # whoever took a change there takes what it is now
             self.load.change(ns, self.load.watts_at(ns))
         return self._sums([*watts, *undone, *(ns for ns, _ in self.idle.segments_after(from_ns))])
 
@@ -204,7 +204,7 @@ class BoardDraw:
             self._warm_ns += GRID_NS
             ns = self._warm_ns
             middle_ns = ns - GRID_NS // 2
-            busy = min(self._told[max(self._place(middle_ns), 0)][1].activity.busy_cores, CORES)
+            busy = min(self._states[max(self._place(middle_ns), 0)][1].activity.busy_cores, CORES)
             self._cores += (busy - self._cores) * (1.0 - math.exp(-GRID_NS * 1e-9 / shape.heat_s))
             risen = 1.0 - math.exp(-(ns - self._start_ns) * 1e-9 / shape.warm_s)
             watts = round(self._power.idle_w + shape.warm_w * risen + shape.heat_w * self._cores, 9)
