@@ -25,6 +25,6 @@ if __name__ == "__main__":
         print(json.dumps({"run": "", "unsent_runs": {}}))
     else:
         opened, others = Spool(folder / "spool.sqlite"), cast(Any, None)
-        own = CtlHandler("pi-01", others, opened, Unsent(folder / "unsent", opened), *[others] * 6)
+        own = CtlHandler("pi-01", others, opened, Unsent(folder / "unsent", opened), *[others] * 7)
         asyncio.run(_say(own, asked, sys.argv[3:]))
         opened.close()

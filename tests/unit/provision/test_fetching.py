@@ -63,7 +63,7 @@ def test_what_an_agent_exports_of_damaged_files_is_taken_and_the_malformed_lines
     spool = Spool(tmp_path / "spool.sqlite")
     others = cast(Any, None)
     files = Files(tmp_path / "unsent", spool)
-    handler = CtlHandler("pi1", others, spool, files, *[others] * 6)
+    handler = CtlHandler("pi1", others, spool, files, *[others] * 7)
 
     async def exported() -> bytes:
         lines = [line async for line in handler.answer({"ask": "spool-export", "words": ["demo"]})]

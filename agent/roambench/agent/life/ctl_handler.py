@@ -19,15 +19,14 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import os
 import shutil
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.agent.life.burning import Burner
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.readings.meter_watch import STATES, MeterWatch
@@ -46,28 +45,12 @@ ASKS: Final = (
     "spool-revive",
     "end-run",
 )
-MOST_BURN_S: Final = 600.0
 _SMOKE_PATIENCE_S: Final = 120.0
-#: Its words are seconds of the monotonic clock, which all processes share: start, end, period (0: no rests).
-_BURN: Final = """
-import sys, time
-start, end, period = map(float, sys.argv[1:])
-now = time.monotonic()
-if now < start:
-    time.sleep(start - now)
-while (now := time.monotonic()) < end:
-    into = (now - start) % period if period else 0.0
-    if period and into >= period / 2:
-        time.sleep(min(period - into, end - now))
-"""
-#: Until the processes are there.
-_STARTING_S: Final = 1.0
-_SHORTEST_PERIOD_S: Final = 2.0
 
 
 @dataclass(slots=True)
 class CtlHandler:
-    """Answers `ctl_server`. `draw(cores)` tells an emulated board what it computes; a real one just does."""
+    """Answers `ctl_server`."""
 
     device: str
     clock: DeviceClock
@@ -79,8 +62,7 @@ class CtlHandler:
     state_dir: Path
     about: Callable[[], dict[str, Any]]
     end_run: Callable[[str, float | None], Awaitable[None]]
-    draw: Callable[[float], None] | None = None
-    _busy: str = ""
+    burner: Burner
 
     async def answer(self, request: Mapping[str, Any]) -> AsyncIterator[str]:
         """The answer's lines. ValueError for what cannot be asked, or not now."""
@@ -95,7 +77,8 @@ class CtlHandler:
             case "smoke":
                 yield json.dumps(await self._smoke())
             case "burn":
-                yield json.dumps(await self._burn(words))
+                self._only_between_runs("burn")
+                yield json.dumps(await self.burner.burn(words))
             case "spool-export":
                 async for line in self._export(words[0] if words else None):
                     yield line
@@ -202,54 +185,6 @@ class CtlHandler:
             reason = f"no answer of the trainer within {_SMOKE_PATIENCE_S:.0f} s"
             return {"ok": False, "reason": f"{reason}; a slow card may still read torch: ask again"}
 
-    async def _burn(self, words: list[str]) -> dict[str, Any]:
-        self._only_between_runs("burn")
-        seconds, cores, period_s = _burn_words(words)
-        if self._busy:
-            raise ValueError(f"burn: {self._busy} already")
-        self._busy = f"burning {cores} cores for {seconds:.0f} s"
-        burners: list[asyncio.subprocess.Process] = []
-        start_s = time.monotonic() + (_STARTING_S if period_s else 0.0)
-        times = [str(start_s), str(start_s + seconds), str(period_s)]
-        began_ns = self.clock.now_ns()
-        try:
-            if self.draw is not None and not period_s:
-                self.draw(float(cores))
-            burners += [
-                # Executed, not forked: a fork of a process that holds grpc hangs.
-                await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", _BURN, *times)
-                for _ in range(cores)
-            ]
-            edges_ns = await self._turns(start_s, seconds, period_s, cores)
-        finally:
-            for burner in burners:
-                if burner.returncode is None:
-                    burner.kill()
-                await asyncio.shield(burner.wait())
-            if self.draw is not None:
-                self.draw(0.0)
-            self._busy = ""
-        ended_ns = self.clock.now_ns()
-        return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": ended_ns, "edges_ns": edges_ns}
-
-    async def _turns(self, start_s: float, seconds: float, period_s: float, cores: int) -> list[int]:
-        """Wait for the end of a burn; when it began, rested, began again and so on, by the agent's clock."""
-        if not period_s:
-            await asyncio.sleep(seconds)
-            return []
-        half_s = period_s / 2
-        edges_ns = []
-        for turn in range(math.ceil(seconds / half_s)):
-            await asyncio.sleep(max(0.0, start_s + turn * half_s - time.monotonic()))
-            late_ns = round((time.monotonic() - start_s - turn * half_s) * 1e9)
-            if self.draw is None:
-                edges_ns.append(self.clock.now_ns() - late_ns)  # the processes were on time
-            else:
-                edges_ns.append(self.clock.now_ns())
-                self.draw(float(cores) if turn % 2 == 0 else 0.0)
-        await asyncio.sleep(max(0.0, start_s + seconds - time.monotonic()))
-        return edges_ns
-
     async def _export(self, run: str | None) -> AsyncIterator[str]:
         count = malformed = 0
         for line in self.unsent.export(run):
@@ -266,23 +201,6 @@ class CtlHandler:
         run = self.about()["run"]
         if run:
             raise ValueError(f"{what}: this device takes part in run {run}; it would cost joules there")
-
-
-def _burn_words(words: list[str]) -> tuple[float, int, float]:
-    try:
-        seconds = float(words[0])
-        cores = int(words[1]) if len(words) > 1 else os.cpu_count() or 1
-        period_s = float(words[2]) if len(words) > 2 else 0.0
-    except (IndexError, ValueError):
-        raise ValueError("burn: expected SECONDS, SECONDS CORES, or SECONDS CORES PERIOD") from None
-    if not (math.isfinite(seconds) and 0.0 < seconds <= MOST_BURN_S):
-        raise ValueError(f"burn: expected 0 to {MOST_BURN_S:.0f} s, got {words[0]}")
-    if not 1 <= cores <= 64:
-        raise ValueError(f"burn: expected 1 to 64 cores, got {cores}")
-    if period_s and not _SHORTEST_PERIOD_S <= period_s <= MOST_BURN_S:
-        limits = f"{_SHORTEST_PERIOD_S:g} to {MOST_BURN_S:g}"
-        raise ValueError(f"burn: expected a period of {limits} s, got {words[2]}")
-    return seconds, cores, period_s
 
 
 def _known(values: dict[str, Any]) -> dict[str, Any]:

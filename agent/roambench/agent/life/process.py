@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.agent.life.burning import Burner
 from roambench.agent.life.ctl_handler import CtlHandler
 from roambench.agent.life.ctl_server import serve_ctl
 from roambench.agent.life.notify import keep_watchdog, notify, watchdog_period_s
@@ -188,7 +189,7 @@ class Agent:
                 state_dir=Path(settings.state_dir),
                 about=self.about,
                 end_run=self.runs.leave,
-                draw=parts.load.burn,
+                burner=Burner(parts.clock, parts.load.burn),
             )
             works["ctl"] = serve_ctl(Path(settings.ctl_socket), handler.answer)
         if period_s := watchdog_period_s():

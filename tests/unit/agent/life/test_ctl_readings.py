@@ -36,6 +36,7 @@ def handler(watch: MeterWatch) -> CtlHandler:
         others,
         others,
         others,
+        others,
     )
 
 
