@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.experiment.rounds_section import REPLAY
 from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
 from roambench.systems.system import Candidates, System
 
-REPLAY: Final = "replay:"
 _KEY: Final = "rounds.orders"
 
 

@@ -7,14 +7,14 @@ import math
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import Field, Strict, ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.whole_file import write_whole
 from roambench.energy.links.models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
 from roambench.written.mistakes import did_you_mean, mistakes_of
-from roambench.written.toml_file import read_toml
+from roambench.written.toml_file import Section, read_toml
 
 #: Where a bare name is looked for, beside the built-in ones.
 LINKS_FOLDER = "links"
@@ -117,11 +117,7 @@ def _rows(known: KnownLink) -> list[str]:
     return rows if math.isinf(known.dof) else [*rows, f"dof = {known.dof!r}"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
-
-
-class _Link(_Strict):
+class _Link(Section):
     alpha_up_mw_per_mbit_s: float
     alpha_down_mw_per_mbit_s: float
     beta_mw: float
@@ -130,7 +126,7 @@ class _Link(_Strict):
     u_gain: float = Field(0.0, ge=0.0)
 
 
-class _File(_Strict):
+class _File(Section):
     format: Literal[1]
     name: str = Field(min_length=1)
     links: Annotated[dict[str, _Link], Strict(False)] = Field(min_length=1)

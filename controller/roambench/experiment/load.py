@@ -19,17 +19,22 @@ from roambench.experiment.meter_calibration_file import (
     reference_problems,
 )
 from roambench.experiment.overrides import Override, apply_override, parse_overrides
+from roambench.experiment.rounds_section import REPLAY
 from roambench.experiment.rules import broken_rules
 from roambench.experiment.sections import Experiment
 from roambench.written.mistakes import Mistake, mistakes_of
 from roambench.written.toml_file import read_toml
 
+_LINK_MODEL = ("links", "model")
+_ORDERS = ("rounds", "orders")
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
 _PATH_KEYS = (
     ("trace", "file"),
     ("learning", "data_path"),
     ("influxdb", "token_file"),
     ("energy", "calibration_file"),
+    _LINK_MODEL,
+    _ORDERS,
 )
 
 #: What only the file of a sweep has.
@@ -61,8 +66,10 @@ def load_experiment(
     """
     written = path if isinstance(path, WrittenExperiment) else written_in(Path(path))
     values = copy.deepcopy(dict(written.values))
-    _anchor_paths(values, written.folder)
-    _anchor_link_model(values, written.folder)
+    for section, key in _PATH_KEYS:
+        table = values.get(section)
+        if isinstance(table, dict) and key in table:
+            table[key] = anchored(Override((section, key), table[key]), written.folder).value
     changes, problems = parse_overrides(overrides)
     for change in (*changes, *chain.from_iterable(more.values())):
         apply_override(values, change)
@@ -94,15 +101,19 @@ def written_in(path: Path) -> WrittenExperiment:
 
 
 def anchored(change: Override, folder: Path) -> Override:
-    """The change as a file in `folder` means it: what holds a path begins there."""
-    if not isinstance(change.value, str) or not change.value:
+    """The change as a file in `folder` means it: what holds a path begins there. A link model's name stays a
+    name unless the file is there."""
+    if change.path not in _PATH_KEYS or not isinstance(change.value, str) or not change.value:
         return change
-    if change.path in _PATH_KEYS:
-        return Override(change.path, str(folder / Path(change.value).expanduser()))
-    if change.path == ("links", "model"):
+    if change.path == _LINK_MODEL:
         found = link_model_path(change.value, folder)
         return change if found is None else Override(change.path, str(found))
-    return change
+    before, path = "", change.value
+    if change.path == _ORDERS:
+        if not change.value.startswith(REPLAY):
+            return change
+        before, path = REPLAY, change.value.removeprefix(REPLAY)
+    return Override(change.path, before + str(folder / Path(path).expanduser()))
 
 
 class _Source:
@@ -139,20 +150,3 @@ def _read_calibrations(values: dict[str, Any], source: str) -> list[str]:
         if isinstance(own, dict):
             table["meters"] = {**found, **own}
     return problems
-
-
-def _anchor_link_model(values: dict[str, Any], folder: Path) -> None:
-    """A model's name stays a name unless the file is there beside the experiment."""
-    table = values.get("links")
-    written = table.get("model") if isinstance(table, dict) else None
-    if isinstance(table, dict) and isinstance(written, str) and written:
-        found = link_model_path(written, folder)
-        table["model"] = written if found is None else str(found)
-
-
-def _anchor_paths(values: dict[str, Any], folder: Path) -> None:
-    for section, key in _PATH_KEYS:
-        table = values.get(section)
-        written = table.get(key) if isinstance(table, dict) else None
-        if isinstance(table, dict) and isinstance(written, str) and written:
-            table[key] = str(folder / Path(written).expanduser())

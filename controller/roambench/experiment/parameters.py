@@ -6,11 +6,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ValidationError, create_model
 
 from roambench.contract.errors import ConfigError
 from roambench.mobility.walks.generator import Generator
 from roambench.written.mistakes import Mistake, mistakes_of
+from roambench.written.toml_file import Section
 
 
 def parameter_model(parameters: type[Any]) -> type[BaseModel]:
@@ -23,8 +24,7 @@ def parameter_model(parameters: type[Any]) -> type[BaseModel]:
             made = item.default_factory
             default = ... if made is dataclasses.MISSING else made()
         fields[item.name] = (hints[item.name], default)
-    config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-    return create_model(parameters.__name__, __config__=config, **fields)
+    return create_model(parameters.__name__, __base__=Section, **fields)
 
 
 def parameter_mistakes(

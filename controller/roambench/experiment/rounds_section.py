@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import Field
 
 from roambench.aggregation.attention import CosineReading
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.written.toml_file import Section
+
+#: Begins the value of `orders` that names a run folder.
+REPLAY: Final = "replay:"
 
 
 class RoundsSection(Section):
@@ -79,8 +84,9 @@ class RoundsSection(Section):
         pattern=r"^(system|replay:.+)$",
         json_schema_extra={"expected": '"system" or "replay:<run folder>"'},
         description="Who trains: whom the system selects, or with `replay:<run folder>` who trained in that "
-        "run of the same system, seed and trace (`{system}` stands for the system's name). Models of two "
-        "fleets differ in their last digits, so a selection that reads them may differ in everything after.",
+        "run of the same system, seed and trace (`{system}` stands for the system's name). Relative to the "
+        "experiment file. Models of two fleets differ in their last digits, so a selection that reads them "
+        "may differ in everything after.",
     )
 
     @property

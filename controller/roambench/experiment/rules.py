@@ -12,9 +12,7 @@ from roambench.contract.errors import ConfigError
 from roambench.experiment import catalogue
 from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.link_model_file import load_link_model
-from roambench.experiment.local_section import LocalSection
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
-from roambench.experiment.peer_sections import MobilitySection
 from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
 from roambench.learning.tasks import load_task
 from roambench.meters.emulator.drivers import reader
@@ -22,6 +20,7 @@ from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import url_mistake
 from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system
+from roambench.written.expected import field_at
 from roambench.written.mistakes import Mistake, did_you_mean, shown
 
 #: Which table of the catalogue knows the name that stands in a key.
@@ -33,7 +32,6 @@ NAMED: dict[tuple[str, ...], tuple[str, ...]] = {
     ("learning", "partition"): ("partitions",),
     ("algorithm", "local"): ("local",),
 }
-_AGENTS = 8  # of a file that does not say
 
 
 def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
@@ -47,7 +45,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_own_parameters(values),
         *_optimiser(values),
         *_paths(values),
-        *_sizes(values),
+        *_meter_stall(values),
         *_links(values),
         *_influxdb(values),
         *_meters(values),
@@ -65,6 +63,13 @@ def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
             return None
         found = found[part]
     return found
+
+
+def _used(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """What a key of a table is: its default where the file leaves it out."""
+    found, field = _at(values, path), field_at(Experiment, path)
+    assert field is not None
+    return field.get_default(call_default_factory=True) if found is None else found
 
 
 def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -137,12 +142,13 @@ def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _own_parameters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Of systems and local algorithms: tables of what takes part, and in them what its row knows."""
-    algorithm = _table(values, "algorithm")
-    local = algorithm.get("local", "")
+    algorithm = values.get("algorithm")
+    if not isinstance(algorithm, Mapping):
+        return
+    local, systems = algorithm.get("local", ""), _used(values, ("systems",))
     if local and algorithm.get("proximal"):
         yield Mistake(("algorithm", "proximal"), "expected none beside local, which says how devices train")
-    systems = values.get("systems")
-    systems = systems if isinstance(systems, list) else list(Experiment.model_fields["systems"].default)
+    systems = systems if isinstance(systems, list | tuple) else ()
     written = algorithm.get("parameters")
     tables: dict[tuple[str, ...], Any] = {
         ("algorithm", "parameters", name): table
@@ -212,10 +218,9 @@ def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """The emulated meters: a firmware that there is, that talks on serial, at an interval it offers."""
-    name = _at(values, ("local", "meter_profile"))
-    interval_ms = _at(values, ("local", "meter_interval_ms"))
+    name, interval_ms = (_used(values, ("local", key)) for key in ("meter_profile", "meter_interval_ms"))
     if not isinstance(name, str):
-        name = LocalSection.model_fields["meter_profile"].default
+        return
     try:
         row = profile(name)
     except ConfigError as error:
@@ -247,14 +252,13 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     meters = _at(values, ("local", "meters"))
     if not isinstance(meters, Mapping) or not meters:
         return
-    usual = LocalSection.model_fields["time_scale"].default
-    scale = _table(values, "local").get("time_scale", usual)
+    scale = _used(values, ("local", "time_scale"))
     if scale != 1:
         yield Mistake(
             ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
         )
     known = catalogue.table("meters").names()
-    agents = _table(values, "fleet").get("agents", _AGENTS)
+    agents = _used(values, ("fleet", "agents"))
     for name, meter in meters.items():
         number = name.removeprefix("pi-")
         there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
@@ -284,13 +288,12 @@ def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _precision(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of precision: less than float32 is the stacked backend's alone; TF32 is a GPU's."""
-    precision, backend = _at(values, ("simulated", "precision")), _at(values, ("simulated", "backend"))
+    precision, backend = (_used(values, ("simulated", key)) for key in ("precision", "backend"))
     if precision not in ("tf32", "bfloat16"):
         return
     if backend != "stacked":
         yield Mistake(
-            ("simulated", "precision"),
-            f'"{precision}" expects backend = "stacked", got "{backend or "workers"}"',
+            ("simulated", "precision"), f'"{precision}" expects backend = "stacked", got "{backend}"'
         )
     if precision == "tf32" and _at(values, ("simulated", "device")) == "cpu":
         yield Mistake(("simulated", "precision"), 'expected a GPU for "tf32", device is "cpu"')
@@ -306,9 +309,8 @@ def _ray(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": nobody would go there')
 
 
-def _sizes(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    stall_s, at_s = _at(values, ("local", "meter_stall_s")), _at(values, ("local", "meter_stall_at_s"))
-    if at_s and not stall_s:
+def _meter_stall(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    if _at(values, ("local", "meter_stall_at_s")) and not _at(values, ("local", "meter_stall_s")):
         yield Mistake(("local", "meter_stall_at_s"), "expected meter_stall_s > 0 beside it")
 
 
@@ -325,16 +327,15 @@ def _peers(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("systems",), f"expected decentralised systems only beside {ours[0]}, or none, got {others}"
         )
     yield from _peer_learning(values)
-    yield from _peer_mobility(_table(values, "mobility"), _table(values, "fleet").get("agents", _AGENTS))
+    yield from _peer_mobility(values)
 
 
 def _peer_learning(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    learning, simulated = _table(values, "learning"), _table(values, "simulated")
-    if learning.get("optimiser") == "adam":
+    if _at(values, ("learning", "optimiser")) == "adam":
         yield Mistake(
             ("learning", "optimiser"), 'expected "sgd": decentralised systems keep no other state on devices'
         )
-    backend, momentum = simulated.get("backend", "workers"), learning.get("momentum", 0.9)
+    backend, momentum = _used(values, ("simulated", "backend")), _used(values, ("learning", "momentum"))
     if backend in ("stacked", "ray") and isinstance(momentum, int | float) and momentum > 0:
         yield Mistake(
             ("learning", "momentum"),
@@ -343,10 +344,9 @@ def _peer_learning(values: Mapping[str, Any]) -> Iterator[Mistake]:
         )
 
 
-def _peer_mobility(mobility: Mapping[str, Any], agents: Any) -> Iterator[Mistake]:
-    defaults = MobilitySection.model_fields
-    model = mobility.get("model", defaults["model"].default)
-    mobile = mobility.get("mobile", defaults["mobile"].default)
+def _peer_mobility(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    model, mobile = (_used(values, ("mobility", key)) for key in ("model", "mobile"))
+    agents = _used(values, ("fleet", "agents"))
     if model == "trace" or type(agents) is not int or type(mobile) is not int:
         return
     if agents == 0:
@@ -359,8 +359,3 @@ def _peer_mobility(mobility: Mapping[str, Any], agents: Any) -> Iterator[Mistake
             ("mobility", "mobile"),
             f'expected fewer than the {agents} devices: "{model}" goes where static devices are',
         )
-
-
-def _table(values: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = values.get(name)
-    return found if isinstance(found, Mapping) else {}

@@ -139,10 +139,15 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     (tmp_path / "t.parquet").touch()
     (tmp_path / "mnist").mkdir()
     experiment = load_experiment(
-        written(tmp_path, '[trace]\nfile = "t.parquet"\n[learning]\ndata_path = "mnist"')
+        written(
+            tmp_path,
+            '[trace]\nfile = "t.parquet"\n[learning]\ndata_path = "mnist"\n'
+            '[rounds]\norders = "replay:runs/{system}"',
+        )
     )
     assert experiment.trace.file == str(tmp_path / "t.parquet")
     assert experiment.learning.data_path == str(tmp_path / "mnist")
+    assert experiment.rounds.orders == f"replay:{tmp_path}/runs/{{system}}"
     assert experiment.trace.generator == ""
 
 
