@@ -81,14 +81,14 @@ def make_system(
         )
     points = SYSTEMS.added_by(name)
 
-    def factory(options: SystemOptions) -> System:
+    def made() -> System:
         return loaded(options) if own is None else loaded(options, own(**parameters))
 
     if not points:
-        return factory(options)
+        return made()
     where = f"system {name!r} ({origin(points[0])})"
     try:
-        system = factory(options)
+        system = made()
     except RoambenchError:
         raise
     except Exception as error:
