@@ -39,7 +39,7 @@ class DeviceClock:
         return self.epoch_ns + round((device_ns - self.ahead_ns - self.epoch_ns) / self.time_scale)
 
     def put_forward(self, ns: int) -> None:
-        """By so much device time; only while nothing is stamped by it."""
+        """Let `ns` of device time pass at once; only while nothing is stamped by this clock."""
         self.ahead_ns += ns
 
     def host_seconds(self, device_s: float) -> float:

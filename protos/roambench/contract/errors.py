@@ -10,7 +10,9 @@
     ├── IdentityError      certificates are missing, expired or not who they say
     ├── LinkError          the other side cannot be reached or speaks another version
     ├── FleetError         agents could not be started, or too few said hello
+    │   └── HostsFailed    the same, naming the hosts
     ├── RunError           the run folder cannot be used (path)
+    │   └── RecordConflict records came under keys that others have
     ├── PluginError        code of another package fails, or returns what cannot be (package, function)
     └── UnexpectedError    what nobody foresaw: a mistake of roambench's own (where its traceback lies)
 

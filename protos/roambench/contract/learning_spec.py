@@ -23,8 +23,8 @@ class LearningSpec:
     """Local training settings shared by all devices of a run.
 
     `shard` is the path of the device's own data file on its machine, or its digest (SHARD_BY_DIGEST): the
-    agent then fetches it (safetensors with `images`, float32
-    of shape (n, channels, height, width), already normalised, and `labels`, int64 of shape (n,)).
+    agent then fetches it. The file is safetensors with `images`, float32 of shape (n, channels, height,
+    width), already normalised, and `labels`, int64 of shape (n,).
     """
 
     model: str  # a name of the model catalogue, for example "mohawk_cnn"

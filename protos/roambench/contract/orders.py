@@ -52,7 +52,7 @@ class UploadOrder:
     train_order_id: str
     upload_mbit_s: float = 0.0
     keeps_model: bool = False  # the model stays on the device as its own (the MIDDLE family)
-    free: bool = False  # not communication: unpaced, outside every measured phase, told as no bytes
+    free: bool = False  # not communication: unpaced, outside every measured phase, counted as no bytes
 
     @property
     def collects(self) -> bool:
@@ -87,7 +87,7 @@ class SyncOrder:
     ap: int
     digest: str  # hex digest of the global model
     download_mbit_s: float = 0.0
-    free: bool = False  # not communication: unpaced, outside every measured phase, told as no bytes
+    free: bool = False  # not communication: unpaced, outside every measured phase, counted as no bytes
 
     @property
     def model_digests(self) -> tuple[str, ...]:
@@ -202,7 +202,10 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainReply:
-    """A finished training: sample counts and losses; the model itself stays on the device."""
+    """A finished training: sample counts and losses; the model itself stays on the device.
+
+    It lasted `device_s` of device time; `late_s` (emulation only) is how much longer the host needed.
+    """
 
     samples: int
     sgd_steps: int

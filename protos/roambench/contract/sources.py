@@ -1,4 +1,4 @@
-"""Which code it is: the source files of a top module, and what roambench itself is told by."""
+"""Which code it is: the source files of a top module, and the marks of this roambench."""
 
 from __future__ import annotations
 

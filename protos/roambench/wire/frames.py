@@ -62,7 +62,7 @@ def controller_frame(word: ControllerWord | Refusal) -> wire.ControllerFrame:
             welcome = wire.Welcome(
                 run_id=word.run_id,
                 data_address=word.data_address,
-                experiment_json=word.learning_json,
+                learning_json=word.learning_json,
                 exchanges=word.exchanges,
                 revoked_serials=word.revoked_serials,
                 resumes_at=word.resumes_at,
@@ -156,7 +156,7 @@ def controller_word(frame: wire.ControllerFrame) -> ControllerWord | None:
             return Welcome(
                 run_id=welcome.run_id,
                 data_address=welcome.data_address,
-                learning_json=welcome.experiment_json,
+                learning_json=welcome.learning_json,
                 exchanges=welcome.exchanges,
                 revoked_serials=tuple(welcome.revoked_serials),
                 resumes_at=welcome.resumes_at,

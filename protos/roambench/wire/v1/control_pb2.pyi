@@ -236,10 +236,10 @@ class ControllerFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ..., duty: _Optional[_Union[Duty, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("run_id", "data_address", "experiment_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases")
+    __slots__ = ("run_id", "data_address", "learning_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    EXPERIMENT_JSON_FIELD_NUMBER: _ClassVar[int]
+    LEARNING_JSON_FIELD_NUMBER: _ClassVar[int]
     EXCHANGES_FIELD_NUMBER: _ClassVar[int]
     REVOKED_SERIALS_FIELD_NUMBER: _ClassVar[int]
     RESUMES_AT_FIELD_NUMBER: _ClassVar[int]
@@ -249,7 +249,7 @@ class Welcome(_message.Message):
     HOST_DURING_PHASES_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     data_address: str
-    experiment_json: bytes
+    learning_json: bytes
     exchanges: bool
     revoked_serials: _containers.RepeatedScalarFieldContainer[str]
     resumes_at: int
@@ -257,7 +257,7 @@ class Welcome(_message.Message):
     quiet: bool
     host_period_s: float
     host_during_phases: bool
-    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., experiment_json: _Optional[bytes] = ..., exchanges: bool = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: bool = ..., host_period_s: _Optional[float] = ..., host_during_phases: bool = ...) -> None: ...
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., learning_json: _Optional[bytes] = ..., exchanges: bool = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: bool = ..., host_period_s: _Optional[float] = ..., host_during_phases: bool = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "final")
