@@ -20,7 +20,7 @@ import time
 
 import numpy as np
 
-from roambench.energy.links.model import DistanceStatistics, throughput_mbit_s
+from roambench.energy.links.throughput import DistanceStatistics, throughput_mbit_s
 from roambench.mobility.association import ASSOCIATIONS, distance_statistics
 from roambench.mobility.trace import Trace
 from roambench.mobility.walks.city import city

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase
-from roambench.energy.links.model import DistanceStatistics, throughput_mbit_s
+from roambench.energy.links.throughput import DistanceStatistics, throughput_mbit_s
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import OrderAnswered, OrderGiven

@@ -11,16 +11,16 @@ import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.attribution.attribute import attribute
-from roambench.energy.attribution.attribution import Attribution, Verdict
+from roambench.energy.attribution.attribution import Attribution, Resolution
 from roambench.energy.attribution.design_based import DesignBased, design_based, in_doubt, instead
+from roambench.energy.attribution.span_energy import SpanEnergy
 from roambench.energy.clocks.lateness import LATENESS_PRIOR_S
 from roambench.energy.energy_value import Energy, Part
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
 from roambench.energy.idle.idle_curve import APART, IdleCurve, idle_curve, work_of
 from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
-from roambench.energy.least_squares import SP2_STEP_W
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.readings.occupancy import SP2_WINDOW, MeterWindow
+from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
 from roambench.energy.readings.samples import FreshSamples, PowerSamples, split_looks
 from roambench.energy.uncertainty import MeterCalibration
 
@@ -32,10 +32,9 @@ CLOSURE_U: Final = 3.0
 class DeviceAccount:
     """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
 
-    `idle` are the baselines before and after the work. `verdicts` says of each phase type whether the meter
-    was fast enough for it (R7). `design_based` are the estimates beside the split.
-    `closure_u` is how much more the rows hold than the trapezoid over the same seconds, in standard
-    uncertainties.
+    `idle` are the baselines before and after the work. `resolutions` says of each phase type whether the
+    meter was fast enough for it (R7). `design_based` are the estimates beside the split. `closure_u` is how
+    much more the rows hold than the trapezoid over the same seconds, in standard uncertainties.
     """
 
     device: str
@@ -44,7 +43,7 @@ class DeviceAccount:
     curve: PowerCurve
     attribution: Attribution
     idle: IdleBaselines | NoBaselines
-    verdicts: Mapping[Phase, Verdict]
+    resolutions: Mapping[Phase, Resolution]
     design_based: Mapping[Phase, DesignBased]
     closure_u: float
 
@@ -123,53 +122,27 @@ def account_device(
         works = active or span.phase is Phase.LOST or (span.phase in APART and first < i < last)
         above_j, u_idle_shared_w = float(above_w[i]) * part.covered_s, 0.0
         if span.phase is Phase.LOST:
-            # The meter was read here and there but nobody knows what the board did: measured, not fitted.
-            part = replace(part, gross_j=float(naive[i]) - above_j, u_gross_j=float(u_naive[i]))
-            part = replace(part, net_j=part.gross_j - fit.idle_w * part.covered_s, u_idle_w=fit.u_idle_w)
-            part = replace(part, u_net_j=math.hypot(part.u_gross_j, part.u_idle_w * part.covered_s))
+            part = _sampled(part, float(naive[i]) - above_j, float(u_naive[i]), fit)
         if works and span.phase in u_idle_of:
             u_idle_w, u_idle_shared_w = u_idle_of[span.phase]
             part = part.above(level_w, u_idle_w)
-        gross, net = part.gross_j + above_j, part.net_j
-        offset_j = calibration.u_offset_w * part.covered_s
+        estimate = preferred.get(span.phase)
+        border_w = waiting_w.get(span.phase, 0.0) if estimate is None else estimate.u_shared_w
+        # A cloud aggregation's model on its way to a device belongs to no training: it has no outcome.
+        serves = active and bool(span.train_order_id)
         rows.append(
-            LedgerRow(
-                device=span.device,
+            _row(
+                span,
+                part,
+                calibration,
                 step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
-                phase=span.phase,
-                # A cloud aggregation's model on its way to a device belongs to no training: it has no
-                # outcome.
-                outcome=outcomes.get(span.train_order_id, Outcome.PENDING)
-                if active and span.train_order_id
-                else None,
-                train_order_id=span.train_order_id,
-                duration_s=span.duration_s,
-                covered_s=part.covered_s,
-                gross_j=gross,
-                net_j=net,
-                u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross, offset_j),
-                u_net_j=math.hypot(part.u_net_j, calibration.u_gain * net),
+                outcome=outcomes.get(span.train_order_id, Outcome.PENDING) if serves else None,
+                gross_j=part.gross_j + above_j,
                 naive_j=float(naive[i]),
-                resolved=part.resolved,
-                u_gain=calibration.u_gain,
-                u_offset_w=calibration.u_offset_w,
-                u_level_w=part.u_level_w,
-                u_net_level_w=part.u_net_level_w,
-                edge_w=part.edge_w,
-                net_edge_w=part.net_edge_w,
-                u_idle_w=part.u_idle_w,
-                u_reference=calibration.u_reference,
-                reference=calibration.reference,
-                design_based=works and span.phase in preferred,
+                design_based=works and estimate is not None,
                 late_shared=late_shared,
                 u_idle_shared_w=u_idle_shared_w,
-                u_border_shared_w=min(
-                    preferred[span.phase].u_shared_w
-                    if span.phase in preferred
-                    else waiting_w.get(span.phase, 0.0),
-                    part.u_level_w,
-                    part.u_net_level_w,
-                ),
+                u_border_shared_w=min(border_w, part.u_level_w, part.u_net_level_w),
             )
         )
     edges_j = curve.step_across_w * fit.u_lateness_s
@@ -181,9 +154,69 @@ def account_device(
         curve,
         fit,
         idle,
-        {phase: fit.verdict_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
+        {phase: fit.resolution_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
         unmodelled,
         _closure_u(rows, whole_run),
+    )
+
+
+def _sampled(part: SpanEnergy, gross_j: float, u_gross_j: float, fit: Attribution) -> SpanEnergy:
+    """The energy of LOST time: the meter was read here and there but nobody knows what the board did, so it
+    is measured and not fitted.
+    """
+    return replace(
+        part,
+        gross_j=gross_j,
+        u_gross_j=u_gross_j,
+        net_j=gross_j - fit.idle_w * part.covered_s,
+        u_net_j=math.hypot(u_gross_j, fit.u_idle_w * part.covered_s),
+        u_idle_w=fit.u_idle_w,
+    )
+
+
+def _row(
+    span: PhaseSpan,
+    part: SpanEnergy,
+    calibration: MeterCalibration,
+    *,
+    step: int,
+    outcome: Outcome | None,
+    gross_j: float,
+    naive_j: float,
+    design_based: bool,
+    late_shared: float,
+    u_idle_shared_w: float,
+    u_border_shared_w: float,
+) -> LedgerRow:
+    """A span's row: `part` with its idle power's drift (in `gross_j`) and the uncertainty of its meter."""
+    offset_j = calibration.u_offset_w * part.covered_s
+    return LedgerRow(
+        device=span.device,
+        step=step,
+        phase=span.phase,
+        outcome=outcome,
+        train_order_id=span.train_order_id,
+        duration_s=span.duration_s,
+        covered_s=part.covered_s,
+        gross_j=gross_j,
+        net_j=part.net_j,
+        u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross_j, offset_j),
+        u_net_j=math.hypot(part.u_net_j, calibration.u_gain * part.net_j),
+        naive_j=naive_j,
+        resolved=part.resolved,
+        u_gain=calibration.u_gain,
+        u_offset_w=calibration.u_offset_w,
+        u_level_w=part.u_level_w,
+        u_net_level_w=part.u_net_level_w,
+        edge_w=part.edge_w,
+        net_edge_w=part.net_edge_w,
+        u_idle_w=part.u_idle_w,
+        u_reference=calibration.u_reference,
+        reference=calibration.reference,
+        design_based=design_based,
+        late_shared=late_shared,
+        u_idle_shared_w=u_idle_shared_w,
+        u_border_shared_w=u_border_shared_w,
     )
 
 

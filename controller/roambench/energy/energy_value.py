@@ -53,11 +53,6 @@ class UncertaintyBudget:
             self.model_j,
         )
 
-    @property
-    def expanded_j(self) -> float:
-        """k = 2: what a table prints after the plus-minus sign."""
-        return 2.0 * self.total_j
-
 
 @dataclass(frozen=True, slots=True)
 class Energy:
@@ -94,11 +89,6 @@ class Energy:
     def mean_w(self) -> float:
         """Mean power over the covered time; NaN when nothing was covered."""
         return self.joules / self.covered_s if self.covered_s > 0.0 else math.nan
-
-    @property
-    def expanded_j(self) -> float:
-        """k = 2: what a table prints after the plus-minus sign."""
-        return 2.0 * self.u_joules
 
     @property
     def budget(self) -> UncertaintyBudget:

@@ -16,23 +16,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from scipy.special import stdtrit
 
+from roambench.contract.metric import Better
 from roambench.energy.energy_value import Part, Term
 
 CONFIDENCE: Final = 0.95
 #: Errors of a meter that are the same in every run on it; all others scatter between repeats.
 _LASTING: Final = frozenset({Part.GAIN, Part.OFFSET})
-
-
-class Better(StrEnum):
-    """Which way a figure is good."""
-
-    LOWER = "lower"
-    HIGHER = "higher"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +96,12 @@ class Improvement:
         if not self.resolved:
             return ""
         b_is_more = self.difference > 0.0 if self.factor is None else self._b_over_a > 1.0
-        return "A" if b_is_more == (self.better is Better.LOWER) else "B"
+        return "A" if b_is_more == (self.better == "lower") else "B"
 
     @property
     def _b_over_a(self) -> float:
         assert self.factor is not None
-        return self.factor if self.better is Better.LOWER else 1.0 / self.factor
+        return self.factor if self.better == "lower" else 1.0 / self.factor
 
 
 def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> Improvement:
@@ -123,7 +116,7 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
     u_meter = math.nan
     if positive:
         u_meter = _apart(_mean_terms(a, relative=True), _mean_terms(b, relative=True))
-        sign = 1.0 if better is Better.LOWER else -1.0
+        sign = 1.0 if better == "lower" else -1.0
         logs = [sign * math.log(of_b.value / of_a.value) for of_a, of_b in pairs]
         factor = math.exp(math.fsum(logs) / len(logs))
         if (found := t_interval(logs, u_meter)) is not None:

@@ -1,4 +1,4 @@
-"""Whole-run energy: the trapezoid on real timestamps, gaps left unmeasured (ENERGY rules R1, R3, R4, R5)."""
+"""Whole-run energy: the trapezoid on real timestamps, gaps left unmeasured (rules R1, R3, R4, R5)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
 from roambench.energy.energy_value import Energy, Part
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.readings.occupancy import SP2_WINDOW
+from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples, Stamps, Watts, without_bursts
 
 #: A Smart Power 2 value is the mean of a 264 ms window that ended 0..264 ms before the line was printed.
@@ -159,22 +158,6 @@ def power_curve(
     at = np.concatenate(([0.0], at[first + 1 : last], [length_s]))
     watts = np.concatenate((ends[:1], watts[first + 1 : last], ends[1:]))
     return _curve(start_ns, end_ns, at, watts, covered[first:last], noise_w2, step_w, window_s)
-
-
-def whole_run(
-    ns: npt.ArrayLike,
-    watts: npt.ArrayLike,
-    start_ns: int,
-    end_ns: int,
-    nominal_s: float = 1.0,
-    delay_s: float = SP2_DELAY_S,
-) -> Energy:
-    """Energy over [start_ns, end_ns] from arrival stamps (int64) and watts, shape (samples,).
-
-    Trapezoid on real timestamps; time further than 2.5 nominal periods from sample to sample is `gap_s`
-    and counts no energy. `u_joules` is the sampling uncertainty: the meter's own is `uncertainty.with_meter`.
-    """
-    return power_curve(PowerSamples.of(ns, watts), start_ns, end_ns, nominal_s, delay_s).energy()
 
 
 def trapezoid_by_span(curve: PowerCurve, spans: Sequence[PhaseSpan]) -> Floats:

@@ -65,7 +65,7 @@ class LedgerRow:
     u_gross_j: float
     u_net_j: float
     naive_j: float
-    resolved: bool = True  # False: too short for this meter (ENERGY rule R7), see the uncertainty
+    resolved: bool = True  # False: too short for this meter (rule R7), see the uncertainty
     u_gain: float = 0.0
     u_offset_w: float = 0.0
     u_level_w: float = 0.0

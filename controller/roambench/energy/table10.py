@@ -54,7 +54,7 @@ class Table10:
     empty_rounds: int
 
     def headline(self) -> dict[str, float]:
-        """The means by name, in the table's order; what `improvement` compares."""
+        """The means by name, in the table's order; what `factors_between` compares."""
         return {
             "cumulative_wasted_j": self.cumulative_wasted.joules,
             "cumulative_consumed_j": self.cumulative_consumed.joules,
@@ -113,7 +113,7 @@ def basis_of(tables: Sequence[Table10]) -> Basis:
     return found.pop() if found else "measured"
 
 
-def improvement(a: Table10, b: Table10) -> dict[str, float]:
+def factors_between(a: Table10, b: Table10) -> dict[str, float]:
     """How many times more `a` spends than `b`, row by row; NaN where both are 0, inf where only `b` is.
 
     ValueError where one is measured and the other modelled.

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
-from roambench.energy.energy_value import Energy, Part, Term, UncertaintyBudget
+from roambench.energy.energy_value import Energy, Part
 from roambench.meters.traits import TRAITS, MeterTraits
 
 
@@ -56,21 +56,6 @@ class MeterCalibration:
         """The calibrated power of raw readings, same shape."""
         return (watts - self.offset_w) / self.gain
 
-    def gain_terms(self, joules: float, meter: str) -> tuple[Term, ...]:
-        """Uncertainty that the gain adds to an energy measured by `meter`: its own share and its
-        reference's."""
-        if not self.reference:
-            return ((Part.GAIN, meter, self.u_gain * joules),)
-        own = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
-        return (
-            (Part.GAIN, meter, own * joules),
-            (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
-        )
-
-    def offset_terms(self, seconds: float, meter: str) -> tuple[Term, ...]:
-        """Uncertainty that the offset adds to a gross energy over `seconds` of measuring."""
-        return ((Part.OFFSET, meter, self.u_offset_w * seconds),)
-
 
 def uncalibrated(row: MeterTraits) -> MeterCalibration:
     """Calibration of a meter of which nothing is known but its type."""
@@ -88,13 +73,9 @@ def with_meter(energy: Energy, calibration: MeterCalibration, meter: str = "") -
     u_E^2 = (g E)^2 + (u_offset T)^2 + edges + sampling + gaps. A gap that was not filled adds nothing: its
     joules are not in `energy`, its seconds are in `energy.gap_s`.
     """
-    gain, offset = (
-        calibration.gain_terms(energy.joules, meter),
-        calibration.offset_terms(energy.covered_s, meter),
+    u_own = math.sqrt(max(0.0, calibration.u_gain**2 - calibration.u_reference**2))
+    return energy.with_terms(
+        (Part.GAIN, meter, u_own * energy.joules),
+        (Part.GAIN, f"reference {calibration.reference}", calibration.u_reference * energy.joules),
+        (Part.OFFSET, meter, calibration.u_offset_w * energy.covered_s),
     )
-    return energy.with_terms(*gain, *offset)
-
-
-def budget(energy: Energy, calibration: MeterCalibration) -> UncertaintyBudget:
-    """The budget of an energy that does not hold its meter's part yet."""
-    return with_meter(energy, calibration).budget

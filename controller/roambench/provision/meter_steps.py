@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.energy.idle.baseline import idle_level
-from roambench.energy.least_squares import SP2_STEP_W
+from roambench.energy.readings.occupancy import SP2_STEP_W
 
 #: Left out at every border: the load starts late, the meter's window looks back, clocks agree so well.
 SETTLE_S: Final = 1.5

@@ -19,7 +19,7 @@ from roambench.contract.orders import (
     UploadOrder,
     order_id,
 )
-from roambench.energy.links.model import Direction, link_name
+from roambench.energy.links.throughput import Direction, link_name
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.run import RunSettings, Throughput

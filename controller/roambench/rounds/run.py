@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
-from roambench.energy.links.model import Direction
+from roambench.energy.links.throughput import Direction
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.ports import Score
 from roambench.rounds.state import RunState

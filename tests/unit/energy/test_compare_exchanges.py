@@ -5,7 +5,7 @@ import pytest
 from roambench.contract.link_power import LTE
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.comparison.compare import compare_transfers
-from roambench.energy.comparison.transfer import Basis, LinkUse
+from roambench.energy.comparison.transfer import LinkUse, ModelBasis
 from roambench.energy.ledger import LedgerRow
 
 S = 10**9
@@ -32,9 +32,9 @@ def test_sent_and_received_bytes_are_charged_each_at_its_own_rate_and_the_radio_
     joules = (438.39 * 10 + 51.97 * 20 + 1288.04 * 4) * 1e-3
     assert found.direction == "exchange"
     assert found.achieved_mbit_s == pytest.approx(7.5)
-    assert found.modelled[Basis.ACTUAL].joules == pytest.approx(joules)
-    assert Basis.PLACEMENT not in found.modelled  # no distance to an access point says anything of it
-    assert comparison.exchange.ratio(Basis.ACTUAL) == pytest.approx(5.0 / joules)
+    assert found.modelled[ModelBasis.ACTUAL].joules == pytest.approx(joules)
+    assert ModelBasis.PLACEMENT not in found.modelled  # no distance to an access point says anything of it
+    assert comparison.exchange.ratio(ModelBasis.ACTUAL) == pytest.approx(5.0 / joules)
     assert comparison.download.transfers == comparison.upload.transfers == 0
     assert comparison.total.net.joules == 5.0
 
@@ -46,7 +46,7 @@ def test_sender_and_receiver_of_one_model_pay_different_alphas() -> None:
         "receives": LinkUse(LTE.name, 0.0, sent_bytes=0),
     }
     sender, receiver = compare_transfers(*map(list, zip(*pairs, strict=True)), links).transfers
-    more_j = sender.modelled[Basis.ACTUAL].joules - receiver.modelled[Basis.ACTUAL].joules
+    more_j = sender.modelled[ModelBasis.ACTUAL].joules - receiver.modelled[ModelBasis.ACTUAL].joules
     assert more_j == pytest.approx((438.39 - 51.97) * 20e-3)
 
 

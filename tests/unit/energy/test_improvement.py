@@ -9,11 +9,12 @@ import pytest
 from scipy import stats
 
 from roambench.contract.draws import generator
+from roambench.contract.metric import Better
 from roambench.energy.energy_value import Part
-from roambench.energy.improvement import Better, Improvement, Interval, Measured, improvement, t_interval
+from roambench.energy.improvement import Improvement, Interval, Measured, improvement, t_interval
 
 
-def plain(a: list[float], b: list[float], better: Better = Better.LOWER) -> Improvement:
+def plain(a: list[float], b: list[float], better: Better = "lower") -> Improvement:
     return improvement([(Measured(x), Measured(y)) for x, y in zip(a, b, strict=True)], better)
 
 
@@ -49,7 +50,7 @@ def test_the_interval_is_the_one_of_scipys_paired_t_test() -> None:
 
 def test_more_of_a_score_is_better_and_more_of_a_cost_is_worse() -> None:
     a, b = [0.90, 0.91, 0.905], [0.60, 0.61, 0.605]
-    as_score, as_cost = plain(a, b, Better.HIGHER), plain(a, b)
+    as_score, as_cost = plain(a, b, "higher"), plain(a, b)
     assert as_score.factor == pytest.approx(1.0 / as_cost.factor)  # type: ignore[operator]
     assert as_score.factor is not None
     assert as_score.factor > 1.0
@@ -69,10 +70,10 @@ def test_a_gain_that_both_share_alike_cancels_and_what_differs_remains() -> None
     # 1 % of board 1 and 1 % of board 2; A takes 60 J and 40 J there, B 120 J and 80 J: the same shares.
     a = Measured(100.0, ((Part.GAIN, "pi-1", 0.6), (Part.GAIN, "pi-2", 0.4)))
     alike = Measured(200.0, ((Part.GAIN, "pi-1", 1.2), (Part.GAIN, "pi-2", 0.8)))
-    assert improvement([(a, alike)] * 2, Better.LOWER).u_meter == pytest.approx(0.0, abs=1e-15)
+    assert improvement([(a, alike)] * 2, "lower").u_meter == pytest.approx(0.0, abs=1e-15)
     # All of B's 200 J on board 2: relative parts 0.006 and 0.004 against 0 and 0.01.
     moved = Measured(200.0, ((Part.GAIN, "pi-2", 2.0),))
-    found = improvement([(a, moved)] * 2, Better.LOWER)
+    found = improvement([(a, moved)] * 2, "lower")
     assert found.u_meter == pytest.approx(0.006 * math.sqrt(2.0))
     # No scatter at all: the normal distribution's 1.96.
     assert found.factor_interval is not None
@@ -83,7 +84,7 @@ def test_a_gain_that_both_share_alike_cancels_and_what_differs_remains() -> None
 def test_errors_that_scatter_between_runs_are_not_counted_twice() -> None:
     a = Measured(100.0, ((Part.SAMPLING, "pi-1/download", 5.0), (Part.GAIN, "", 1.0)))
     b = Measured(200.0)  # what both have alike would cancel whatever counts
-    assert improvement([(a, b)] * 2, Better.LOWER).u_meter == 0.0
+    assert improvement([(a, b)] * 2, "lower").u_meter == 0.0
 
 
 def test_scatter_has_students_factor_and_the_meters_the_normal_one() -> None:
@@ -107,7 +108,7 @@ def test_one_pair_gives_a_factor_and_claims_nothing() -> None:
     assert (found.factor, found.factor_interval, found.winner) == (pytest.approx(1.5), None, "")
     assert (found.a.sd, found.a.interval) == (None, None)
     with pytest.raises(ValueError, match="at least one pair"):
-        improvement([], Better.LOWER)
+        improvement([], "lower")
 
 
 def test_equal_runs_are_not_resolved() -> None:
@@ -135,7 +136,7 @@ def test_95_percent_of_the_intervals_hold_the_truth(pairs: int) -> None:
                     for arm in "AB"
                 )
             )
-        found = improvement([(a, b) for a, b in measured], Better.LOWER)
+        found = improvement([(a, b) for a, b in measured], "lower")
         assert found.factor_interval is not None
         held += found.factor_interval.holds(1.3)
     assert 0.934 < held / benches < 0.992

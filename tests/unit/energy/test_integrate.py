@@ -3,10 +3,12 @@ from __future__ import annotations
 from types import ModuleType
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.integrate import covered_by_span, power_curve, trapezoid_by_span, whole_run
+from roambench.energy.energy_value import Energy
+from roambench.energy.integrate import SP2_DELAY_S, covered_by_span, power_curve, trapezoid_by_span
 from roambench.energy.readings.samples import PowerSamples
 
 S = 10**9
@@ -14,6 +16,12 @@ S = 10**9
 
 def ns(*at_s: float) -> np.ndarray:
     return np.rint(np.array(at_s) * 1e9).astype(np.int64)
+
+
+def whole_run(
+    at_ns: npt.ArrayLike, watts: npt.ArrayLike, start_ns: int, end_ns: int, *, delay_s: float = SP2_DELAY_S
+) -> Energy:
+    return power_curve(PowerSamples.of(at_ns, watts), start_ns, end_ns, delay_s=delay_s).energy()
 
 
 def span(phase: Phase, start_s: float, end_s: float) -> PhaseSpan:

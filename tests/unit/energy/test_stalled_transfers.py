@@ -14,8 +14,7 @@ from roambench.energy.attribution.constant_powers import Readings, constant_powe
 from roambench.energy.attribution.pieces import pieces_of
 from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.integrate import power_curve
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.readings.occupancy import SP2_WINDOW
+from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples
 
 S = 10**9
@@ -141,7 +140,7 @@ def test_long_transfers_of_a_level_of_their_own_keep_it_over_a_stall() -> None:
     ]
     assert len(moving) == 6
     assert len(set(moving)) == 4
-    assert attribute(samples, spans, own_level_s=10.0).verdict_of(Phase.UPLOAD) == "resolved"
+    assert attribute(samples, spans, own_level_s=10.0).resolution_of(Phase.UPLOAD) == "resolved"
 
 
 def test_the_rate_of_a_transfer_is_its_bytes_over_the_seconds_in_which_they_moved() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.table10 import MeanSd, improvement, table10
+from roambench.energy.table10 import MeanSd, factors_between, table10
 
 
 def row(device: str, step: int, phase: Phase, outcome: Outcome | None, gross_j: float) -> LedgerRow:
@@ -74,11 +74,13 @@ def test_net_joules_are_accounted_beside_gross() -> None:
 
 def test_improvement_is_the_factor_by_which_the_first_spends_more() -> None:
     used = [row("a", 0, Phase.TRAIN, Outcome.AGGREGATED, 60.0)]
-    factors = improvement(table10(Ledger.of(ROWS)), table10(Ledger.of(used)))
-    assert factors["cumulative_consumed_j"] == pytest.approx(2.0)
-    assert factors["per_training_consumed_j"] == pytest.approx(40 / 60)
-    assert factors["cumulative_wasted_j"] == math.inf
-    assert math.isnan(improvement(table10(Ledger.of(used)), table10(Ledger.of(used)))["cumulative_wasted_j"])
+    found = factors_between(table10(Ledger.of(ROWS)), table10(Ledger.of(used)))
+    assert found["cumulative_consumed_j"] == pytest.approx(2.0)
+    assert found["per_training_consumed_j"] == pytest.approx(40 / 60)
+    assert found["cumulative_wasted_j"] == math.inf
+    assert math.isnan(
+        factors_between(table10(Ledger.of(used)), table10(Ledger.of(used)))["cumulative_wasted_j"]
+    )
 
 
 def test_a_run_without_any_training_has_no_means_and_no_joules() -> None:

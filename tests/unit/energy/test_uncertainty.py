@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import Energy
-from roambench.energy.uncertainty import EXACT, MeterCalibration, budget, with_meter
+from roambench.energy.uncertainty import EXACT, MeterCalibration, with_meter
 from roambench.meters.traits import TRAITS
 
 
@@ -28,10 +28,9 @@ def test_a_calibrated_meter_gives_back_the_true_power() -> None:
 
 
 def test_the_budget_adds_gain_offset_and_sampling_in_quadrature() -> None:
-    parts = budget(Energy(100.0, 4.0, 50.0), MeterCalibration(u_gain=0.12, u_offset_w=0.06))
+    parts = with_meter(Energy(100.0, 4.0, 50.0), MeterCalibration(u_gain=0.12, u_offset_w=0.06)).budget
     assert (parts.gain_j, parts.offset_j, parts.sampling_j) == (12.0, 3.0, 4.0)
     assert parts.total_j == 13.0
-    assert parts.expanded_j == 26.0
 
 
 def test_an_exact_meter_leaves_only_the_sampling() -> None:

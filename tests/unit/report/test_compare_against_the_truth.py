@@ -18,7 +18,7 @@ from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
 from roambench.energy.attribution.attribute import attribute
 from roambench.energy.comparison.comparison import Comparison
-from roambench.energy.comparison.transfer import Basis
+from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.comparison.verdict import Finding
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
@@ -154,15 +154,16 @@ def test_against_the_true_model_measured_over_modelled_is_one_within_its_uncerta
     ratios, held = [], []
     for shaped in runs:
         for part in shaped.comparison.by_class().values():
-            ratio, u = part.ratio(Basis.NAMED), part.u_ratio(Basis.NAMED)
+            ratio, u = part.ratio(ModelBasis.NAMED), part.u_ratio(ModelBasis.NAMED)
             held.append(abs(ratio - 1.0) <= 2.0 * u)
             ratios.append(ratio)
         findings = {
-            kind: part.verdict(Basis.NAMED).finding for kind, part in shaped.comparison.by_class().items()
+            kind: part.verdict(ModelBasis.NAMED).finding
+            for kind, part in shaped.comparison.by_class().items()
         }
         assert findings["lte", "up"] in (Finding.AGREES, Finding.OVERSTATES, Finding.UNDERSTATES)
         # A phone's LTE draws some twenty times what these radios do.
-        phone = shaped.comparison.by_class()["lte", "up"].verdict(Basis.ACTUAL)
+        phone = shaped.comparison.by_class()["lte", "up"].verdict(ModelBasis.ACTUAL)
         assert phone.finding is Finding.OVERSTATES
     assert np.mean(held) >= 0.9, ratios
 
@@ -174,8 +175,8 @@ def test_the_modelled_throughput_and_the_real_one_are_told_apart(runs):
     megabit = part.transferred_bytes * 8e-6
     at_60 = megabit / 60.0 * (137.01 * 60.0 + 132.86) * 1e-3
     at_1000 = megabit / 1000.0 * (137.01 * 1000.0 + 132.86) * 1e-3
-    assert part.modelled_j(Basis.ACTUAL) == pytest.approx(at_60)
-    assert part.modelled_j(Basis.PLACEMENT) == pytest.approx(at_1000)
+    assert part.modelled_j(ModelBasis.ACTUAL) == pytest.approx(at_60)
+    assert part.modelled_j(ModelBasis.PLACEMENT) == pytest.approx(at_1000)
 
 
 def test_the_ledger_is_the_very_fit_that_the_comparison_shows(runs):

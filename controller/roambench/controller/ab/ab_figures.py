@@ -11,10 +11,11 @@ from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
+from roambench.contract.metric import Better
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.sweep.metrics import METRICS
 from roambench.energy.energy_value import Energy
-from roambench.energy.improvement import Better, Measured
+from roambench.energy.improvement import Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
@@ -22,7 +23,8 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
 
 _FILE: Final = "ab.json"
-_LOWER, _HIGHER = Better.LOWER, Better.HIGHER
+_LOWER: Final = "lower"
+_HIGHER: Final = "higher"
 
 
 @dataclass(frozen=True, slots=True)

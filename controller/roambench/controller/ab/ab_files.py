@@ -124,7 +124,7 @@ def _row(row: Row) -> dict[str, Any]:
     found = row.found
     return {
         "title": row.compared.title,
-        "better": found.better.value,
+        "better": found.better,
         "pairs": found.pairs,
         "a": _mean(found.a),
         "b": _mean(found.b),

@@ -18,7 +18,7 @@ from roambench.controller.replayed_orders import with_orders
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of, system_of
-from roambench.energy.links.model import DistanceStatistics, link_throughput_mbit_s
+from roambench.energy.links.throughput import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.mobility.association import (

@@ -1,4 +1,4 @@
-"""Energy per phase by generalised least squares (ENERGY rule R3): what each phase draws, with its covariance.
+"""Energy per phase by generalised least squares (rule R3): what each phase draws, with its covariance.
 
 The order of phases is fixed (idle, download, train, upload, wait), so a trapezoid cut at the borders always
 leaks training power into the transfers: a bias that no repetition averages away. Instead every reading is
@@ -29,10 +29,16 @@ from roambench.energy.attribution.fit_check import (
 from roambench.energy.attribution.near_transfers import Fitted
 from roambench.energy.attribution.pieces import ENDING, STARTING, TAIL, TRANSFERS, pieces_of
 from roambench.energy.attribution.span_powers import MIN_SPANS
-from roambench.energy.attribution.steadiness import CLOCK_U_S, NoClock, fit_known, steadiness
+from roambench.energy.attribution.steadiness import (
+    CLOCK_U_S,
+    Known,
+    NoClock,
+    Steadiness,
+    fit_known,
+    steadiness,
+)
 from roambench.energy.clocks.lateness import BOARD_LATENESS_S, LATENESS_PRIOR_S
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.readings.occupancy import SP2_WINDOW, Floats, MeterWindow
+from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, Floats, MeterWindow
 from roambench.energy.readings.samples import FreshSamples, PowerSamples, first_looks
 
 #: Windows that spans before trainings last at least, where the beginnings of trainings are told apart.
@@ -83,43 +89,21 @@ def attribute(
     readings = Readings(
         origin_ns, at_s, watts, seen, step_w, late_prior_s if fit_lateness else None, u_clock_s
     )
-    told_of = constant_powers(pieces_of(spans), readings, own_level_s)
+    chosen = constant_powers(pieces_of(spans), readings, own_level_s)
     begun = None
     if own_level_s is None and _beginnings_show(spans, seen):
         begun = constant_powers(pieces_of(spans, apart={STARTING}), readings, own_level_s)
         if begun.apart(STARTING):
-            told_of = begun
+            chosen = begun
     sparse = seen.misses_some(nominal_s)
-    told, known, no_clock = None, None, None
+    steady, known, no_clock = None, None, None
     if sparse and any(span.phase in TRANSFERS for span in spans):
-        no_clock = _not_looked_for(seen, late_prior_s, u_clock_s)
-        if no_clock is None:
-            checked = steadiness(_fitted(told_of, readings), seen) if told_of.powers is not None else None
-            told, known = checked if checked is not None else (None, None)
-            if told is None:
-                no_clock = NoClock.FEW
-            elif not told.clock.found and not told.contradicts:
-                no_clock = NoClock.UNCLEAR
-    if told is not None and begun is not None:
-        # Readings of unknown age did not tell how trainings begin, and cannot tell how they end from how an
-        # upload begins. Those of known age may; where none are known, both stay uncertain. A shape that is
-        # found in transfers is none of a training's end.
-        if told.contradicts:
-            told_of = begun
-        elif not told.bears_out:
-            ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, own_level_s)
-            told_of = replace(ended, slope_w=_doubted(ended, begun))
-        elif known is not None:
-            parts = {STARTING} if told_of is begun else set()
-            for part in [ENDING, STARTING] if not parts else [ENDING]:
-                tried = constant_powers(pieces_of(spans, apart={*parts, part}), readings, None, told_of)
-                also, misfit = fit_known(_fitted(tried, readings), told.clock)
-                if apart(part, tried.levels, also.powers, also.slope_w):
-                    told_of, known, told = tried, also, replace(told, misfit=misfit)
-                    parts.add(part)
-    cut, names, level_of_span = told_of.cut, told_of.levels, told_of.level_of_span
-    final, fit, powers, slope_w = told_of.design, told_of.fit, told_of.powers, told_of.slope_w
-    late_s, u_late_s, starts_s = told_of.late_s, told_of.u_late_s, told_of.starts_s
+        steady, known, no_clock = _clocked(chosen, readings, late_prior_s)
+    if steady is not None and begun is not None:
+        chosen, steady, known = _trainings_apart(spans, readings, chosen, begun, steady, known)
+    cut, names, level_of_span = chosen.cut, chosen.levels, chosen.level_of_span
+    final, fit, powers, slope_w = chosen.design, chosen.fit, chosen.powers, chosen.slope_w
+    late_s, u_late_s, starts_s = chosen.late_s, chosen.u_late_s, chosen.starts_s
     begins = ~cut.amid
     misfit = None
     if powers is not None:
@@ -127,18 +111,17 @@ def attribute(
     restless: tuple[str, ...] = ()
     if powers is not None and sparse:
         restless = restless_levels(final, powers, watts[final.used], names)
-    if told is not None and known is not None:
+    if steady is not None and known is not None:
         fit, powers, slope_w = known.fit, known.powers, known.slope_w
-        late_s, u_late_s = told.clock.late_s, CLOCK_U_S
+        late_s, u_late_s = steady.clock.late_s, CLOCK_U_S
     return Attribution(
         levels=names,
         watts=powers.level_watts if powers else fit.watts,
         covariance_w2=(powers.level_covariance if powers else fit.covariance) + np.outer(slope_w, slope_w),
         noise_sd_w=np.sqrt(fit.noise_w2),
         between_sd_w=powers.tau_w if powers else np.full(len(names), np.nan),
-        seconds=told_of.seconds,
+        seconds=chosen.seconds,
         readings=fit.readings,
-        residual_sd_w=fit.residual_sd,
         used_readings=fit.used_readings,
         prior_sd_w=fit.kind_sd,
         lateness_s=late_s,
@@ -151,7 +134,7 @@ def attribute(
         level_of_span=level_of_span,
         spans_fit=powers,
         misfit=misfit,
-        steadiness=told,
+        steadiness=steady,
         no_clock=no_clock,
         restless=restless,
         locked=locked_levels(at_s, starts_s[begins], level_of_span[begins], names, nominal_s)
@@ -161,24 +144,72 @@ def attribute(
     )
 
 
-def _fitted(told_of: ConstantPowers, readings: Readings) -> Fitted:
+def _clocked(
+    fit: ConstantPowers, readings: Readings, late_prior_s: float
+) -> tuple[Steadiness | None, Known | None, NoClock | None]:
+    """What the meter's conversion clock says of the transfers, the fit with the ages that it tells, and why
+    it says nothing: each None where there is none.
+    """
+    not_looked_for = _not_looked_for(readings.window, late_prior_s, readings.u_clock_s)
+    if not_looked_for is not None:
+        return None, None, not_looked_for
+    found = steadiness(_fitted(fit, readings), readings.window) if fit.powers is not None else None
+    if found is None:
+        return None, None, NoClock.FEW
+    steady, known = found
+    unclear = not steady.clock.found and not steady.contradicts
+    return steady, known, NoClock.UNCLEAR if unclear else None
+
+
+def _trainings_apart(
+    spans: Sequence[PhaseSpan],
+    readings: Readings,
+    chosen: ConstantPowers,
+    begun: ConstantPowers,
+    steady: Steadiness,
+    known: Known | None,
+) -> tuple[ConstantPowers, Steadiness, Known | None]:
+    """The fit in place of the `chosen` one, now that the clock was looked for, with what it says of that.
+
+    Readings of unknown age did not tell how trainings begin (`begun`: the fit in which they do), and cannot
+    tell how they end from how an upload begins. Those of known age may; where none are known, both stay
+    uncertain. A shape that is found in transfers is none of a training's end.
+    """
+    if steady.contradicts:
+        return begun, steady, known
+    if not steady.bears_out:
+        ended = constant_powers(pieces_of(spans, apart={STARTING, ENDING}), readings, None)
+        return replace(ended, slope_w=_doubted(ended, begun)), steady, known
+    if known is None:
+        return chosen, steady, None
+    parts = {STARTING} if chosen is begun else set()
+    for part in [ENDING, STARTING] if not parts else [ENDING]:
+        tried = constant_powers(pieces_of(spans, apart={*parts, part}), readings, None, chosen)
+        also, misfit = fit_known(_fitted(tried, readings), steady.clock)
+        if apart(part, tried.levels, also.powers, also.slope_w):
+            chosen, known, steady = tried, also, replace(steady, misfit=misfit)
+            parts.add(part)
+    return chosen, steady, known
+
+
+def _fitted(chosen: ConstantPowers, readings: Readings) -> Fitted:
     """A fit as the search for the meter's clock asks for it."""
-    assert told_of.powers is not None
-    final, cut = told_of.design, told_of.cut
+    assert chosen.powers is not None
+    final, cut = chosen.design, chosen.cut
     pieces = [cut.spans[i] for i in final.fitted.tolist()]
     waits = [cut.parts[i] not in (None, TAIL) for i in final.fitted.tolist()]
     watts, at_s = readings.watts[final.used], readings.at_s[final.used]
     return Fitted(
         final,
-        told_of.fit,
-        told_of.powers,
+        chosen.fit,
+        chosen.powers,
         watts,
         pieces,
         waits,
-        told_of.levels,
+        chosen.levels,
         readings.step_w,
         at_s,
-        told_of.late_s,
+        chosen.late_s,
         cut.amid[final.fitted],
     )
 

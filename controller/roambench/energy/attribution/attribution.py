@@ -26,7 +26,7 @@ RESOLVED_SPAN_PERIODS: Final = 5.0
 RESOLVED_PERIODS: Final = 10.0
 
 
-class Verdict(StrEnum):
+class Resolution(StrEnum):
     """Whether the meter was fast enough for a phase (rule R7); an undersampled one has its large u."""
 
     RESOLVED = "resolved"
@@ -40,7 +40,7 @@ class Attribution:
     `levels[0]` is the idle level. `covariance_w2` has shape (levels, levels) and holds everything but the
     meter's gain and offset. `noise_sd_w` is the scatter of single readings inside a span, `between_sd_w`
     that of the spans, `seconds` the time the spans of the level last, `readings` how many readings' worth
-    of window looked at it. `residual_sd_w` is the root mean square of what the level fit leaves over.
+    of window looked at it.
     `prior_sd_w` bounds a level that no reading saw (one of several kinds of a direction: about their mean).
     `late_slope_w` is what a level would gain if the lines were taken to be one `u_lateness_s` later.
     `spans_fit` is None without a single usable reading.
@@ -53,7 +53,6 @@ class Attribution:
     between_sd_w: Floats
     seconds: Floats
     readings: Floats
-    residual_sd_w: float
     used_readings: int
     prior_sd_w: Floats
     lateness_s: float  # how much later than the window model says the lines arrived, and its uncertainty
@@ -186,29 +185,31 @@ class Attribution:
         net_own_j2 = np.maximum(own_j2, 0.0)
         net_shared_w2 = np.maximum(shared_w2[level] - 2.0 * powers.with_idle_w2, 0.0)
         net_edge_w = np.where(active, net_edge_w, 0.0)
-        columns = {
-            "gross": powers.watts * seen_s,
-            "net": np.where(active, (powers.watts - powers.level_watts[0]) * seen_s, 0.0),
-            "u_gross": np.sqrt(own_j2 + (shared_w2[level] + np.square(edge_w)) * np.square(seen_s)),
-            "u_net": np.where(
+        columns: dict[str, Floats] = {
+            "gross_j": powers.watts * seen_s,
+            "net_j": np.where(active, (powers.watts - powers.level_watts[0]) * seen_s, 0.0),
+            "u_gross_j": np.sqrt(own_j2 + (shared_w2[level] + np.square(edge_w)) * np.square(seen_s)),
+            "u_net_j": np.where(
                 active,
                 np.sqrt(
                     net_own_j2 + (net_shared_w2 + np.square(net_edge_w) + u_idle_w**2) * np.square(seen_s)
                 ),
                 0.0,
             ),
-            "u_level": np.sqrt(shared_w2[level]),
-            "u_net_level": np.where(active, np.sqrt(net_shared_w2), 0.0),
-            "edge": edge_w,
-            "net_edge": net_edge_w,
-            "u_idle": np.where(active, u_idle_w, 0.0),
-            "resolved": self._long_enough(level) & (seen_s > 0.0),
+            "u_level_w": np.sqrt(shared_w2[level]),
+            "u_net_level_w": np.where(active, np.sqrt(net_shared_w2), 0.0),
+            "edge_w": edge_w,
+            "net_edge_w": net_edge_w,
+            "u_idle_w": np.where(active, u_idle_w, 0.0),
         }
         whole = np.zeros((len(columns), len(self.spans)))
-        whole[:, fitted] = np.stack([np.asarray(column, dtype=np.float64) for column in columns.values()])
+        whole[:, fitted] = np.stack(list(columns.values()))
+        resolved = np.zeros(len(self.spans), dtype=np.bool_)
+        resolved[fitted] = self._long_enough(level) & (seen_s > 0.0)
+        rows = zip(covered_s.tolist(), whole.T.tolist(), resolved.tolist(), strict=True)
         found = [
-            SpanEnergy.of(covered, row)
-            for covered, row in zip(covered_s.tolist(), whole.T.tolist(), strict=True)
+            SpanEnergy(covered, **dict(zip(columns, row, strict=True)), resolved=long)
+            for covered, row, long in rows
         ]
         if count == len(found):
             return found
@@ -302,7 +303,7 @@ class Attribution:
         )
         return np.asarray(enough & known[level])
 
-    def verdict_of(self, phase: Phase) -> Verdict:
+    def resolution_of(self, phase: Phase) -> Resolution:
         """R7 for a phase type; KeyError if no span is of that type.
 
         A level counts when all its spans do; the type when the levels that do have half of its time.
@@ -311,7 +312,7 @@ class Attribution:
         if not own:
             raise KeyError(f"no span of phase {phase.value}")
         if self.spans_fit is None or (self.level_of_span[own] < 0).any():
-            return Verdict.UNDERSAMPLED
+            return Resolution.UNDERSAMPLED
         good = np.zeros(len(self.spans), dtype=np.bool_)
         good[self.level_of_span >= 0] = self._long_enough(self.level_of_span[self.level_of_span >= 0])
         resolved_s = whole_s = 0.0
@@ -320,7 +321,7 @@ class Attribution:
             seconds = sum(max(self.spans[i].duration_s, 1e-9) for i in inside)
             whole_s += seconds
             resolved_s += seconds if good[inside].all() else 0.0
-        return Verdict.RESOLVED if 2.0 * resolved_s >= whole_s else Verdict.UNDERSAMPLED
+        return Resolution.RESOLVED if 2.0 * resolved_s >= whole_s else Resolution.UNDERSAMPLED
 
 
 def _of_units(unit_of: Columns, values: Floats) -> Floats:

@@ -8,13 +8,14 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.energy.attribution.design import Design, Families, Waiting
+from roambench.energy.attribution.least_squares import Fit, fit_levels, level_noise
 from roambench.energy.attribution.pieces import STARTING, TAIL, Part, Pieces
 from roambench.energy.attribution.span_powers import SpanPowers, span_powers
 from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.clocks.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
 from roambench.energy.idle.idle_curve import APART, work_of
 from roambench.energy.integrate import span_stamps
-from roambench.energy.least_squares import Design, Families, Fit, Waiting, fit_levels, level_noise
 from roambench.energy.readings.occupancy import Columns, Floats, MeterWindow
 
 #: Standard deviations from which on trainings are taken to begin or end with another power. It is low: where

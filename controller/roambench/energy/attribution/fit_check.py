@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from roambench.energy.attribution.design import Design
+from roambench.energy.attribution.least_squares import Fit
 from roambench.energy.attribution.span_powers import SpanPowers
-from roambench.energy.least_squares import Design, Fit
 from roambench.energy.readings.occupancy import Columns, Floats
 
 #: Seconds since the border before a reading: what happens at a phase's start shows in the first of these.
@@ -22,8 +23,6 @@ LOCKED_R: Final = 0.7
 LOCKED_NR2: Final = 8.5
 #: Instants of the meter's period that are told apart when they are counted.
 TENTHS: Final = 10
-
-
 #: Neighbouring readings of steady power are as independent as noise is, and their deviation is that of the
 #: middle half of them: how sure (in standard deviations) and how large correlation and excess must be.
 RESTLESS_Z: Final = (3.8, 5.5)
@@ -34,10 +33,8 @@ _RATIO_SD: Final = 1.2
 _BY_MEDIAN: Final = 1.4826
 #: Pairs of neighbours that tell it.
 MIN_PAIRS: Final = 20
-
-
-#: Lines so far apart have no noise in common any more.
-APART: Final = 3
+#: Lines so many apart have no noise in common any more.
+_FAR_LAG: Final = 3
 #: Standard deviations from which on a group of readings contradicts the fit.
 LIMIT_Z: Final = 4.0
 
@@ -112,7 +109,7 @@ def _in_common(design: Design, scaled: Floats) -> tuple[float, float]:
     """
     pure, (span, _) = np.flatnonzero(design.pure), design.homes
     apart = []
-    for lag in (1, APART):
+    for lag in (1, _FAR_LAG):
         pair = np.flatnonzero((pure[lag:] - pure[:-lag] == lag) & (span[lag:] == span[:-lag]))
         if len(pair) < MIN_PAIRS:
             return 1.0, 0.0

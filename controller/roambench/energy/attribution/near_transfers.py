@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.attribution.design import Design
+from roambench.energy.attribution.least_squares import Fit
 from roambench.energy.attribution.pieces import TRANSFERS
 from roambench.energy.attribution.span_powers import SpanPowers
-from roambench.energy.least_squares import Design, Fit
 from roambench.energy.readings.occupancy import Columns, Floats
 from roambench.energy.readings.power_shape import Borders, NearReadings, Prior, Shape
 

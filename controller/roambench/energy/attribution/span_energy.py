@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 
@@ -27,13 +26,6 @@ class SpanEnergy:
     net_edge_w: float
     u_idle_w: float
     resolved: bool
-
-    @classmethod
-    def of(cls, covered_s: float, row: Sequence[float]) -> SpanEnergy:
-        """From the other fields as numbers, in order."""
-        gross, net, u_gross, u_net, u_level, u_net_level, edge, net_edge, u_idle, resolved = row
-        shared = (u_level, u_net_level, edge, net_edge, u_idle)
-        return cls(covered_s, gross, net, u_gross, u_net, *shared, bool(resolved))
 
     def above(self, idle_w: float, u_idle_w: float) -> SpanEnergy:
         """The same with its net energy above an idle power that other readings than its own tell."""

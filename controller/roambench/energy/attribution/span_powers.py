@@ -15,7 +15,8 @@ import numpy as np
 from scipy import linalg, sparse
 from scipy.sparse.linalg import splu
 
-from roambench.energy.least_squares import Design, Fit
+from roambench.energy.attribution.design import Design
+from roambench.energy.attribution.least_squares import Fit
 from roambench.energy.readings.occupancy import Columns, Floats
 
 #: Spans this far apart are not in each other's column of the inverse; solving for each alone would take

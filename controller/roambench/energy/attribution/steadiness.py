@@ -12,12 +12,13 @@ from typing import Final
 
 import numpy as np
 
+from roambench.energy.attribution.design import Design
 from roambench.energy.attribution.fit_check import Misfit, worst_misfit
+from roambench.energy.attribution.least_squares import Fit, fit_levels
 from roambench.energy.attribution.near_transfers import Fitted, Near, near_transfers
 from roambench.energy.attribution.pieces import TRANSFERS
 from roambench.energy.attribution.span_powers import SpanPowers, span_powers
 from roambench.energy.clocks.conversion_clock import ConversionClock, find_clock, shaped_by
-from roambench.energy.least_squares import Design, Fit, fit_levels
 from roambench.energy.readings.occupancy import Floats, MeterWindow
 
 #: Log likelihood by which a shape must beat constant power: a dozen shapes are tried.

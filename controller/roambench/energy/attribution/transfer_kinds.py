@@ -12,10 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from roambench.contract.phases import Phase
-from roambench.energy.attribution.pieces import Pieces
+from roambench.energy.attribution.pieces import CUT, Pieces
 
-TRANSFERS: Final = (Phase.DOWNLOAD, Phase.UPLOAD)
 #: What the names of kinds end with, where a direction has several.
 OF_KINDS: Final = (" Mbit/s", " of unknown rate")
 #: Half an octave: within a whole one of LTE rates the sum over downloads still came out 2 % low.
@@ -32,7 +30,7 @@ def kinds_of(cut: Pieces) -> list[str]:
     spans = cut.spans
     rates = _mbit_s(cut)
     kinds = [""] * len(spans)
-    for phase in TRANSFERS:
+    for phase in CUT:
         own = sorted(
             (i for i, span in enumerate(spans) if span.phase is phase and cut.parts[i] is None),
             key=rates.__getitem__,

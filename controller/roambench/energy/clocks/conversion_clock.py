@@ -144,7 +144,7 @@ def shaped_by(shape: Shape, priors: Sequence[Prior], readings: NearReadings, clo
     """Log likelihood by which the best of the later priors beats the first, at one clock."""
     search = _Search(shape, priors, readings, clock.late_s)
     place = np.array([clock.end_s - search.middle_s])
-    logs = search.by_prior(np.array([clock.window_s]), place, _BLURS_S[-1])
+    logs = search.compared(np.array([clock.window_s]), place, _BLURS_S[-1], move=True).by_prior
     return float(logs[1:, 0].max() - logs[0, 0])
 
 
@@ -170,9 +170,11 @@ def _peaks(borders: Borders, middle_s: float, length_s: float, nominal_s: float)
 
 
 class _Compared(NamedTuple):
-    """Of clocks, shape (clocks,): log likelihood, that by which shapes beat none, a Gauss-Newton step."""
+    """Of clocks, shape (clocks,): log likelihood, and that under each prior, shape (priors, clocks); that by
+    which shapes beat none, a Gauss-Newton step."""
 
     likelihood: Floats
+    by_prior: Floats
     shaped: Floats
     end_step_s: Floats
     window_step_s: Floats
@@ -222,21 +224,17 @@ class _Search:
                 self._solve(columns, left, base_w2, weights[k], k, blur_s) for k in range(len(self._priors))
             ]
             weights = [weight for _, _, weight in tried]
-            self._logs = logs = np.array([log for log, _, _ in tried])
+            logs = np.array([log for log, _, _ in tried])
             best = np.argmax(logs, axis=0)
             solved = np.array([one for _, one, _ in tried])[best, np.arange(len(best))]
         steps = solved[:, self._columns :] if move else np.zeros((len(window_s), 2))
         return _Compared(
             np.logaddexp.reduce(logs),
+            logs,
             logs[-1] - logs[0],
             steps[:, 0],
             steps[:, 1] * window_s / (0.5 * self.length_s),
         )
-
-    def by_prior(self, window_s: Floats, end_s: Floats, blur_s: float) -> Floats:
-        """Log likelihood under each prior, shape (priors, clocks)."""
-        self.compared(window_s, end_s, blur_s, move=True)
-        return self._logs
 
     def of_unknown_ages(self, nominal_s: float, blur_s: float) -> float:
         """Log likelihood of readings of unknown age: the mean over it, and what it adds to their variance."""

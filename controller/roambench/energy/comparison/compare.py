@@ -14,11 +14,11 @@ import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.comparison.comparison import Comparison
-from roambench.energy.comparison.transfer import WAYS, Basis, LinkUse, Transfer, Way, rate_of
+from roambench.energy.comparison.transfer import WAYS, LinkUse, ModelBasis, Transfer, Way, rate_of
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.links.model import megabits
 from roambench.energy.links.models import ANY, LinkModel
 from roambench.energy.links.radio_work import PAPER, RadioWork
+from roambench.energy.links.throughput import megabits
 
 
 def compare_transfers(
@@ -45,9 +45,9 @@ def compare_transfers(
     for index, span in enumerate(spans):
         if span.phase in WAYS and span.order_id in link_of_order:
             pieces.setdefault((span.device, span.order_id, span.phase), []).append(index)
-    models = {Basis.ACTUAL: paper, Basis.PLACEMENT: paper}
+    models = {ModelBasis.ACTUAL: paper, ModelBasis.PLACEMENT: paper}
     if named is not None:
-        models[Basis.NAMED] = named
+        models[ModelBasis.NAMED] = named
     ledger = Ledger.of(rows)
     transfers = tuple(
         _transfer(rows, spans, ledger, indices, link_of_order, models)
@@ -63,7 +63,7 @@ def _transfer(
     ledger: Ledger,
     indices: Sequence[int],
     link_of_order: Mapping[str, LinkUse],
-    models: Mapping[Basis, LinkModel],
+    models: Mapping[ModelBasis, LinkModel],
 ) -> Transfer:
     rows, spans = [all_rows[i] for i in indices], [all_spans[i] for i in indices]
     first, at = spans[0], np.array(indices)
@@ -73,7 +73,7 @@ def _transfer(
     size = float(megabits(moved))
     duration_s = math.fsum(row.duration_s for row in rows)
     rates = {basis: rate_of(size, duration_s) for basis in models}
-    rates[Basis.PLACEMENT] = use.throughput_mbit_s
+    rates[ModelBasis.PLACEMENT] = use.throughput_mbit_s
     work = {
         basis: _work(way, size, rates[basis], float(megabits(min(use.sent_bytes, moved))))
         for basis, model in models.items()

@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.energy.attribution.attribution import RESOLVED_PERIODS
-from roambench.energy.comparison.transfer import Basis, Transfer, Way, rate_of, residual_of
+from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way, rate_of, residual_of
 from roambench.energy.comparison.verdict import Verdict, verdict_of
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Ledger
-from roambench.energy.links.model import megabits
 from roambench.energy.links.models import KnownLink, LinkModel
 from roambench.energy.links.radio_work import Modelled, RadioWork, energy_of
+from roambench.energy.links.throughput import megabits
 
 #: A power that readings determined is known to this share at least; one held by the fit's prior to about 1.
 READ_SHARE: Final = 0.25
@@ -43,7 +43,7 @@ class ComparisonTotal:
     net: Energy
     u_linear_j: float
     naive_gross_j: float
-    modelled: Mapping[Basis, Modelled]
+    modelled: Mapping[ModelBasis, Modelled]
     true_net_j: float  # of emulated boards; NaN where nobody knows it
 
     @property
@@ -63,24 +63,24 @@ class ComparisonTotal:
         """Mean rate of the transfers, Mbit/s (10^6 bit): all bytes over all their time."""
         return rate_of(float(megabits(self.transferred_bytes)), self.duration_s)
 
-    def modelled_j(self, basis: Basis) -> float:
+    def modelled_j(self, basis: ModelBasis) -> float:
         """NaN where the basis says nothing."""
         found = self.modelled.get(basis)
         return math.nan if found is None else found.joules
 
-    def ratio(self, basis: Basis) -> float:
+    def ratio(self, basis: ModelBasis) -> float:
         """Measured over modelled; NaN where there is nothing to divide by."""
         modelled_j = self.modelled_j(basis)
         return self.net.joules / modelled_j if self.transfers and modelled_j > 0.0 else math.nan
 
-    def u_ratio(self, basis: Basis) -> float:
+    def u_ratio(self, basis: ModelBasis) -> float:
         """Standard uncertainty of `ratio`, the meter's and the model's."""
         found = self.modelled.get(basis)
         if found is None or not self.transfers or found.joules <= 0.0:
             return math.nan
         return math.hypot(self.net.u_joules, self.ratio(basis) * found.u_joules) / found.joules
 
-    def u_lasting(self, basis: Basis) -> float:
+    def u_lasting(self, basis: ModelBasis) -> float:
         """The part of `u_ratio` that further transfers would leave as it is: gain, idle power and model."""
         found = self.modelled.get(basis)
         if found is None or not self.transfers or found.joules <= 0.0:
@@ -89,12 +89,12 @@ class ComparisonTotal:
         measured_j = math.hypot(budget.gain_j, budget.offset_j, budget.baseline_j)
         return math.hypot(measured_j, self.ratio(basis) * found.u_joules) / found.joules
 
-    def residual_u(self, basis: Basis) -> float:
+    def residual_u(self, basis: ModelBasis) -> float:
         """Measured minus modelled in standard uncertainties of both (`residual_of`); NaN without
         transfers."""
         return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
 
-    def verdict(self, basis: Basis) -> Verdict:
+    def verdict(self, basis: ModelBasis) -> Verdict:
         """The honest verdict on the model on this basis."""
         return verdict_of(
             ratio=self.ratio(basis),
@@ -114,15 +114,15 @@ class Comparison:
 
     transfers: tuple[Transfer, ...]
     ledger: Ledger
-    models: Mapping[Basis, LinkModel]  # where Eq. 1 has its parameters from
+    models: Mapping[ModelBasis, LinkModel]  # where Eq. 1 has its parameters from
     period_of: Mapping[str, float]  # seconds from line to line of each board's meter; 1 if not there
     true_net_j: npt.NDArray[np.float64] | None = None  # of the rows of emulated boards, shape (rows,)
 
     @property
-    def bases(self) -> tuple[Basis, ...]:
+    def bases(self) -> tuple[ModelBasis, ...]:
         """The bases that have anything to say about this run, in order."""
         said = {basis for transfer in self.transfers for basis in transfer.modelled}
-        return tuple(basis for basis in Basis if basis in said)
+        return tuple(basis for basis in ModelBasis if basis in said)
 
     @property
     def download(self) -> ComparisonTotal:
@@ -184,9 +184,9 @@ class Comparison:
             return math.nan
         return float(self.true_net_j[[index for item in transfers for index in item.row_indices]].sum())
 
-    def _modelled(self, transfers: Sequence[Transfer]) -> dict[Basis, Modelled]:
+    def _modelled(self, transfers: Sequence[Transfer]) -> dict[ModelBasis, Modelled]:
         found = {}
-        for basis in Basis:
+        for basis in ModelBasis:
             if not all(basis in transfer.work for transfer in transfers):
                 continue
             work: dict[tuple[KnownLink, str], RadioWork] = {}

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from roambench.contract.phases import Phase
 from roambench.energy.energy_value import Energy
-from roambench.energy.links.model import megabits
 from roambench.energy.links.radio_work import Modelled, RadioWork
+from roambench.energy.links.throughput import megabits
 
 #: Which way a transfer goes; an exchange between devices goes both ways at once.
 Way = Literal["up", "down", "exchange"]
@@ -24,7 +24,7 @@ WAYS: Final[Mapping[Phase, Way]] = {
 MIN_COVERAGE: Final = 0.99
 
 
-class Basis(StrEnum):
+class ModelBasis(StrEnum):
     """Parameters and rate that Eq. 1 was given."""
 
     ACTUAL = "actual"  # the paper's parameters, the throughput that really was
@@ -64,8 +64,8 @@ class Transfer:
     gross: Energy
     net: Energy
     naive_gross_j: float
-    modelled: Mapping[Basis, Modelled]
-    work: Mapping[Basis, RadioWork]
+    modelled: Mapping[ModelBasis, Modelled]
+    work: Mapping[ModelBasis, RadioWork]
     resolved: bool
     row_indices: tuple[int, ...]
 
@@ -79,7 +79,7 @@ class Transfer:
         """Whether the meter saw (nearly) all of it: half a transfer compares with nothing."""
         return self.covered_s >= MIN_COVERAGE * self.duration_s and self.covered_s > 0.0
 
-    def residual_u(self, basis: Basis) -> float:
+    def residual_u(self, basis: ModelBasis) -> float:
         """(measured - modelled) / u of the difference; NaN where the basis says nothing."""
         return residual_of(self.net, self.modelled.get(basis))
 

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.readings.occupancy import MeterWindow
+from roambench.energy.readings.occupancy import SP2_STEP_W, MeterWindow
 from roambench.energy.readings.samples import PowerSamples
 
 #: An idle baseline lasts a minute at least, before and after each run.

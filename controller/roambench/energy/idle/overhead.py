@@ -13,10 +13,9 @@ import numpy.typing as npt
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import ConfigError
 from roambench.energy.idle.baseline import idle_level
+from roambench.energy.readings.occupancy import SP2_STEP_W
 from roambench.energy.uncertainty import UNCALIBRATED_SP2, MeterCalibration
 
-#: The power step of a Smart Power 2 (the INA231's power register at its calibration).
-SP2_STEP_W: Final = 3.81687e-3
 #: Fewer usable readings than this, and a block says nothing.
 MIN_READINGS: Final = 3
 

@@ -18,14 +18,15 @@ from scipy.special import stdtrit
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.energy.links.model import Direction
 from roambench.energy.links.models import KnownLink, Matrix
+from roambench.energy.links.throughput import Direction
 from roambench.energy.links.windows import WindowPower
+from roambench.energy.readings.occupancy import SP2_STEP_W
 
 Numbers = npt.NDArray[np.float64]
 
-#: Two roundings to 3.81687 mW, active and idle: what a Smart Power 2 hides however long it looks.
-SP2_QUANTUM_W: Final = 3.81687e-3 / math.sqrt(6.0)
+#: Two roundings, active and idle: what a Smart Power 2 hides however long it looks.
+SP2_QUANTUM_W: Final = SP2_STEP_W / math.sqrt(6.0)
 #: The median of many normal values scatters more than their mean.
 _MEDIAN_VARIANCE: Final = math.pi / 2.0
 

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.link_power import LTE, WIFI, LinkPower
-from roambench.energy.links.model import Direction
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
+from roambench.energy.links.throughput import Direction
 
 #: Huang et al. state an error of less than 6 % for their model: taken as an expanded uncertainty (k = 2).
 PAPER_U_SHARE: Final = 0.03

@@ -9,7 +9,7 @@ from typing import Final
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.energy.links.model import Direction
+from roambench.energy.links.throughput import Direction
 
 #: Shorter windows do not count in a fit (rule R7; EEMBC asks for ten seconds, too).
 SHORTEST_S: Final = 10.0

@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from roambench.meters.traits import TRAITS
+
 Floats = npt.NDArray[np.float64]
 Columns = npt.NDArray[np.int64]
 
@@ -50,8 +52,10 @@ class MeterWindow:
         return np.asarray(area / (2.0 * w * a))
 
 
-#: INA231, 16 averages of 2 x 8.244 ms; the firmware never checks whether the register is new.
-SP2_WINDOW: Final = MeterWindow(0.2638, 0.2638)
+_SP2: Final = TRAITS.load("smartpower2")
+SP2_WINDOW: Final = MeterWindow(_SP2.window_s, _SP2.latch_s)
+#: What its watts are rounded to.
+SP2_STEP_W: Final = _SP2.step_w
 
 
 def occupancy(at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow) -> Any:

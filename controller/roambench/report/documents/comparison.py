@@ -6,7 +6,7 @@ from typing import Any
 
 from roambench.energy.attribution.design_based import WithoutModel
 from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
-from roambench.energy.comparison.transfer import Basis, Transfer
+from roambench.energy.comparison.transfer import ModelBasis, Transfer
 from roambench.energy.energy_value import Energy
 from roambench.report.tables.uncertainty import PARTS, part_j
 
@@ -46,10 +46,10 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "measured_net_j": part.net.joules,
         "u_measured_net_j": part.net.u_joules,
         "true_net_j": part.true_net_j,
-        "modelled_j": part.modelled_j(Basis.PLACEMENT),
-        "ratio": part.ratio(Basis.PLACEMENT),
-        "u_ratio": part.u_ratio(Basis.PLACEMENT),
-        "models": {basis.value: _against(part, basis) for basis in Basis if basis in part.modelled},
+        "modelled_j": part.modelled_j(ModelBasis.PLACEMENT),
+        "ratio": part.ratio(ModelBasis.PLACEMENT),
+        "u_ratio": part.u_ratio(ModelBasis.PLACEMENT),
+        "models": {basis.value: _against(part, basis) for basis in ModelBasis if basis in part.modelled},
     }
 
 
@@ -99,7 +99,7 @@ def transfer(item: Transfer) -> dict[str, Any]:
     }
 
 
-def _against(part: ComparisonTotal, basis: Basis) -> dict[str, Any]:
+def _against(part: ComparisonTotal, basis: ModelBasis) -> dict[str, Any]:
     verdict = part.verdict(basis)
     modelled = part.modelled[basis]
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from roambench.energy.comparison.transfer import Basis
+from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.energy_value import Energy
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.energy.table10 import MeanSd, Table10
@@ -46,8 +46,8 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
             "upload": compared(energy.comparison.upload),
             "total": compared(energy.comparison.total),
             "modelled_at_measured_throughput_j": {
-                "download": energy.comparison.download.modelled_j(Basis.ACTUAL),
-                "upload": energy.comparison.upload.modelled_j(Basis.ACTUAL),
+                "download": energy.comparison.download.modelled_j(ModelBasis.ACTUAL),
+                "upload": energy.comparison.upload.modelled_j(ModelBasis.ACTUAL),
             },
             "classes": classes(energy.comparison),
         },

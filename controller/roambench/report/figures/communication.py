@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import Comparison
-from roambench.energy.comparison.transfer import Basis, Transfer, Way
+from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way
 from roambench.energy.comparison.verdict import Finding
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
@@ -183,7 +183,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
 
 
 def _choice(
-    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[Basis]
+    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[ModelBasis]
 ) -> dict[str, Any]:
     """Buttons that put another model on the x axis; the identity line is the last trace and stays."""
     order = sorted(groups)
@@ -207,11 +207,11 @@ def _choice(
     }
 
 
-def _modelled(items: Sequence[Transfer], basis: Basis) -> list[float | None]:
+def _modelled(items: Sequence[Transfer], basis: ModelBasis) -> list[float | None]:
     return [item.modelled[basis].joules if basis in item.modelled else None for item in items]
 
 
-def _range(items: Sequence[Transfer], bases: Sequence[Basis]) -> tuple[float, float, bool]:
+def _range(items: Sequence[Transfer], bases: Sequence[ModelBasis]) -> tuple[float, float, bool]:
     """Lowest and highest value of both axes, and whether they are logarithmic."""
     modelled = [found.joules for item in items for basis, found in item.modelled.items() if basis in bases]
     highest = max([*modelled, *(item.net.joules + 2.0 * item.net.u_joules for item in items)], default=1.0)

@@ -20,9 +20,9 @@ from roambench.energy.comparison.transfer import LinkUse
 from roambench.energy.energy_value import Energy
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines
 from roambench.energy.ledger import Ledger, running_sum
-from roambench.energy.links.model import Direction, megabits
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.radio_work import PAPER
+from roambench.energy.links.throughput import Direction, megabits
 from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards

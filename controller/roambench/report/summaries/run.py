@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roambench.energy.comparison.comparison import Comparison
-from roambench.energy.links.model import Direction
 from roambench.energy.links.models import LinkModel
-from roambench.energy.table10 import improvement
+from roambench.energy.links.throughput import Direction
+from roambench.energy.table10 import factors_between
 from roambench.mobility.trace import MADE_UP
 from roambench.report.papers.runs import Setting, setting_of
 from roambench.report.summaries.board_state import BoardState, board_states
@@ -131,8 +131,8 @@ def improvements(summaries: Sequence[RunSummary]) -> dict[str, dict[str, dict[st
     for run in summaries:
         if run.measured is not None and run.measured is not reference:
             factors[run.label] = {
-                "gross": improvement(run.measured.gross, reference.gross),
-                "net": improvement(run.measured.net, reference.net),
+                "gross": factors_between(run.measured.gross, reference.gross),
+                "net": factors_between(run.measured.net, reference.net),
             }
     return factors
 

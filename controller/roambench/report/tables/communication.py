@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
-from roambench.energy.comparison.transfer import Basis, Transfer
+from roambench.energy.comparison.transfer import ModelBasis, Transfer
 from roambench.energy.comparison.verdict import ratio_text
 from roambench.energy.energy_value import Energy
-from roambench.energy.links.model import Direction
 from roambench.energy.links.radio_work import Modelled
+from roambench.energy.links.throughput import Direction
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary, without
@@ -83,7 +83,7 @@ def transfer_table(run: RunSummary) -> Table | None:
             numbers.number(item.achieved_mbit_s, 2),
             numbers.energy(item.net, zero="0 J"),
             *(_modelled(item.modelled.get(basis)) for basis in bases),
-            _residual(item.residual_u(bases[-1] if Basis.NAMED in bases else Basis.ACTUAL)),
+            _residual(item.residual_u(bases[-1] if ModelBasis.NAMED in bases else ModelBasis.ACTUAL)),
             _doubt(item),
         )
         for item in comparison.transfers[:MOST_TRANSFERS]
@@ -113,20 +113,20 @@ def transfer_table(run: RunSummary) -> Table | None:
     )
 
 
-def leading_basis(comparison: Comparison) -> Basis:
+def leading_basis(comparison: Comparison) -> ModelBasis:
     """The basis that single boards and figures are held against first: the named model, else Eq. 1 at the
     real rate."""
-    return Basis.NAMED if Basis.NAMED in comparison.bases else Basis.ACTUAL
+    return ModelBasis.NAMED if ModelBasis.NAMED in comparison.bases else ModelBasis.ACTUAL
 
 
-def basis_name(basis: Basis, run: RunSummary) -> str:
+def basis_name(basis: ModelBasis, run: RunSummary) -> str:
     """The heading of a basis of comparison."""
     match basis:
-        case Basis.ACTUAL:
+        case ModelBasis.ACTUAL:
             return "Eq. 1, real rate"
-        case Basis.PLACEMENT:
+        case ModelBasis.PLACEMENT:
             return "Eq. 1, Eq. 2's rate"
-        case Basis.NAMED:
+        case ModelBasis.NAMED:
             return f"{run.link_model}, real rate"
 
 
@@ -217,7 +217,7 @@ def _against_model_table(runs: Sequence[RunSummary]) -> Table:
         )
         for run, comparison in _compared(runs)
         for name, part in classes_and_total(comparison)
-        for basis in comparison.bases or (Basis.ACTUAL,)
+        for basis in comparison.bases or (ModelBasis.ACTUAL,)
     ]
     return Table(
         "communication",
@@ -250,7 +250,7 @@ def _logged_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def _against(part: ComparisonTotal, basis: Basis) -> tuple[str, str, str, str]:
+def _against(part: ComparisonTotal, basis: ModelBasis) -> tuple[str, str, str, str]:
     """Measured, modelled, ratio and residual as they read."""
     ratio = part.ratio(basis)
     return (

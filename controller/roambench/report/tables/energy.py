@@ -10,7 +10,7 @@ from typing import Final
 from roambench.energy.attribution.fit_check import TENTHS
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Kind
-from roambench.energy.table10 import Table10, basis_of, improvement
+from roambench.energy.table10 import Table10, basis_of, factors_between
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
@@ -34,7 +34,7 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
     basis = basis_of([table for _, table in runs if table is not None])
     base = dict(runs)[reference]
     factors = {
-        label: improvement(table, base)
+        label: factors_between(table, base)
         for label, table in runs
         if table is not None and base is not None and label != reference
     }

@@ -11,8 +11,8 @@ import numpy as np
 
 from roambench.contract.json_values import without_nan
 from roambench.contract.sources import own_code
-from roambench.energy import integrate, least_squares
-from roambench.energy.attribution import attribution, fit_check, span_powers, transfer_kinds
+from roambench.energy import integrate
+from roambench.energy.attribution import attribution, fit_check, least_squares, span_powers, transfer_kinds
 from roambench.energy.attribution.attribution import Attribution
 from roambench.energy.clocks import clock_fit, lateness
 from roambench.energy.idle import baseline, idle_curve
@@ -56,7 +56,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
                 "lateness_prior_s": device.late_prior_s,
                 "lateness_s": device.account.attribution.lateness_s,
                 "u_lateness_s": device.account.attribution.u_lateness_s,
-                "verdicts": {phase.value: v.value for phase, v in device.account.verdicts.items()},
+                "verdicts": {phase.value: v.value for phase, v in device.account.resolutions.items()},
             }
             for device in (energy.devices if energy else ())
         },

@@ -17,8 +17,7 @@ from roambench.energy.attribution.pieces import STARTING, STARTING_S, TAIL, piec
 from roambench.energy.attribution.steadiness import NoClock
 from roambench.energy.clocks.conversion_clock import ConversionClock
 from roambench.energy.clocks.lateness import BOARD_LATENESS_S
-from roambench.energy.least_squares import SP2_STEP_W
-from roambench.energy.readings.occupancy import SP2_WINDOW
+from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples
 
 S = 10**9

@@ -10,7 +10,7 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution.attribute import attribute
-from roambench.energy.attribution.attribution import Verdict
+from roambench.energy.attribution.attribution import Resolution
 from roambench.energy.attribution.pieces import pieces_of
 from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.integrate import power_curve
@@ -96,7 +96,7 @@ def test_each_kind_keeps_its_own_power_in_the_ledger_of_a_mixed_run() -> None:
     assert watts == pytest.approx((30 * 3.0 + 100 * 2.4) / 130, rel=0.005)
     assert 0.0 < u_watts < 0.02
     assert fit.net_watts_of(Phase.UPLOAD)[0] == pytest.approx(watts - fit.idle_w)
-    assert fit.verdict_of(Phase.UPLOAD) is Verdict.RESOLVED
+    assert fit.resolution_of(Phase.UPLOAD) is Resolution.RESOLVED
 
 
 def test_transfers_of_one_rate_are_fitted_as_if_no_rate_were_known() -> None:
@@ -127,11 +127,11 @@ def test_a_kind_that_no_reading_saw_is_taken_for_a_transfer_and_widely() -> None
     parts = fit.span_energies(power_curve(samples, 0, spans[-1].end_ns))
     uploads = [part for part, span in zip(parts, spans, strict=True) if span.phase is Phase.UPLOAD]
     assert [part.resolved for part in uploads] == [True] * 5 + [False]
-    assert fit.verdict_of(Phase.UPLOAD) is Verdict.RESOLVED  # 50 s of its 52 are
+    assert fit.resolution_of(Phase.UPLOAD) is Resolution.RESOLVED  # 50 s of its 52 are
 
 
 def test_a_phase_whose_time_is_mostly_in_kinds_too_short_is_undersampled() -> None:
     """At one line a second: 20 s of 60 Mbit/s, and 8 s each of three other rates in pieces of 4 s."""
     short = [(rate, 4.0, 2.5) for rate in (5.0, 10.0, 20.0) for _ in range(2)]
     spans, samples = run_of((60.0, 20.0, 3.0), *short)
-    assert attribute(samples, spans).verdict_of(Phase.UPLOAD) is Verdict.UNDERSAMPLED
+    assert attribute(samples, spans).resolution_of(Phase.UPLOAD) is Resolution.UNDERSAMPLED

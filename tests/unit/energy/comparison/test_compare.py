@@ -9,7 +9,7 @@ from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.comparison.compare import compare_transfers
 from roambench.energy.comparison.comparison import Comparison
-from roambench.energy.comparison.transfer import Basis, LinkUse
+from roambench.energy.comparison.transfer import LinkUse, ModelBasis
 from roambench.energy.comparison.verdict import Finding
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
@@ -59,35 +59,35 @@ def compared(*pairs: tuple[LedgerRow, PhaseSpan], **options: object) -> Comparis
 def test_each_transfer_stands_beside_eq_1_at_the_placements_and_at_the_real_throughput() -> None:
     down, up = compare_transfers(ROWS, SPANS, BOTH).transfers
     # 20 Mbit at 10 Mbit/s: 2 s * (51.97 * 10 + 1288.04) mW and 2 s * (438.39 * 10 + 1288.04) mW.
-    assert down.modelled[Basis.PLACEMENT].joules == pytest.approx(2 * 1.80774)
-    assert up.modelled[Basis.PLACEMENT].joules == pytest.approx(2 * 5.67194)
+    assert down.modelled[ModelBasis.PLACEMENT].joules == pytest.approx(2 * 1.80774)
+    assert up.modelled[ModelBasis.PLACEMENT].joules == pytest.approx(2 * 5.67194)
     # The upload took 2.5 s: 8 Mbit/s.
     assert up.achieved_mbit_s == pytest.approx(8.0)
-    assert up.modelled[Basis.ACTUAL].joules == pytest.approx(2.5 * (438.39 * 8 + 1288.04) * 1e-3)
+    assert up.modelled[ModelBasis.ACTUAL].joules == pytest.approx(2.5 * (438.39 * 8 + 1288.04) * 1e-3)
     assert (up.net.joules, up.net.u_joules) == (22.0, 0.3)
-    assert Basis.NAMED not in up.modelled
+    assert ModelBasis.NAMED not in up.modelled
 
 
 def test_a_residual_is_told_in_units_of_both_uncertainties() -> None:
     up = compare_transfers(ROWS, SPANS, BOTH).transfers[1]
     modelled_j = 2 * 5.67194
     u_j = math.hypot(0.3, 0.03 * modelled_j)  # the meter's, and half of the paper's 6 %
-    assert up.residual_u(Basis.PLACEMENT) == pytest.approx((22.0 - modelled_j) / u_j)
+    assert up.residual_u(ModelBasis.PLACEMENT) == pytest.approx((22.0 - modelled_j) / u_j)
 
 
 def test_sums_give_measured_over_modelled_with_the_uncertainty_of_both() -> None:
     result = compare_transfers(ROWS, SPANS, BOTH)
-    assert result.download.ratio(Basis.PLACEMENT) == pytest.approx(0.9 / 3.61548)
-    assert result.upload.ratio(Basis.PLACEMENT) == pytest.approx(22.0 / 11.34388)
+    assert result.download.ratio(ModelBasis.PLACEMENT) == pytest.approx(0.9 / 3.61548)
+    assert result.upload.ratio(ModelBasis.PLACEMENT) == pytest.approx(22.0 / 11.34388)
     every = result.total
-    assert every.modelled_j(Basis.PLACEMENT) == pytest.approx(14.95936)
+    assert every.modelled_j(ModelBasis.PLACEMENT) == pytest.approx(14.95936)
     assert (every.net.joules, every.gross.joules) == (pytest.approx(22.9), pytest.approx(30.9))
     # The model's 3 % are the same error in both transfers: 3 % of the sum, not 3 % / sqrt(2).
-    assert every.modelled[Basis.PLACEMENT].u_joules == pytest.approx(0.03 * 14.95936)
+    assert every.modelled[ModelBasis.PLACEMENT].u_joules == pytest.approx(0.03 * 14.95936)
     measured, modelled = 0.3 * math.sqrt(2), 0.03 * 14.95936
     ratio = 22.9 / 14.95936
     expected = math.hypot(measured / 14.95936, ratio * modelled / 14.95936)
-    assert every.u_ratio(Basis.PLACEMENT) == pytest.approx(expected)
+    assert every.u_ratio(ModelBasis.PLACEMENT) == pytest.approx(expected)
 
 
 def test_the_error_of_a_meters_gain_adds_up_over_a_boards_transfers_not_over_boards() -> None:
@@ -115,8 +115,8 @@ def test_sums_are_kept_by_board_link_and_direction() -> None:
     assert list(result.by_device()) == [("a", "lte", "down"), ("a", "lte", "up"), ("b", "wifi", "down")]
     # 20 Mbit at 1000 Mbit/s: 20 ms at (137.01 * 1000 + 132.86) mW.
     wifi = result.by_class()["wifi", "down"]
-    assert wifi.modelled_j(Basis.PLACEMENT) == pytest.approx(0.020 * 137.14286)
-    assert wifi.modelled_j(Basis.ACTUAL) == pytest.approx(2.0 * (137.01 * 10 + 132.86) * 1e-3)
+    assert wifi.modelled_j(ModelBasis.PLACEMENT) == pytest.approx(0.020 * 137.14286)
+    assert wifi.modelled_j(ModelBasis.ACTUAL) == pytest.approx(2.0 * (137.01 * 10 + 132.86) * 1e-3)
     assert wifi.achieved_mbit_s == pytest.approx(10.0)
 
 
@@ -128,12 +128,12 @@ def test_a_named_model_is_held_against_every_transfer_with_its_covariance() -> N
     power = LinkPower("mine", 100.0, 50.0, 500.0)
     known = KnownLink(power, ((16.0, 0.0, 0.0), (0.0, 0.0, 0.0), (0.0, 0.0, 400.0)))
     result = compare_transfers(ROWS, SPANS, BOTH, named=model(known))
-    assert result.bases == (Basis.ACTUAL, Basis.PLACEMENT, Basis.NAMED)
-    assert result.total.modelled[Basis.NAMED].joules == pytest.approx(5.25)
-    assert result.total.modelled[Basis.NAMED].u_joules == pytest.approx(math.hypot(0.080, 0.090))
+    assert result.bases == (ModelBasis.ACTUAL, ModelBasis.PLACEMENT, ModelBasis.NAMED)
+    assert result.total.modelled[ModelBasis.NAMED].joules == pytest.approx(5.25)
+    assert result.total.modelled[ModelBasis.NAMED].u_joules == pytest.approx(math.hypot(0.080, 0.090))
     down, up = result.transfers
-    assert down.modelled[Basis.NAMED].joules == pytest.approx(2.0)
-    assert up.modelled[Basis.NAMED].joules == pytest.approx(3.25)
+    assert down.modelled[ModelBasis.NAMED].joules == pytest.approx(2.0)
+    assert up.modelled[ModelBasis.NAMED].joules == pytest.approx(3.25)
 
 
 def test_errors_of_two_link_models_add_up_linearly() -> None:
@@ -141,7 +141,7 @@ def test_errors_of_two_link_models_add_up_linearly() -> None:
     links = {"d": LinkUse("wifi", 1000.0), "u": LTE_10}
     result = compare_transfers(rows, [SPANS[0], SPANS[2]], links)
     wifi_j, lte_j = 0.020 * 137.14286, 2 * 5.67194
-    assert result.total.modelled[Basis.PLACEMENT].u_joules == pytest.approx(0.03 * (wifi_j + lte_j))
+    assert result.total.modelled[ModelBasis.PLACEMENT].u_joules == pytest.approx(0.03 * (wifi_j + lte_j))
 
 
 def test_a_transfer_with_unmeasured_time_is_listed_but_left_out_of_the_sums() -> None:
@@ -149,9 +149,9 @@ def test_a_transfer_with_unmeasured_time_is_listed_but_left_out_of_the_sums() ->
     result = compare_transfers(rows, SPANS, BOTH)
     assert len(result.transfers) == 2
     assert (result.download.transfers, result.download.left_out) == (0, 1)
-    assert math.isnan(result.download.ratio(Basis.ACTUAL))
+    assert math.isnan(result.download.ratio(ModelBasis.ACTUAL))
     assert result.total.net.joules == 22.0
-    assert result.download.verdict(Basis.ACTUAL).sentence == (
+    assert result.download.verdict(ModelBasis.ACTUAL).sentence == (
         "nothing to compare: 1 transfer not seen in full"
     )
 
@@ -174,8 +174,8 @@ def test_a_link_nobody_modelled_is_measured_all_the_same() -> None:
     result = compare_transfers(ROWS, SPANS, {"d": LinkUse("satellite", 0.0)})
     part = result.by_class()["satellite", "down"]
     assert part.net.joules == 0.9
-    assert math.isnan(part.ratio(Basis.ACTUAL))
-    assert part.verdict(Basis.ACTUAL).finding is Finding.NOTHING
+    assert math.isnan(part.ratio(ModelBasis.ACTUAL))
+    assert part.verdict(ModelBasis.ACTUAL).finding is Finding.NOTHING
 
 
 def test_rows_and_spans_that_do_not_belong_together_are_refused() -> None:
@@ -189,7 +189,7 @@ def verdict(net_j: float, u_net_j: float, *, resolved: bool = True, length_s: fl
     links = {"d": LTE_10}
     exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
     result = compare_transfers([row], [span], links, paper=exact, period_of={"a": 1.0})
-    return result.download.verdict(Basis.ACTUAL)
+    return result.download.verdict(ModelBasis.ACTUAL)
 
 
 def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
@@ -232,7 +232,7 @@ def test_what_no_number_of_transfers_lowers_is_said() -> None:
     row, span = transfer(Phase.DOWNLOAD, "d", 0, 2.0, 2.0, 20.0)
     row = replace(row, u_gain=0.2, u_net_j=math.hypot(0.4, 0.5))
     exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
-    said = compare_transfers([row], [span], BOTH, paper=exact).download.verdict(Basis.ACTUAL).sentence
+    said = compare_transfers([row], [span], BOTH, paper=exact).download.verdict(ModelBasis.ACTUAL).sentence
     assert said == (
         "measured/modelled = 1.00 ± 0.64: too uncertain to tell (no number of transfers would do: gain, idle "
         "power and model alone leave ± 0.40, and it takes ± 0.25)"
@@ -243,8 +243,8 @@ def test_a_sum_is_resolved_when_half_of_its_time_is() -> None:
     long = transfer(Phase.UPLOAD, "u1", 0, 6.0, 20.0, 20.0)
     short = transfer(Phase.UPLOAD, "u2", 8, 2.0, 20.0, 20.0)
     short = (replace(short[0], resolved=False), short[1])
-    assert compared(long, short).upload.verdict(Basis.ACTUAL).finding is not Finding.UNRESOLVED
-    assert compared(short).upload.verdict(Basis.ACTUAL).finding is Finding.UNRESOLVED
+    assert compared(long, short).upload.verdict(ModelBasis.ACTUAL).finding is not Finding.UNRESOLVED
+    assert compared(short).upload.verdict(ModelBasis.ACTUAL).finding is Finding.UNRESOLVED
 
 
 def test_errors_of_parameters_fitted_on_each_board_are_independent() -> None:
@@ -253,8 +253,8 @@ def test_errors_of_parameters_fitted_on_each_board_are_independent() -> None:
     rows = [ROWS[0], replace(ROWS[0], device="b")]
     spans = [SPANS[0], replace(SPANS[0], device="b", order_id="u")]
     own = LinkModel("x", {ANY: known}, Provenance("test"), {"a": known, "b": known})
-    each = compare_transfers(rows, spans, BOTH, named=own).total.modelled[Basis.NAMED]
-    shared = compare_transfers(rows, spans, BOTH, named=model(known)).total.modelled[Basis.NAMED]
+    each = compare_transfers(rows, spans, BOTH, named=own).total.modelled[ModelBasis.NAMED]
+    shared = compare_transfers(rows, spans, BOTH, named=model(known)).total.modelled[ModelBasis.NAMED]
     assert (each.joules, shared.joules) == (pytest.approx(4.0), pytest.approx(4.0))
     assert each.u_joules == pytest.approx(0.020 * math.sqrt(2))
     assert shared.u_joules == pytest.approx(0.040)
@@ -270,7 +270,7 @@ def test_the_work_of_a_radio_adds_up_before_eq_1() -> None:
 def test_one_radio_of_the_paper_can_stand_for_every_link() -> None:
     """3G down at 10 Mbit/s: 2 s at 122.12 * 10 + 817.88 mW."""
     down, _ = compare_transfers(ROWS, SPANS, BOTH, named=paper_radio("3g")).transfers
-    assert down.modelled[Basis.NAMED].joules == pytest.approx(2 * 2.03908)
+    assert down.modelled[ModelBasis.NAMED].joules == pytest.approx(2 * 2.03908)
 
 
 def test_a_sum_over_boards_is_resolved_when_readings_not_guesses_made_it() -> None:
@@ -282,7 +282,7 @@ def test_a_sum_over_boards_is_resolved_when_readings_not_guesses_made_it() -> No
             row, span = transfer(Phase.UPLOAD, f"u{board}", 0, 2.0, 2.0, 20.0)
             row = replace(row, device=f"{board}", resolved=False, u_net_j=u_net_j)
             pairs.append((row, replace(span, device=f"{board}")))
-        return compared(*pairs).upload.verdict(Basis.ACTUAL).finding
+        return compared(*pairs).upload.verdict(ModelBasis.ACTUAL).finding
 
     assert boards(0.2) is Finding.OVERSTATES
     assert boards(1.0) is Finding.UNRESOLVED  # 17 % by quadrature, but 50 % if all were guessed alike

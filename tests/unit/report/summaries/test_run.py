@@ -11,7 +11,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome, Phase
 from roambench.contract.records import AgentEvent
-from roambench.energy.comparison.transfer import Basis
+from roambench.energy.comparison.transfer import ModelBasis
 from roambench.meters.traits import MeterDescription
 from roambench.report.report import report
 from roambench.report.summaries.evidence import read_runs
@@ -119,8 +119,8 @@ def test_measured_and_modelled_communication_by_hand(hand_made):
     assert run.measured is not None
     compared = run.measured.comparison
     assert (compared.download.transfers, compared.upload.transfers) == (2, 1)
-    assert compared.total.modelled_j(Basis.PLACEMENT) == pytest.approx(2 * 2.32744 + 11.34388)
-    assert compared.upload.modelled_j(Basis.ACTUAL) == pytest.approx(4.0 * (438.39 * 5 + 1288.04) * 1e-3)
+    assert compared.total.modelled_j(ModelBasis.PLACEMENT) == pytest.approx(2 * 2.32744 + 11.34388)
+    assert compared.upload.modelled_j(ModelBasis.ACTUAL) == pytest.approx(4.0 * (438.39 * 5 + 1288.04) * 1e-3)
 
 
 def test_the_threshold_counts_from_the_first_cloud_aggregation_that_reaches_it(hand_made):

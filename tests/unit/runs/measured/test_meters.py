@@ -16,7 +16,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
-from roambench.energy.attribution.attribution import Verdict
+from roambench.energy.attribution.attribution import Resolution
 from roambench.energy.idle.baseline import IdleBaselines
 from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.sections import Experiment
@@ -101,7 +101,7 @@ def test_period_and_window_are_those_of_the_described_meter(tmp_path: Path) -> N
     device = measured(tmp_path, lines(0.1), description)
     assert device.meter.nominal_s == 0.1
     assert device.account.attribution.window.latch_s == 0.0
-    assert device.account.verdicts == {Phase.IDLE: Verdict.RESOLVED, Phase.TRAIN: Verdict.RESOLVED}
+    assert device.account.resolutions == {Phase.IDLE: Resolution.RESOLVED, Phase.TRAIN: Resolution.RESOLVED}
     assert device.rows[1].gross_j == pytest.approx(150.0, rel=0.005)
     # 0.4 s without a line are a gap for this meter and would be none for a Smart Power 2.
     kept = [line for line in lines(0.1) if not 30.0 < line.monotonic_ns / S < 30.4]

@@ -1,4 +1,4 @@
-"""Modelled communication energy: throughput from distance (MOHAWK Eq. 2) and joules from it (Eq. 1)."""
+"""Modelled throughput of a link from its length (MOHAWK Eq. 2); `radio_work` makes joules of it (Eq. 1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from typing import Final, Literal
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.errors import ConfigError
-from roambench.contract.link_power import LTE, WIFI, LinkPower
-
 Direction = Literal["up", "down"]
 Numbers = npt.NDArray[np.float64]
 
@@ -18,23 +15,14 @@ Numbers = npt.NDArray[np.float64]
 LTE_RANGE_MBIT_S: Final[dict[Direction, tuple[float, float]]] = {"up": (7.0, 17.0), "down": (12.0, 36.0)}
 WIFI_RADIUS_M: Final = 100.0
 WIFI_MBIT_S: Final = 1000.0
-LINKS: Final[dict[str, LinkPower]] = {LTE.name: LTE, WIFI.name: WIFI}
 
 
 @dataclass(frozen=True, slots=True)
 class DistanceStatistics:
-    """Mean and standard deviation of the device-AP distances of one system and seed."""
+    """Mean and (population) standard deviation of the device-AP distances of one system and seed."""
 
     mean_m: float
     sd_m: float
-
-    @classmethod
-    def of(cls, distances_m: npt.ArrayLike) -> DistanceStatistics:
-        """Population statistics of all (present device, step) pairs, any shape."""
-        distances = np.asarray(distances_m, dtype=np.float64).ravel()
-        if not distances.size or not np.isfinite(distances).all():
-            raise ConfigError(["distance statistics: expected at least one distance, all finite"])
-        return cls(float(distances.mean()), float(distances.std()))
 
 
 def megabits(transferred_bytes: npt.ArrayLike) -> Numbers:

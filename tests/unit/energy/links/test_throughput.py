@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, WIFI, LinkPower
-from roambench.energy.links.model import (
+from roambench.energy.links.models import KnownLink
+from roambench.energy.links.radio_work import RadioWork
+from roambench.energy.links.throughput import (
     Direction,
     DistanceStatistics,
     link_name,
@@ -14,8 +15,6 @@ from roambench.energy.links.model import (
     megabits,
     throughput_mbit_s,
 )
-from roambench.energy.links.models import KnownLink
-from roambench.energy.links.radio_work import RadioWork
 
 
 def _joules(size_mbit: float, link: LinkPower, mbit_s: float, direction: Direction) -> float:
@@ -56,14 +55,8 @@ def test_within_100_metres_it_is_wifi_both_ways() -> None:
 
 
 def test_equal_distances_get_the_middle_throughput() -> None:
-    same = DistanceStatistics.of([500.0, 500.0])
+    same = DistanceStatistics(500.0, 0.0)
     assert lte_throughput_mbit_s([500.0, 499.0, 501.0], same, "up") == pytest.approx([12, 17, 7])
-
-
-def test_statistics_are_over_all_pairs() -> None:
-    assert DistanceStatistics.of([[100.0, 300.0], [100.0, 300.0]]) == DistanceStatistics(200.0, 100.0)
-    with pytest.raises(ConfigError, match="at least one distance"):
-        DistanceStatistics.of([])
 
 
 @pytest.mark.parametrize("statistics", [PLACES, DistanceStatistics(800.0, 0.0)])
