@@ -11,8 +11,7 @@ from rich.console import Console
 from roambench.contract.orders import Vector
 from roambench.controller.screen import in_any_case, say
 from roambench.controller.world import LearningTask
-from roambench.rounds.peer_loop import Collected
-from roambench.rounds.peer_run import PeerSettings, PeerState
+from roambench.rounds.peer_run import OnCollected, PeerSettings, PeerState
 from roambench.rounds.records import StepClosed
 from roambench.rounds.run import OnStep, StepSummary
 from roambench.rounds.state import RunState
@@ -53,7 +52,7 @@ def global_model_kept(
 @contextmanager
 def average_kept(
     folder: RunFolder, system: str, learning_task: LearningTask, settings: PeerSettings
-) -> Iterator[Collected]:
+) -> Iterator[OnCollected]:
     """The same without a server: the mean of the models that were collected last."""
     last: PeerState | None = None
 

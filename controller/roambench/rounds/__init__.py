@@ -1,1 +1,1 @@
-"""The one round loop: ports, planning, settling."""
+"""The round loops, of systems with access points and of decentralised ones: ports, planning, settling."""

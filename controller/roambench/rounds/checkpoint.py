@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, Final
 
@@ -49,10 +50,7 @@ def state_to_json(state: RunState) -> str:
 
 def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
     """Inverse of `state_to_json`; `models` must hold every digest that the state names (RunError if not)."""
-    try:
-        values = json.loads(text)
-        if values["format"] != _FORMAT:
-            raise RunError(f"checkpoint has format {values['format']!r}, this version reads {_FORMAT}")
+    with _reading(text) as values:
         state = RunState(
             next_step=values["next_step"],
             global_digest=values["global_digest"],
@@ -76,8 +74,6 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
                 for key, memory in values["memories"].items()
             },
         )
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise RunError(f"checkpoint is not readable: {error!r}") from None
     needed = {state.global_digest, *state.ap_digests}
     if missing := needed - models.keys():
         raise RunError(f"checkpoint lacks {len(missing)} of its models, the first is {min(missing)[:12]}")
@@ -97,8 +93,8 @@ def _vector(dtype: str, text: str) -> npt.NDArray[np.floating[Any]]:
 
 
 def peers_to_json(state: PeerState, digests: Mapping[int, str]) -> str:
-    """The same for a system without a server; `digests` name the models that devices hold, where they are
-    to be kept."""
+    """`state_to_json` for a system without a server; `digests` name the models that devices hold, where they
+    are to be kept."""
     values = {
         "format": _FORMAT,
         "next_step": state.next_step,
@@ -111,10 +107,7 @@ def peers_to_json(state: PeerState, digests: Mapping[int, str]) -> str:
 
 def peers_from_json(text: str, models: Mapping[str, Vector]) -> PeerState:
     """Inverse of `peers_to_json`; RunError as for `state_from_json`."""
-    try:
-        values = json.loads(text)
-        if values["format"] != _FORMAT:
-            raise RunError(f"checkpoint has format {values['format']!r}, this version reads {_FORMAT}")
+    with _reading(text) as values:
         waiting = values["waiting"]
         return PeerState(
             values["next_step"],
@@ -122,5 +115,16 @@ def peers_from_json(text: str, models: Mapping[str, Vector]) -> PeerState:
             None if waiting is None else frozenset(waiting),
             values["ended"],
         )
+
+
+@contextmanager
+def _reading(text: str) -> Iterator[dict[str, Any]]:
+    """The values of a checkpoint; RunError where they are of another format, or the body makes no state of
+    them."""
+    try:
+        values = json.loads(text)
+        if values["format"] != _FORMAT:
+            raise RunError(f"checkpoint has format {values['format']!r}, this version reads {_FORMAT}")
+        yield values
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise RunError(f"checkpoint is not readable: {error!r}") from None

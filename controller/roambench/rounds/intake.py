@@ -20,14 +20,8 @@ from roambench.aggregation import Folding
 from roambench.contract.errors import PluginError
 from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadReply, Vector
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
-from roambench.rounds.settle import (
-    Aggregate,
-    Arrival,
-    GivenUp,
-    Uploads,
-    checked_aggregate,
-    judge_upload,
-)
+from roambench.rounds.rule_answers import Aggregate, checked_aggregate
+from roambench.rounds.settle import Arrival, GivenUp, Uploads, judge_upload
 from roambench.rounds.state import RunState, edge_key
 from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, System
 

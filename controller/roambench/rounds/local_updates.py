@@ -24,7 +24,7 @@ from roambench.rounds.records import (
 @dataclass(frozen=True, slots=True)
 class LocalUpdate:
     """One train order, or the half step of an exchange. `decided_step` is -1 and `outcome` PENDING while
-    nothing was decided."""
+    nothing was decided. `reappeared`: its device was present at any step after it, aggregated or not."""
 
     device: int
     step: int
@@ -55,11 +55,6 @@ def local_updates(records: Iterable[RoundRecord]) -> dict[str, LocalUpdate]:
                 reached_cloud=record.order_id in reached,
             )
     return updates
-
-
-def reappeared(records: Iterable[RoundRecord]) -> set[str]:
-    """The trainings whose device was present at any step after theirs, aggregated or not."""
-    return {order for order, training in local_updates(records).items() if training.reappeared}
 
 
 def reached_cloud(records: Iterable[RoundRecord]) -> set[str]:

@@ -240,16 +240,16 @@ class _Run:
 
     def _aggregate_edges(self, state: RunState, step: int, uploads: Uploads) -> RunState:
         digests: dict[int, str] = {}
-        told: list[RoundRecord] = []
+        records: list[RoundRecord] = []
         for ap, edge in uploads.edges.items():
             digests[ap] = self.fleet.publish(edge.model)
             trainings = tuple(arrival.training.order_id for arrival in uploads.arrived[ap])
             weights = tuple(edge.weights.tolist())
-            told.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
+            records.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
             for device, training in zip(edge.members, trainings, strict=True):
-                told.append(OutcomeDecided(step, device, training, Outcome.AGGREGATED))
+                records.append(OutcomeDecided(step, device, training, Outcome.AGGREGATED))
             self.aggregated += len(trainings)
-        self.journal.extend(told)
+        self.journal.extend(records)
         return transitions.after_edges(state, uploads, digests)
 
     def _aggregate_cloud(self, state: RunState, step: int, uploads: Uploads) -> RunState:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +12,15 @@ from roambench.aggregation.mixing import mixing_matrix
 from roambench.contract.orders import Answer, AnswerStatus, ExchangeOrder, Order, UploadReply, Vector
 from roambench.mobility.peer_movement import PeerMovement
 from roambench.rounds import peer_plan, plan, settle
-from roambench.rounds.peer_run import OnPeerStep, PeerScores, PeerSettings, PeerState, PeerStep, average_of
+from roambench.rounds.peer_run import (
+    OnCollected,
+    OnPeerStep,
+    PeerScores,
+    PeerSettings,
+    PeerState,
+    PeerStep,
+    average_of,
+)
 from roambench.rounds.ports import Evaluator, Fleet, Journal, Score, metrics_record
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
@@ -28,14 +35,6 @@ from roambench.rounds.records import (
 from roambench.rounds.run import Pace
 
 
-class Collected(Protocol):
-    """Sees what devices hold whenever it is collected (checkpoints)."""
-
-    def __call__(self, state: PeerState) -> None:
-        """Called with the state after all models were collected."""
-        ...
-
-
 async def run_peers(
     settings: PeerSettings,
     movement: PeerMovement,
@@ -46,7 +45,7 @@ async def run_peers(
     class_counts: npt.NDArray[np.int64] | None = None,
     evaluator: Evaluator | None = None,
     on_step: OnPeerStep | None = None,
-    on_collected: Collected | None = None,
+    on_collected: OnCollected | None = None,
     pace: Pace | None = None,
     state: PeerState | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,

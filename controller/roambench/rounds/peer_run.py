@@ -113,6 +113,8 @@ class PeerStep:
 
 #: Called when a step is closed, with the state from which the run could be continued on the same devices.
 OnPeerStep = Callable[[PeerStep, PeerState], None]
+#: Called whenever the models that devices hold were collected, with the state that has them.
+OnCollected = Callable[[PeerState], None]
 
 
 def average_of(models: list[Vector]) -> Vector:

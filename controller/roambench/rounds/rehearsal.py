@@ -25,15 +25,8 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
-from roambench.energy.links.model import Direction
-from roambench.mobility.trace import Trace
-from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import RoundRecord
-from roambench.rounds.run import RunResult, RunSettings
-from roambench.systems.system import System
-
-_PARAMETERS = 4
 
 
 @dataclass(slots=True)
@@ -54,7 +47,7 @@ class MemoryJournal:
 @dataclass(slots=True)
 class RehearsalFleet:
     """`ports.Fleet` whose devices never fail. A trained model is its start model plus `spread` times a
-    keyed normal draw (0: the start model itself). Every transfer is told to have had `model_bytes`.
+    keyed normal draw. Every transfer is told to have had `model_bytes`.
     """
 
     seed: int
@@ -101,63 +94,8 @@ class RehearsalFleet:
 
     def _train(self, order: TrainOrder) -> Vector:
         start = self._models[order.start_digest]
-        if self.spread == 0.0:
-            return start
         draw = generator(self.seed, "rehearsal", order.device, order.step).standard_normal(start.size)
         return (start + self.spread * draw).astype(np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class Rehearsal:
-    """A rehearsed run: its settings, all its records, its result."""
-
-    settings: RunSettings
-    records: tuple[RoundRecord, ...]
-    result: RunResult
-
-
-async def rehearse(
-    system: System,
-    trace: Trace,
-    seed: int,
-    *,
-    samples: Sequence[int] | None = None,
-    model_bytes: int = 0,
-    spread: float = 0.01,
-) -> Rehearsal:
-    """Run `system` over the whole `trace` with a `RehearsalFleet`, equal sample counts unless given.
-
-    1,000 devices over 744 steps with 30 present on average take 1.7 s on one core.
-    """
-    counts = tuple(samples) if samples is not None else (1,) * len(trace.device_names)
-    settings = RunSettings(
-        run_id="rehearsal",
-        seed=seed,
-        steps=trace.steps,
-        aps=len(trace.ap_names),
-        samples=counts,
-        orders_to_absent=False,
-    )
-    journal = MemoryJournal()
-    result = await run_rounds(
-        settings,
-        system,
-        system.association(trace, seed),
-        RehearsalFleet(seed, counts, model_bytes, spread),
-        journal,
-        np.ones(_PARAMETERS, dtype=np.float32),
-        throughput=_no_throughput,
-        stopwatch=_no_time,
-    )
-    return Rehearsal(settings, tuple(journal.records), result)
-
-
-def _no_throughput(distance_m: float, direction: Direction) -> float:
-    return 0.0
-
-
-def _no_time() -> float:
-    return 0.0
 
 
 def _digest(model: Vector) -> str:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roambench.contract.errors import PluginError
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -26,9 +25,9 @@ from roambench.contract.orders import (
 from roambench.contract.phases import Outcome
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.records import OrderAnswered, OutcomeDecided
-from roambench.rounds.state import CLOUD_KEY, MEMORY_DTYPES, RunState
-from roambench.systems.system import ApWork, CloudInput, Memory, Participants, System, Training
-from roambench.vectors import Weights
+from roambench.rounds.rule_answers import Aggregate, checked_aggregate
+from roambench.rounds.state import CLOUD_KEY, RunState
+from roambench.systems.system import ApWork, CloudInput, Participants, System, Training
 
 #: A training that is wasted, and why.
 GivenUp = tuple[Training, str]
@@ -46,19 +45,6 @@ class Arrival:
 
     training: Training
     utility: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Aggregate:
-    """A new model of one AP, or of the cloud (`members` are then APs, else devices).
-
-    `memory`: what the rule keeps from now on; None: what it kept before.
-    """
-
-    members: tuple[int, ...]
-    model: Vector
-    weights: Weights
-    memory: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,51 +150,6 @@ def aggregate_cloud(
     where = f"system {system.name!r}: cloud_weights at step {state.next_step}"
     found = checked_aggregate(aps, answer, reference, where)
     return replace(found, model=extra.in_cloud(found.model, before, held, found.weights))
-
-
-def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vector, where: str) -> Aggregate:
-    """The new model that a system's rule returned for `members`.
-
-    PluginError, beginning with `where`, for what is no pair of a finite model like `reference` and of a
-    finite weight per member that add up to 1: it would poison every model of the run. So would a memory of
-    anything but named, flat, finite vectors.
-    """
-    if not isinstance(answer, tuple) or len(answer) not in (2, 3):
-        raise PluginError(
-            f"{where}: expected a model, its weights and perhaps a memory, got {type(answer).__name__}"
-        )
-    model, weights = answer[0], np.asarray(answer[1])
-    if not isinstance(model, np.ndarray) or model.shape != reference.shape or model.dtype != reference.dtype:
-        got = f"{model.dtype} of {model.shape}" if isinstance(model, np.ndarray) else type(model).__name__
-        raise PluginError(f"{where}: expected a model of {reference.dtype} of {reference.shape}, got {got}")
-    if weights.shape != (len(members),) or weights.dtype.kind not in "fiu":
-        raise PluginError(f"{where}: expected {len(members)} weights, got {weights.dtype} of {weights.shape}")
-    if not np.isfinite(weights).all():  # before the model: they would be the cause
-        raise PluginError(f"{where}: expected finite weights, got {weights.tolist()}")
-    if not np.isfinite(model).all():
-        raise PluginError(f"{where}: expected a finite model, got NaN or infinity in it")
-    if not abs(float(weights.sum()) - 1.0) < 1e-4:
-        raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
-    memory = _checked_memory(answer[2], where) if len(answer) == 3 else None
-    return Aggregate(members, model, np.asarray(weights, np.float64), memory)
-
-
-def _checked_memory(memory: object, where: str) -> Memory:
-    if not isinstance(memory, Mapping):
-        raise PluginError(f"{where}: expected a memory of named vectors, got {type(memory).__name__}")
-    for name, vector in memory.items():
-        if not isinstance(name, str):
-            raise PluginError(f"{where}: memory: expected texts as names, got {name!r}")
-        if not isinstance(vector, np.ndarray) or vector.dtype not in MEMORY_DTYPES or vector.ndim != 1:
-            got = f"{vector.dtype} of {vector.shape}" if isinstance(vector, np.ndarray) else repr(vector)
-            raise PluginError(
-                f"{where}: memory[{name!r}]: expected a flat float32 or float64 vector, got {got}"
-            )
-        if not np.isfinite(vector).all():
-            raise PluginError(
-                f"{where}: memory[{name!r}]: expected finite numbers, got NaN or infinity in it"
-            )
-    return dict(memory)
 
 
 def hopeless(

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from roambench.contract.orders import Answer, AnswerStatus, DiscardOrder
 from roambench.rounds.presence import Presence
-from roambench.rounds.settle import Aggregate, GivenUp, Trainings, Uploads
+from roambench.rounds.rule_answers import Aggregate
+from roambench.rounds.settle import GivenUp, Trainings, Uploads
 from roambench.rounds.state import CLOUD_KEY, RunState, StaleModel, edge_key
 from roambench.systems.system import ApWork, PastTraining, System
 
@@ -22,11 +23,7 @@ def after_discards(
     return replace(state, stale={k: v for k, v in state.stale.items() if k not in told}) if told else state
 
 
-def after_edges(
-    state: RunState,
-    uploads: Uploads,
-    digests: Mapping[int, str],
-) -> RunState:
+def after_edges(state: RunState, uploads: Uploads, digests: Mapping[int, str]) -> RunState:
     """APs that aggregated have new models (named by `digests`); whoever was aggregated leaves Tr."""
     outstanding, past = dict(state.outstanding), dict(state.past)
     models, ap_digests = dict(state.models), list(state.ap_digests)
@@ -36,12 +33,13 @@ def after_edges(
         ap_digests[ap] = digests[ap]
         if edge.memory is not None:
             memories[edge_key(ap)] = edge.memory
-        arrived = [arrival.training for arrival in uploads.arrived[ap]]
-        work[ap] = work.get(ap, ApWork()).plus(state.next_step, arrived)
-        for training, utility in ((arrival.training, arrival.utility) for arrival in uploads.arrived[ap]):
+        arrived = uploads.arrived[ap]
+        work[ap] = work.get(ap, ApWork()).plus(state.next_step, (arrival.training for arrival in arrived))
+        for arrival in arrived:
+            training = arrival.training
             del outstanding[training.device]
-            if utility is not None:
-                past[training.device] = PastTraining(training.step, training.ap, utility)
+            if arrival.utility is not None:
+                past[training.device] = PastTraining(training.step, training.ap, arrival.utility)
     return replace(
         state,
         models=models,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from rehearsed import rehearse
 from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.recipe import Recipe
 from roambench.mobility.trace import Trace
-from roambench.rounds.rehearsal import rehearse
 from roambench.rounds.tally import tally
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
@@ -40,6 +40,6 @@ def new_york(data_folder: Path) -> Trace:
 def test_aggregated_per_step_and_waste_are_the_known_ones(new_york, name, k2, aggregated, wasted):
     """Counted once, outside this project's code, on the same 882 devices."""
     assert len(new_york.device_names) == 882
-    count = tally(asyncio.run(rehearse(make_system(name, SystemOptions(k2=k2)), new_york, 42)).records)
+    count = tally(asyncio.run(rehearse(make_system(name, SystemOptions(k2=k2)), new_york, 42)))
     assert round(count.aggregated_per_step, 3) == aggregated
     assert round(count.wasted_share, 3) == wasted

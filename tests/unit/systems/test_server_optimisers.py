@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.rounds.settle import checked_aggregate
+from roambench.rounds.rule_answers import checked_aggregate
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import ApWork, CloudInput, EdgeInput, Training

@@ -27,8 +27,8 @@ from roambench.mobility.peer_movement import (
 )
 from roambench.mobility.walks.grid_walk import GridWalkParameters
 from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters
-from roambench.rounds.peer_loop import Collected, run_peers
-from roambench.rounds.peer_run import OnPeerStep, PeerSettings, PeerState
+from roambench.rounds.peer_loop import run_peers
+from roambench.rounds.peer_run import OnCollected, OnPeerStep, PeerSettings, PeerState
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
@@ -148,7 +148,7 @@ class PeerPlay:
         pace: Pace,
         first_model: Vector,
         on_step: OnPeerStep | None,
-        on_collected: Collected | None,
+        on_collected: OnCollected | None,
     ) -> None:
         await run_peers(
             replace(self.settings, orders_to_absent=stage.orders_to_absent),
