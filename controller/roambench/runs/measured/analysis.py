@@ -11,18 +11,32 @@ import numpy as np
 
 from roambench.contract.json_values import without_nan
 from roambench.contract.sources import own_code
-from roambench.energy import integrate
-from roambench.energy.attribution import attribution, fit_check, least_squares, span_powers, transfer_kinds
+from roambench.energy import account, integrate
+from roambench.energy.attribution import (
+    attribute,
+    attribution,
+    constant_powers,
+    design,
+    design_based,
+    fit_check,
+    least_squares,
+    near_transfers,
+    pieces,
+    span_powers,
+    steadiness,
+    transfer_kinds,
+)
 from roambench.energy.attribution.attribution import Attribution
-from roambench.energy.clocks import clock_fit, lateness
+from roambench.energy.clocks import clock_fit, conversion_clock, lateness, meter_clock
 from roambench.energy.idle import baseline, idle_curve
 from roambench.energy.readings import samples, timeline
 from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
-    attribution, baseline, clock_fit, fit_check, idle_curve, integrate, lateness, least_squares, samples,
-    span_powers, timeline, transfer_kinds,
+    account, attribute, attribution, baseline, clock_fit, constant_powers, conversion_clock, design,
+    design_based, fit_check, idle_curve, integrate, lateness, least_squares, meter_clock, near_transfers,
+    pieces, samples, span_powers, steadiness, timeline, transfer_kinds,
 )  # fmt: skip
 
 
@@ -81,11 +95,12 @@ def _levels(fit: Attribution) -> list[dict[str, Any]]:
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:
-    """The numbers that a module of the analysis assumes, by name."""
+    """The numbers that a module of the analysis assumes, by name; those that belong together as a list, with
+    their name first where they have one."""
     return {
         name.lstrip("_").lower(): value
         for name, value in sorted(vars(module).items())
-        if name.isupper() and _is_number(value)
+        if name.isupper() and (_is_number(value) or isinstance(value, pieces.Part))
     }
 
 

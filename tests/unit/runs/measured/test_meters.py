@@ -6,6 +6,8 @@ import datetime as dt
 import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -269,6 +271,9 @@ def test_a_ledger_says_by_which_version_and_with_which_parameters_it_was_made(tm
     assert re.fullmatch("[0-9a-f]{16}", about["code"])
     assert about["assumptions"]["lateness"]["board_lateness_s"] == 0.03
     assert [0.02, 100.0] in about["assumptions"]["idle_curve"]["drifts"]
+    # What a radio is taken to draw while it waits, and how far a clock must beat all others.
+    assert about["assumptions"]["pieces"]["waiting"] == ["waiting", 0.5, 0.35, 0.1]
+    assert about["assumptions"]["conversion_clock"]["margin"] == 10.0
     board = about["devices"]["pi-01"]
     assert (board["meter"]["name"], board["nominal_s"]) == ("smartpower3-100ms", 0.1)
     assert board["calibrated"] is False
@@ -281,6 +286,23 @@ def test_a_ledger_says_by_which_version_and_with_which_parameters_it_was_made(tm
     levels = {level["level"]: level for level in board["levels"]}
     assert levels["train"]["watts"] == pytest.approx(5.0, rel=0.05)
     assert levels["train"]["prior_sd_w"] > 0.0
+
+
+def test_the_assumptions_are_those_of_every_module_that_made_the_ledger() -> None:
+    """Whatever accounting a device imports of `energy` and has a number for a constant."""
+    code = (
+        "import sys, roambench.energy.account, roambench.energy.readings.timeline\n"
+        "import roambench.energy.clocks.clock_fit, roambench.energy.clocks.meter_clock\n"
+        "for name, module in sorted(sys.modules.items()):\n"
+        "    if name.startswith('roambench.energy.') and any(\n"
+        "        one.isupper() and type(value) in (int, float) for one, value in vars(module).items()\n"
+        "    ):\n"
+        "        print(name.rpartition('.')[2])\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    named = set(found.stdout.split())
+    # Sizes of blocks, and the traits of a meter (those of each board are in its `meter`), assume nothing.
+    assert named - {"ledger", "occupancy"} == analysis_of(None)["assumptions"].keys()
 
 
 def test_a_ledger_has_the_bound_of_each_boards_clock(tmp_path: Path) -> None:
