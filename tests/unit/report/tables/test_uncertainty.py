@@ -75,7 +75,7 @@ def test_an_idle_power_that_rose_by_5_percent_is_flagged_for_each_board(hand_mad
     table = baseline_table(run)
     assert table is not None
     assert table.rows[0][3:] == ("+100.0 mW", "+5.00 %", "drifted: followed in between")
-    assert any("more than 3 u or 2 % (pi-01, pi-02)" in flag for flag in run.flags)
+    assert any("more than 3 u or 2 % on pi-01, pi-02:" in flag for flag in run.flags)
     (board, _) = json.loads(made.json())["runs"][0]["energy"]["boards"]
     assert board["baselines"]["drifted"] is True
     assert board["baselines"]["after"]["watts"] == pytest.approx(2.1)
