@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import IO, Final, NamedTuple
+from typing import IO, Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,9 @@ from roambench.mobility.readers.collecting import FixCollector, Pile
 from roambench.mobility.readers.documents import text_lines
 from roambench.mobility.readers.fixes import Fixes, ReaderOptions, concatenate, without_duplicates
 
-_BLOCK_BYTES: Final = 8 << 20
+T = TypeVar("T")
+
+BLOCK_BYTES: Final = 8 << 20
 ODD_BYTES: Final = 128 << 10  # read line by line where a line in them is odd
 _MAX_LINE: Final = 64 * 1024
 _YEAR_1: Final = -62_135_596_800  # what comes before is no time to Python
@@ -62,8 +64,15 @@ def read_gps(
     for _ in range(form.header_lines):
         file.readline(_MAX_LINE)
         line += 1
-    for first_line, block in blocks(file, _BLOCK_BYTES, line):
-        fixes = _parsed(block, device, form, options.file, first_line)
+    for first_line, block in blocks(file, BLOCK_BYTES, line):
+        fixes = together(
+            in_pieces(
+                block,
+                first_line,
+                lambda piece, _: _fast(piece, device, form),
+                lambda piece, line: _slow(piece, device, form, options.file, line),
+            )
+        )
         pile.add(options.condense(replace(fixes, t_utc_s=fixes.t_utc_s + shift_s)))
     return pile.fixes()
 
@@ -97,15 +106,30 @@ def pieces(block: bytes, first_line: int) -> Generator[tuple[int, bytes], None, 
         at = end
 
 
-def _parsed(block: bytes, device: str, form: GpsFormat, file: str, first_line: int) -> Fixes:
-    """The fixes of a block. An odd line costs the slow way only the lines around it."""
-    fixes = _fast(block, device, form)
-    if fixes is not None:
-        return fixes
-    parts = [_parsed(piece, device, form, file, line) for line, piece in pieces(block, first_line)]
-    if not parts:
-        return _slow(block, device, form, file, first_line)
-    return without_duplicates(concatenate(parts))
+def in_pieces(
+    block: bytes,
+    first_line: int,
+    at_once: Callable[[bytes, int], T | None],
+    line_by_line: Callable[[bytes, int], T],
+) -> list[T]:
+    """What a block comes to, whose first line has that number: one thing if it is clean, else one a piece.
+
+    `at_once` gives None for what is not clean. An odd line costs the slow way only the lines around it.
+    """
+    found = at_once(block, first_line)
+    if found is not None:
+        return [found]
+    parts = [
+        part
+        for line, piece in pieces(block, first_line)
+        for part in in_pieces(piece, line, at_once, line_by_line)
+    ]
+    return parts or [line_by_line(block, first_line)]
+
+
+def together(parts: Sequence[Fixes]) -> Fixes:
+    """The fixes of the pieces of a block, each once."""
+    return parts[0] if len(parts) == 1 else without_duplicates(concatenate(parts))
 
 
 def _fast(block: bytes, device: str, form: GpsFormat) -> Fixes | None:

@@ -93,7 +93,7 @@ def _read_all(
     condense: Callable[[Fixes], Fixes],
     first: Path,
 ) -> Fixes:
-    def told(file: str) -> ReaderOptions:
+    def options_of(file: str) -> ReaderOptions:
         return ReaderOptions(
             file=file,
             columns=options.columns,
@@ -106,10 +106,10 @@ def _read_all(
         )
 
     if reader.read_together is not None:
-        return reader.read_together(documents, told(str(first)))
+        return reader.read_together(documents, options_of(str(first)))
     pile = Pile(condense)
     for document in documents:
-        pile.add(_read_one(reader, document, told(document.path)))
+        pile.add(_read_one(reader, document, options_of(document.path)))
     return pile.fixes()
 
 

@@ -112,7 +112,7 @@ def test_clean_blocks_are_parsed_at_once(monkeypatch):
 
 def test_lines_are_numbered_across_blocks():
     line = b"37.75 -122.39 1 1211033630\n"
-    count = 2 * gps_blocks._BLOCK_BYTES // len(line)
+    count = 2 * gps_blocks.BLOCK_BYTES // len(line)
     fixes = read_cab(io.BytesIO(line * count + b"broken\n"), ReaderOptions("f"))
     assert (fixes.rows, fixes.malformed_rows[0].line) == (count + 1, count + 1)
 

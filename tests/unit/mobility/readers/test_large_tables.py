@@ -85,7 +85,7 @@ def test_thinning_while_reading_changes_no_trace(
     assume(whole.duplicates == twins)  # by chance two visits are one
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collecting, "_BLOCK", at_once)
-        patch.setattr(gps_blocks, "_BLOCK_BYTES", 50 * at_once)
+        patch.setattr(gps_blocks, "BLOCK_BYTES", 50 * at_once)
         patch.setattr(tist2015, "_BLOCK_BYTES", 50 * at_once)
         thinned = import_trace(reader, [folder], recipe)
     assert content_hash(thinned.trace) == content_hash(build_trace(whole, recipe))

@@ -72,7 +72,7 @@ def test_stays_in_blocks_are_those_read_line_by_line(
     found = []
     for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(intervals, "_BLOCK_BYTES", block)
+            patch.setattr(intervals, "BLOCK_BYTES", block)
             patch.setattr(gps_blocks, "ODD_BYTES", odd)
             if not parse:
                 patch.setattr(intervals, "cells_at_once", lambda *_: None)
@@ -125,7 +125,7 @@ def test_fixes_in_blocks_are_those_read_line_by_line(header, data, tmp_path_fact
     found = []
     for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkins, "_BLOCK_BYTES", block)
+            patch.setattr(checkins, "BLOCK_BYTES", block)
             patch.setattr(gps_blocks, "ODD_BYTES", odd)
             if not parse:
                 patch.setattr(checkins, "cells_at_once", lambda *_: None)

@@ -27,10 +27,9 @@ from roambench.mobility.readers.fixes import (
     Fixes,
     Reader,
     ReaderOptions,
-    concatenate,
     without_duplicates,
 )
-from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
+from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces, together
 from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
 from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
 from roambench.mobility.readers.times import TIME_FORMATS
@@ -59,7 +58,6 @@ _TSMC2014_ROW: Final = re.compile(
 )
 _REQUIRED: Final = ("device", "time", "lat", "lon")
 _BEFORE_1973_S: Final = 100_000_000
-_BLOCK_BYTES: Final = 8 << 20
 _MAX_LINE: Final = 64 * 1024
 
 
@@ -78,7 +76,7 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     pile = Pile(options.condense)
     if not layout.has_header:
         pile.add(options.condense(table.read(first, line)))
-    for first_line, block in blocks(file, _BLOCK_BYTES, line + 1):
+    for first_line, block in blocks(file, BLOCK_BYTES, line + 1):
         pile.add(options.condense(table.read(block, first_line)))
     fixes = without_duplicates(pile.fixes())
     return replace(fixes, simulated=table.plane and table.furthest_s < _BEFORE_1973_S)
@@ -108,17 +106,13 @@ class _Table:
     furthest_s: int = 0  # the time furthest from 0 of all fixes so far
 
     def read(self, block: bytes, line: int) -> Fixes:
-        fixes = self._at_once(block)
-        if fixes is not None:
-            return fixes
-        parts = [self.read(piece, first_line) for first_line, piece in pieces(block, line)]
-        return without_duplicates(concatenate(parts)) if parts else self._line_by_line(block, line)
+        return together(in_pieces(block, line, self._at_once, self._line_by_line))
 
     @property
     def _axes(self) -> tuple[str, str]:
         return ("y", "x") if self.plane else ("lat", "lon")
 
-    def _at_once(self, block: bytes) -> Fixes | None:
+    def _at_once(self, block: bytes, _: int) -> Fixes | None:
         """The fixes of a block whose rows are all sound."""
         cells = cells_at_once(block, self.layout, ("device", "time", *self._axes, "place"), ("place",))
         if cells is None or not all(are_ids(cells[name]) for name in ("device", "place") if name in cells):

@@ -24,7 +24,7 @@ from roambench.mobility.readers.account import check_degrees, check_id, check_me
 from roambench.mobility.readers.documents import Document, Head, text_lines
 from roambench.mobility.readers.events import Events, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
-from roambench.mobility.readers.gps_blocks import blocks, encoded, pieces
+from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
 from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
@@ -51,7 +51,6 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: How an end is written that was not known, or is not yet: nothing, or SQL's NULL as databases export it.
 _NO_END: Final = frozenset(("", "null", r"\n"))
-_BLOCK_BYTES: Final = 8 << 20
 
 Positions = dict[str, tuple[float, float]]
 
@@ -181,7 +180,7 @@ def _read_stays(
     events.begin(document.path)
     with document.opened() as file:
         first = after_header(file, layout.has_header)
-        for line, block in blocks(file, _BLOCK_BYTES, first):
+        for line, block in blocks(file, BLOCK_BYTES, first):
             table.read(block, line)
 
 
@@ -200,14 +199,7 @@ class _Table:
     tells_ends: bool
 
     def read(self, block: bytes, line: int) -> None:
-        if self._at_once(block, line):
-            return
-        cut = False
-        for first_line, piece in pieces(block, line):
-            cut = True
-            self.read(piece, first_line)
-        if not cut:
-            self._line_by_line(block, line)
+        in_pieces(block, line, lambda *piece: self._at_once(*piece) or None, self._line_by_line)
 
     def _at_once(self, block: bytes, line: int) -> bool:
         """Whether all rows of the block were sound, and are added."""
@@ -239,7 +231,7 @@ class _Table:
             self.events.add_columns(devices, aps, timestamps_s[0], line)
         return True
 
-    def _line_by_line(self, block: bytes, first_line: int) -> None:
+    def _line_by_line(self, block: bytes, first_line: int) -> bool:
         parse = TIME_FORMATS[self.time_format]
         for line, row in _text_rows(io.BytesIO(block), first_line):
             try:
@@ -263,6 +255,7 @@ class _Table:
                     self.events.add(device, ap, parse(self.layout.text(cells, "time")) - self.offset_s, line)
             except (ValueError, OverflowError) as error:
                 self.stays.account.reject(line, str(error), self.path)
+        return True
 
     def _stands(self, ap: str) -> bool:
         """Whether it is known where the access point is, or that it is none."""

@@ -9,14 +9,13 @@ import re
 from pathlib import PurePath
 from typing import IO, Final
 
-import numpy as np
 import pyarrow as pa
 
 from roambench.mobility.readers.account import number
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, read_gps
+from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, encoded, read_gps
 from roambench.mobility.readers.time_columns import date_times
 from roambench.mobility.readers.times import date_time
 
@@ -32,8 +31,7 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
 
 
 def _clean(table: pa.Table, _: str) -> Columns | None:
-    ids = table["id"].combine_chunks().dictionary_encode()
-    names = tuple(ids.dictionary.to_pylist())
+    names, taxi = encoded(table["id"])
     if any(name != name.strip() for name in names):
         return None
     return Columns(
@@ -41,7 +39,7 @@ def _clean(table: pa.Table, _: str) -> Columns | None:
         table["latitude"].to_numpy().copy(),
         table["longitude"].to_numpy().copy(),
         names,
-        ids.indices.to_numpy().astype(np.int32),
+        taxi,
     )
 
 

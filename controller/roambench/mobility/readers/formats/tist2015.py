@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
@@ -27,7 +27,7 @@ from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, numbered_rows, text_lines
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, without_duplicates
 from roambench.mobility.readers.formats.tist2015_venues import Venues, read_venues
-from roambench.mobility.readers.gps_blocks import blocks, parsed_table, pieces
+from roambench.mobility.readers.gps_blocks import blocks, in_pieces, parsed_table
 from roambench.mobility.readers.joining import kinds_of, with_rejected
 from roambench.mobility.readers.time_columns import foursquare_times
 from roambench.mobility.readers.times import foursquare
@@ -58,7 +58,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     for document in kinds["checkins"]:
         with document.opened() as file, closing(blocks(file, _BLOCK_BYTES)) as found:
             for line, block in found:
-                rows = list(_rows(block, line))
+                rows = in_pieces(block, line, _fast, _slow)
                 pile.add(options.condense(_joined(_together(rows), venues, document.path)))
     return with_rejected(pile.fixes(), account)
 
@@ -72,20 +72,6 @@ class _Rows:
     venue: pa.StringArray
     t_utc_s: npt.NDArray[np.int64]
     errors: Mapping[int, str]
-
-
-def _rows(block: bytes, line: int) -> Iterator[_Rows]:
-    """The block's rows; around an odd one line by line."""
-    clean = _fast(block, line)
-    if clean is not None:
-        yield clean
-        return
-    cut = False
-    for first_line, piece in pieces(block, line):
-        cut = True
-        yield from _rows(piece, first_line)
-    if not cut:
-        yield _slow(block, line)
 
 
 def _fast(block: bytes, first_line: int) -> _Rows | None:

@@ -6,6 +6,7 @@ import io
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -15,13 +16,13 @@ import pyarrow.compute as pc
 
 from roambench.mobility.readers.account import RowAccount, check_degrees, number
 from roambench.mobility.readers.documents import Document, numbered_rows, text_lines
-from roambench.mobility.readers.gps_blocks import blocks, parsed_table, pieces
+from roambench.mobility.readers.gps_blocks import blocks, in_pieces, parsed_table
+from roambench.mobility.readers.table_blocks import numbers_at_once
 
 _BLOCK_BYTES: Final = 16 << 20
 _COLUMNS: Final = tuple(
     (name, pa.string()) for name in ("venue", "latitude", "longitude", "category", "country")
 )
-_DECIMAL: Final = r"^-?[0-9]+(\.[0-9]+)?$"  # as Python and Arrow read alike
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,8 @@ def read_venues(documents: Sequence[Document], account: RowAccount) -> Venues:
     for document in documents:
         with document.opened() as file, closing(blocks(file, _BLOCK_BYTES)) as found:
             for line, block in found:
-                _read(block, line, document.path, account, parts)
+                slow = partial(_slow, file=document.path, account=account)
+                parts += in_pieces(block, line, _fast, slow)
     ids = pa.concat_arrays([part.ids for part in parts] or [pa.array([], pa.string())])
     latitude, longitude = (
         np.concatenate([np.empty(0), *columns])
@@ -58,31 +60,13 @@ def read_venues(documents: Sequence[Document], account: RowAccount) -> Venues:
     return Venues(codes.dictionary, latitude[last], longitude[last])
 
 
-def _read(block: bytes, line: int, file: str, account: RowAccount, parts: list[Venues]) -> None:
-    """Adds the block's venues to `parts`; around an odd row line by line."""
-    clean = _fast(block)
-    if clean is not None:
-        parts.append(clean)
-        return
-    cut = False
-    for first_line, piece in pieces(block, line):
-        cut = True
-        _read(piece, first_line, file, account, parts)
-    if not cut:
-        parts.append(_slow(block, line, file, account))
-
-
-def _fast(block: bytes) -> Venues | None:
+def _fast(block: bytes, _: int) -> Venues | None:
     table = parsed_table(block, "\t", _COLUMNS, ("venue", "latitude", "longitude"))
     if table is None or not pc.all(pc.ascii_is_alnum(table["venue"])).as_py():
         return None
-    if not all(
-        pc.all(pc.match_substring_regex(table[name], _DECIMAL)).as_py() for name in ("latitude", "longitude")
-    ):
+    latitude, longitude = (numbers_at_once(table[name]) for name in ("latitude", "longitude"))
+    if latitude is None or longitude is None:
         return None
-    latitude, longitude = (
-        table[name].cast(pa.float64()).to_numpy().copy() for name in ("latitude", "longitude")
-    )
     sound = (np.abs(latitude) <= 90) & (np.abs(longitude) <= 180) & ((latitude != 0) | (longitude != 0))
     if not sound.all():
         return None
