@@ -69,7 +69,7 @@ demo-full: setup
 check: test-setup check-protos
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy -n $(WORKERS)
 	$(BIN)/lint-imports
 
 # What a change breaks first. Folders of code that neither waits nor starts processes; files that do are marked.

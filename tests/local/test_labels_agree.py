@@ -56,14 +56,15 @@ def roambench(folder: Path, *command: str) -> str:
 
 
 def run(folder: Path, task: str, fleet: str, *changes: str) -> Path:
-    """The run's folder."""
+    """The run's folder. Nothing that it tells, with all tables of its report, speaks of accuracy."""
     runs = folder / f"{task.partition('.')[2].partition(':')[0]}-{fleet}{len(changes)}"
     sets = [f'learning.task="{task}"', *QUICK, *changes]
     told = roambench(
-        folder, "run", "labels.toml", "--fleet", fleet, "--runs-dir", str(runs),
+        folder, "run", "labels.toml", "--full", "--fleet", fleet, "--runs-dir", str(runs),
         *(part for change in sets for part in ("--set", change)),
     )  # fmt: skip
-    assert "acc" not in re.sub("token accuracy", "", told)
+    assert "final " in told
+    assert not re.search(r"\bacc(uracy)?\b", told.lower().replace("token accuracy", ""))
     (found,) = runs.glob("labels/latest/*/run.json")
     return found.parent
 
@@ -166,8 +167,6 @@ def test_models_are_equal_on_both_fleets_and_metrics_what_numpy_makes_of_them(
             assert steps.schema.field(metric).metadata[b"better"] == better.encode()
             assert steps[metric].to_pylist()[-1] == pytest.approx(truth[metric], rel=1e-5)
         assert len(set(steps[next(iter(truth))].to_pylist())) >= 3  # something was learned
-    report = roambench(folder, "report", str(simulated), "--full").lower()
-    assert "accuracy" not in report.replace("token accuracy", "")
 
 
 @pytest.mark.parametrize("name", ["diabetes", "sums"])
