@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_page import finding_of
 from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
@@ -32,6 +33,9 @@ def test_the_title_says_who_wasted_how_many_times_as_much(
     file = tmp_path / "tryout.toml"
     file.write_text('name = "tryout"\nsystems = ["mohawk"]\n')
     plan = plan_ab(Asked(file, file, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
-    ended = {("A", n + 1): {name: Measured(value)} for n, value in enumerate(of_a)}
-    ended |= {("B", n + 1): {name: Measured(value)} for n, value in enumerate(of_b)}
+    ended = {
+        (arm, n + 1): EndedRun("", "", (), {name: Measured(value)}, {})
+        for arm, values in (("A", of_a), ("B", of_b))
+        for n, value in enumerate(values)
+    }
     assert finding_of(plan, ab_table(2, ended)).startswith(told)

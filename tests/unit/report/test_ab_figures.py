@@ -5,15 +5,23 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.controller.ab.ab_figures import _spent, ended_figures, figures_of, kept_about
+from roambench.controller.ab.ab_figures import EndedRun, _spent, ended_run, figures_of
 from roambench.controller.ab.ab_results import ab_table
 from roambench.energy.energy_value import Part
 from roambench.report.report import report
+from roambench.report.summaries.run import RunSummary
+from roambench.rounds.records import MetricsScored
+
+
+def ended(summary: RunSummary) -> EndedRun:
+    own = {metric.name: metric.better for metric in summary.learning.own}
+    return EndedRun("", "", (), figures_of(summary), own)
 
 
 def test_the_joules_of_a_run_come_with_what_its_meters_have_wrong(hand_made: Callable[..., Path]) -> None:
@@ -49,7 +57,7 @@ def test_what_was_consumed_up_to_the_threshold_has_its_share_of_the_meters_error
 
 def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., Path]) -> None:
     one, other = (report([hand_made(f"r{watts}", watts=watts)]).summaries[0] for watts in (2.0, 3.0))
-    a, b = figures_of(one), figures_of(other)
+    a, b = ended(one), ended(other)
     table = ab_table(2, {("A", 1): a, ("B", 1): b, ("A", 2): a, ("B", 2): b})
     row = table.row("consumed_j").found
     assert row.factor == pytest.approx(1.5)
@@ -59,7 +67,7 @@ def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., 
 
 
 def test_a_pair_of_which_a_run_is_missing_does_not_count(hand_made: Callable[..., Path]) -> None:
-    a = figures_of(report([hand_made()]).summaries[0])
+    a = ended(report([hand_made()]).summaries[0])
     table = ab_table(3, {("A", 1): a, ("B", 1): a, ("A", 2): a})
     assert (table.pairs, table.whole_pairs) == (3, 1)
     assert table.row("consumed_j").found.pairs == 1
@@ -73,28 +81,52 @@ def test_modelled_joules_stand_in_no_row_of_measured_ones(hand_made: Callable[..
 
 
 def test_a_figure_that_some_pairs_lack_says_so(hand_made: Callable[..., Path]) -> None:
-    a = figures_of(report([hand_made()]).summaries[0])
-    never = {name: figure for name, figure in a.items() if name != "to_threshold_j"}
+    a = ended(report([hand_made()]).summaries[0])
+    never = replace(a, figures={n: found for n, found in a.figures.items() if n != "to_threshold_j"})
     table = ab_table(2, {("A", 1): a, ("B", 1): a, ("A", 2): never, ("B", 2): a})
     assert table.row("to_threshold_j").found.pairs == 1
-    assert table.partly == (("consumed up to the accuracy threshold, J", 1),)
+    assert table.partly == (("consumed up to the threshold, J", 1),)
+
+
+def test_metrics_of_a_tasks_own_stand_in_accuracys_place_each_better_in_its_own_direction(
+    hand_made: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A is 60 then 50 off, and 0.1 then 0.3 explained; B 55 then 75, and 0.2 then 0.15."""
+    scores = {"A": ((60.0, 0.1), (50.0, 0.3)), "B": ((55.0, 0.2), (75.0, 0.15))}
+    runs = {}
+    for arm, found in scores.items():
+        (tmp_path / arm / "runs").mkdir(parents=True)
+        names, better = ("rmse", "R2"), ("lower", "higher")
+        own = [MetricsScored(step, names, values, better) for step, values in enumerate(found)]
+        hand_made(f"{arm}/runs/demo", extra=own, accuracies=(None, None))
+        runs[arm] = ended_run(tmp_path / arm, "key")
+        assert ended_run(tmp_path / arm, "key") == runs[arm]  # as it was kept
+    table = ab_table(1, {("A", 1): runs["A"], ("B", 1): runs["B"]})
+    rows = {row.compared.title: row.found for row in table.rows}
+    assert rows["final rmse (lower is better)"].factor == pytest.approx(75.0 / 50.0)
+    assert rows["best rmse (lower is better)"].factor == pytest.approx(55.0 / 50.0)
+    assert rows["final R2 (higher is better)"].factor == pytest.approx(0.3 / 0.15)
+    assert rows["best R2 (higher is better)"].factor == pytest.approx(0.3 / 0.2)
+    titles = list(rows)
+    assert titles.index("final rmse (lower is better)") < titles.index("trainings wasted")
+    assert "final accuracy" not in titles
 
 
 def test_figures_are_kept_and_read_again(hand_made: Callable[..., Path], tmp_path: Path) -> None:
     point = tmp_path / "point"
     (point / "runs").mkdir(parents=True)
     hand_made("point/runs/demo", stall_s=(20.0, 4.0))
-    first = ended_figures(point, "key")
+    first = ended_run(point, "key")
     kept = json.loads((point / "ab.json").read_text())
     kept["figures"]["consumed_j"]["value"] = 7.0
     (point / "ab.json").write_text(json.dumps(kept))
-    again = ended_figures(point, "key")
-    assert again["consumed_j"].value == 7.0  # not summed up a second time
-    assert again["train_j"] == first["train_j"]
-    assert any("coverage" in flag or "gap" in flag for flag in kept_about(point)[1])
-    assert ended_figures(point, "another key") == first
+    again = ended_run(point, "key")
+    assert again.figures["consumed_j"].value == 7.0  # not summed up a second time
+    assert again.figures["train_j"] == first.figures["train_j"]
+    assert any("coverage" in flag or "gap" in flag for flag in again.flags)
+    assert ended_run(point, "another key") == replace(first, key="another key")
 
 
 def test_a_point_without_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected one run folder, found 0"):
-        ended_figures(tmp_path, "key")
+        ended_run(tmp_path, "key")

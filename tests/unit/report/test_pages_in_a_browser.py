@@ -21,6 +21,7 @@ from xml.etree import ElementTree
 import pytest
 
 from browser_tab import Browser, chromium
+from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_page import ab_page
 from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
@@ -88,7 +89,9 @@ def roambench(*words: object) -> None:
 def ab_page_of(experiment: Path) -> str:
     plan = plan_ab(Asked(experiment, experiment, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
     shares = {("A", 1): 0.2, ("B", 1): 0.4, ("A", 2): 0.25, ("B", 2): 0.41}
-    ended = {turn: {"wasted_share": Measured(share)} for turn, share in shares.items()}
+    ended = {
+        turn: EndedRun("", "", (), {"wasted_share": Measured(share)}, {}) for turn, share in shares.items()
+    }
     return ab_page(plan, ab_table(plan.pairs, ended), ended, {}, ["two boards were warm"])
 
 

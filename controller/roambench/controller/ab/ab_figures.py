@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -13,18 +13,15 @@ from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
 from roambench.contract.metric import Better
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.metrics import METRICS, of_task
 from roambench.energy.energy_value import Energy
 from roambench.energy.improvement import Measured
 from roambench.energy.table10 import Table10
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
-from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
 
 _FILE: Final = "ab.json"
-_LOWER: Final = "lower"
-_HIGHER: Final = "higher"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,50 +35,69 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """Figures of a point's finished run, beside its folder; `began` and `flags` are the run's."""
+class EndedRun:
+    """What a comparison takes of a point's finished run, kept beside its folder under the point's `key`.
+
+    `own`: of its task's own metrics, whether higher or lower values are better. `began`: UTC, in ISO 8601.
+    `flags`: of the run's own report.
+    """
 
     key: str
     began: str
     flags: tuple[str, ...]
-    figures: dict[str, Measured]
+    figures: Mapping[str, Measured]
+    own: Mapping[str, Better]
 
 
 def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
-    yield Compared(f"{prefix}consumed_j", f"download, training, upload{of_what}, J", _LOWER)
-    yield Compared(f"{prefix}wasted_j", f"of it wasted{of_what}, J", _LOWER)
-    yield Compared(f"{prefix}to_threshold_j", f"consumed up to the accuracy threshold{of_what}, J", _LOWER)
+    yield Compared(f"{prefix}consumed_j", f"download, training, upload{of_what}, J", "lower")
+    yield Compared(f"{prefix}wasted_j", f"of it wasted{of_what}, J", "lower")
+    yield Compared(f"{prefix}to_threshold_j", f"consumed up to the threshold{of_what}, J", "lower")
     for phase in Phase:
         if phase in ACTIVE_PHASES:
-            yield Compared(f"{prefix}{phase.value}_j", f"{phase.value}{of_what}, J", _LOWER)
-            yield Compared(f"{prefix}{phase.value}_net_j", f"{phase.value} above idle{of_what}, J", _LOWER)
+            yield Compared(f"{prefix}{phase.value}_j", f"{phase.value}{of_what}, J", "lower")
+            yield Compared(f"{prefix}{phase.value}_net_j", f"{phase.value} above idle{of_what}, J", "lower")
 
 
 #: Metrics of these names are modelled where nothing was measured; a comparison keeps the two apart.
 _MEASURED: Final = frozenset(row.name for row in _energy_rows("", ""))
-#: In the order of the table. What no run of a comparison has is left out there.
+#: In the order of the table; metrics of a task's own stand behind accuracy (`compared_in`). What no run of a
+#: comparison has is left out there.
 COMPARED: Final = (
-    Compared("whole_run_j", "whole run, J", _LOWER),
-    Compared("whole_run_net_j", "whole run above idle, J", _LOWER),
+    Compared("whole_run_j", "whole run, J", "lower"),
+    Compared("whole_run_net_j", "whole run above idle, J", "lower"),
     *_energy_rows("", ""),
     *_energy_rows("modelled_", ", modelled"),
-    Compared("modelled_j", "transfers modelled (Eq. 1), J", _LOWER),
-    Compared("communication_j_to_threshold", "J per client to threshold, modelled", _LOWER),
-    Compared("duration_s", "duration, s", _LOWER),
-    Compared("final_accuracy", "final accuracy", _HIGHER, share=True),
-    Compared("best_accuracy", "best accuracy", _HIGHER, share=True),
-    Compared("final_loss", "final loss", _LOWER),
-    Compared("rounds_to_threshold", "rounds to threshold", _LOWER),
-    Compared("aggregated_per_step", "aggregated per step", _HIGHER),
-    Compared("wasted_share", "trainings wasted", _LOWER, share=True),
+    Compared("modelled_j", "transfers modelled (Eq. 1), J", "lower"),
+    Compared("communication_j_to_threshold", "J per client to threshold, modelled", "lower"),
+    Compared("duration_s", "duration, s", "lower"),
+    Compared("final_accuracy", "final accuracy", "higher", share=True),
+    Compared("best_accuracy", "best accuracy", "higher", share=True),
+    Compared("final_loss", "final loss", "lower"),
+    Compared("rounds_to_threshold", "rounds to threshold", "lower"),
+    Compared("aggregated_per_step", "aggregated per step", "higher"),
+    Compared("wasted_share", "trainings wasted", "lower", share=True),
 )
+_BEFORE_OWN: Final = "best_accuracy"
+
+
+def compared_in(runs: Iterable[EndedRun]) -> Iterator[Compared]:
+    """COMPARED, and the last and the best value of every metric that the runs' tasks have of their own."""
+    own = {name: better for run in runs for name, better in run.own.items()}
+    for row in COMPARED:
+        yield row
+        if row.name == _BEFORE_OWN:
+            for name, better in own.items():
+                for figure in (f"final {name}", f"best {name}"):
+                    yield Compared(figure, f"{figure} ({better} is better)", better)
 
 
 def figures_of(run: RunSummary) -> dict[str, Measured]:
-    """Every figure that the run has; no measured joules where a board is left out of the sums: those of two
-    runs would be of different boards.
+    """Every figure that the run has, its task's own metrics among them; no measured joules where a board is
+    left out of the sums: those of two runs would be of different boards.
     """
-    found = {
+    found = {name: Measured(value) for name, value in of_task(run).items()}
+    found |= {
         row.name: Measured(float(value))
         for row in COMPARED
         if row.name in METRICS.keys() - _MEASURED and (value := METRICS[row.name].figure(run)) is not None
@@ -126,33 +142,25 @@ def _of(energy: Energy) -> Measured:
     return Measured(energy.joules, energy.terms)
 
 
-def ended_figures(folder: Path, key: str) -> dict[str, Measured]:
-    """Of the run in a point's folder: read where they were kept, else summed up and kept.
+def ended_run(folder: Path, key: str) -> EndedRun:
+    """Of the run in a point's folder: read where it was kept, else summed up and kept.
 
     RunError for a folder that holds no run.
     """
     path = folder / _FILE
-    kept = kept_in(_Kept, path)
+    kept = kept_in(EndedRun, path)
     if kept is not None and kept.key == key:
-        return kept.figures
+        return kept
     runs = sorted(run for run in (folder / "runs").glob("*") if run.is_dir())
     if len(runs) != 1:
         raise RunError(f"{folder / 'runs'}: expected one run folder, found {len(runs)}")
     (summary,) = report(runs).summaries
-    found = figures_of(summary)
-    with RunFolder.open(runs[0]) as run_folder:
-        began = run_folder.info.created_utc
-    kept = _Kept(key, began, tuple(summary.flags), found)
-    write_whole(path, json.dumps(asdict(kept), indent=1) + "\n")
-    return found
+    own = {metric.name: metric.better for metric in summary.learning.own}
+    made = EndedRun(key, summary.info.created_utc, summary.flags, figures_of(summary), own)
+    write_whole(path, json.dumps(asdict(made), indent=1) + "\n")
+    return made
 
 
 def forget_figures(folder: Path) -> None:
     """Before the point is run again."""
     (folder / _FILE).unlink(missing_ok=True)
-
-
-def kept_about(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """When the run began, UTC in ISO 8601, "" if that was not kept; and the flags of its own report."""
-    kept = kept_in(_Kept, folder / _FILE)
-    return ("", ()) if kept is None else (kept.began, kept.flags)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended, Row
 from roambench.controller.campaign.cooling import Cooled
@@ -113,11 +114,15 @@ def ab_document(
                 "folder": f"points/{turn.point.folder_name}",
                 "finished": (turn.arm, turn.pair) in ended,
                 "start": _start(starts.get((turn.arm, turn.pair))),
-                "figures": {name: f.value for name, f in ended.get((turn.arm, turn.pair), {}).items()},
+                "figures": _values(ended.get((turn.arm, turn.pair))),
             }
             for turn in plan.turns
         ],
     }
+
+
+def _values(run: EndedRun | None) -> dict[str, float]:
+    return {} if run is None else {name: figure.value for name, figure in run.figures.items()}
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roambench.controller.ab.ab_figures import COMPARED, Compared
+from roambench.controller.ab.ab_figures import Compared, EndedRun, compared_in
 from roambench.controller.ab.ab_plan import ArmName
-from roambench.energy.improvement import Improvement, Measured, improvement
+from roambench.energy.improvement import Improvement, improvement
 
-#: (arm, pair) -> the figures of the run that finished.
-Ended = Mapping[tuple[ArmName, int], Mapping[str, Measured]]
+#: (arm, pair) -> the run that finished.
+Ended = Mapping[tuple[ArmName, int], EndedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class AbTable:
-    """`rows` in the order of COMPARED; `partly`: figures that some pairs lack, and how many have them."""
+    """`rows` in the order of `compared_in`; `partly`: figures that some pairs lack, how many have them."""
 
     pairs: int
     whole_pairs: int
@@ -39,11 +39,12 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
     """`pairs` were asked for; only those of which both runs ended count."""
     whole = [pair for pair in range(1, pairs + 1) if ("A", pair) in ended and ("B", pair) in ended]
     rows, partly = [], []
-    for compared in COMPARED:
+    figures = {place: run.figures for place, run in ended.items()}
+    for compared in compared_in(ended.values()):
         both = [
-            (ended["A", pair][compared.name], ended["B", pair][compared.name])
+            (figures["A", pair][compared.name], figures["B", pair][compared.name])
             for pair in whole
-            if compared.name in ended["A", pair] and compared.name in ended["B", pair]
+            if compared.name in figures["A", pair] and compared.name in figures["B", pair]
         ]
         if not both:
             continue

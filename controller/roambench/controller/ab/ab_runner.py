@@ -10,11 +10,11 @@ from pathlib import Path
 from rich.console import Console
 
 from roambench.contract.errors import RunError
-from roambench.controller.ab.ab_figures import ended_figures, forget_figures, kept_about
+from roambench.controller.ab.ab_figures import EndedRun, ended_run, forget_figures
 from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
 from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
-from roambench.controller.ab.ab_results import AbTable, ab_table
+from roambench.controller.ab.ab_results import AbTable, Ended, ab_table
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign import CampaignOptions, campaign_in, lease_of, run_campaign
 from roambench.controller.campaign.cooling import Cooled, Thermometer
@@ -22,7 +22,6 @@ from roambench.controller.screen import in_any_case, print_json, say, warn
 from roambench.controller.sweep.campaign_point import CampaignPoint, is_done, read_start
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
-from roambench.energy.improvement import Measured
 from roambench.report.console import print_table
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
@@ -88,9 +87,8 @@ def run_ab(
 def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False) -> AbTable:
     """Write and print what there is; nothing is run. RunError names the runs that failed."""
     folder = SweepFolder(out)
-    ended: dict[tuple[ArmName, int], dict[str, Measured]] = {}
+    ended: dict[tuple[ArmName, int], EndedRun] = {}
     starts, failed, flags = dict[tuple[ArmName, int], Cooled](), list[str](), dict[str, list[str]]()
-    began: dict[tuple[ArmName, int], str] = {}
     unsure: dict[tuple[ArmName, int], list[str]] = {}
     for turn in plan.turns:
         path = folder.folder_of(turn.point)
@@ -99,17 +97,16 @@ def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False
             place = turn.arm, turn.pair
             for doubt in outcome.doubts:
                 unsure.setdefault(place, []).append(doubt)
-            ended[place] = ended_figures(path, turn.point.key)
-            began[place], doubts = kept_about(path)
-            for flag in doubts:
+            ended[place] = ended_run(path, turn.point.key)
+            for flag in ended[place].flags:
                 flags.setdefault(flag, []).append(f"{turn.arm}{turn.pair}")
             if (cooled := read_start(path)) is not None:
                 starts[place] = cooled
         elif outcome is not None:
             failed.append(f"{turn.arm}{turn.pair}: {outcome.reason}")
-    sure = {place: figures for place, figures in ended.items() if place not in unsure}
+    sure = {place: run for place, run in ended.items() if place not in unsure}
     table = ab_table(plan.pairs, sure)
-    notes = [*plan.warnings, *_notes(table, starts), *_apart(began)]
+    notes = [*plan.warnings, *_notes(table, starts), *_apart(ended)]
     notes += [
         f"{arm}{pair}: {'; '.join(doubts)}: its pair does not count" for (arm, pair), doubts in unsure.items()
     ]
@@ -158,12 +155,12 @@ def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[st
     return notes + [f"{', '.join(runs)}: {note}" for note, runs in not_cooled.items()]
 
 
-def _apart(began: dict[tuple[ArmName, int], str]) -> list[str]:
+def _apart(ended: Ended) -> list[str]:
     """Of pairs whose runs were no neighbours, as happens when one of them is run again later."""
-    if not all(began.values()):
+    if not all(run.began for run in ended.values()):
         return []
-    place = {turn: at for at, turn in enumerate(sorted(began, key=lambda turn: began[turn]))}
-    pairs = sorted({pair for _, pair in began if ("A", pair) in began and ("B", pair) in began})
+    place = {turn: at for at, turn in enumerate(sorted(ended, key=lambda turn: ended[turn].began))}
+    pairs = sorted({pair for _, pair in ended if ("A", pair) in ended and ("B", pair) in ended})
     apart = [str(pair) for pair in pairs if abs(place["A", pair] - place["B", pair]) > 1]
     if not apart:
         return []

@@ -214,7 +214,7 @@ def metric_of(name: str) -> Metric | None:
     """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, `final <name>` and `best
     <name>` are of a task's own, and there are those of `class_metrics`."""
     if is_of_task(name):
-        return Metric(name, name, lambda run: _of_task(run).get(name), places=4)
+        return Metric(name, name, lambda run: of_task(run).get(name), places=4)
     if (by_class := class_metric_of(name)) is not None:
         return Metric(name, by_class.title, lambda run: _of_classes(by_class, run), share=True)
     accuracy = accuracy_in(name)
@@ -249,7 +249,8 @@ def usual(own: Sequence[str]) -> tuple[str, ...]:
     return (*final, *USUAL[1:]) if final else USUAL
 
 
-def _of_task(run: RunSummary) -> dict[str, float]:
+def of_task(run: RunSummary) -> dict[str, float]:
+    """The last and the best value of every metric that the run's task has of its own."""
     learning = run.learning
     last, own = learning.final_metrics, [metric.name for metric in learning.own]
     final = {f"final {name}": last[name] for name in own if name in last}
@@ -273,7 +274,7 @@ def rounds_to(accuracy: float, found: Sequence[tuple[int, float]]) -> float | No
 
 def figures(run: RunSummary) -> dict[str, float | None]:
     """Every metric of the run, its task's own among them; what is infinite or not a number is None."""
-    found = {name: metric.figure(run) for name, metric in METRICS.items()} | _of_task(run)
+    found = {name: metric.figure(run) for name, metric in METRICS.items()} | of_task(run)
     return {
         name: float(value) if value is not None and math.isfinite(value) else None
         for name, value in found.items()
