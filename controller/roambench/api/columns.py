@@ -31,8 +31,8 @@ _SPECIAL: Final = {
 class Columns:
     """Columns of equal length. Whatever takes Arrow takes it as it is (`arrow`, or the object itself).
 
-    A field's metadata have its `unit`, `description` and, where another column holds its standard
-    uncertainty (k = 1), that column's name as `uncertainty`.
+    A field's metadata have its `unit` and `description`, of a metric which values are `better`, and where
+    another column holds its standard uncertainty (k = 1), that column's name as `uncertainty`.
     """
 
     def __init__(self, arrow: pa.Table) -> None:
@@ -70,7 +70,7 @@ class Columns:
 
     @property
     def better(self) -> Mapping[str, str]:
-        """Of columns that are a task's metrics, whether "higher" or "lower" values are better; "" else."""
+        """Whether "higher" or "lower" values are better: of a task's metrics and a sweep's means; "" else."""
         return self._metadata("better")
 
     def to_pandas(self) -> pandas.DataFrame:

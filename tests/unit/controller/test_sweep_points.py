@@ -1,18 +1,23 @@
 """What a sweep file asks for, and what its table says: no run is made here."""
 
+import io
+import json
 import math
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
+from roambench.api.columns import Columns
 from roambench.contract.errors import ConfigError
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.results import Spread, spread, table_of
-from roambench.controller.sweep.results_files import cell
+from roambench.controller.sweep.results_files import cell, print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 
@@ -183,6 +188,26 @@ def test_a_row_gathers_the_seeds_and_counts_what_failed_and_what_never_got_there
     assert dict(second.values) == {"system": "mohawk", "fleet.agents": 3}
     shown = [[cell(name, row.metrics[name], row.finished) for name in table.metrics] for row in table.rows]
     assert shown == [["70.0 ± 20.0 %", "5.0 ± 1.4 (2 of 3)"], ["25.0 %", "–"]]
+
+
+def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None:
+    names = ["final_accuracy", "wasted_share", "trainings", "rounds_to_0.9", "final rmse", "best R2", "ap0"]
+    point = points(tmp_path, "[grid]\nfleet.agents = [2]\n")[0]
+    figures = dict.fromkeys(["final_accuracy", "wasted_share", "trainings", "final rmse", "best R2"], 0.5)
+    outcome = Outcome(
+        point.key, figures | {"rounds": 3.0, "steps": 3.0}, own={"rmse": "lower", "R2": "higher"}
+    )
+    table = table_of([point], [outcome], names)
+    assert list(table.better.values()) == ["higher", "lower", "", "lower", "lower", "higher", "higher"]
+    shown = io.StringIO()
+    print_table(table, Console(file=shown, width=200))
+    head = shown.getvalue().splitlines()[0]
+    assert head.split("  ")[-4:] == ["wasted ↓", "trainings", "final rmse ↓", "best R2 ↑"]
+    assert "↑ higher is better, ↓ lower is better" in shown.getvalue()
+    write_results(SweepFolder(tmp_path), table, [point], [outcome])
+    assert json.loads((tmp_path / "table.json").read_text())["better"] == dict(table.better)
+    better = Columns(pq.read_table(tmp_path / "table.parquet")).better
+    assert (better["final rmse_mean"], better["final rmse_sd"], better["trainings_mean"]) == ("lower", "", "")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+from roambench.contract.metric import ACCURACY, Better
 from roambench.controller.sweep.class_metrics import ClassMetric, class_metric_of
 from roambench.learning.tasks import metrics_of
 from roambench.rounds.records import LOCAL_DIVERGENCE
@@ -20,7 +21,10 @@ if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """`share`: the figure is 0..1 and printed in percent. The figure is None where the run has none."""
+    """`share`: the figure is 0..1 and printed in percent. The figure is None where the run has none.
+
+    `better`: "" where more is neither better nor worse, and of a task's own, whose direction its runs know.
+    """
 
     name: str
     title: str
@@ -28,6 +32,7 @@ class Metric:
     share: bool = False
     places: int = 2  # printed behind the point; one digit more of the standard deviation would say nothing
     unit: str = ""  # where the title is not beside the figure
+    better: Better | Literal[""] = ""
 
 
 def _local_divergence(run: RunSummary) -> float | None:
@@ -70,12 +75,12 @@ def _modelled_joules(run: RunSummary) -> float | None:
 
 
 def _average_accuracy(run: RunSummary) -> float | None:
-    return None if run.peers is None else run.peers.final_average
+    return None if run.peers is None or run.peers.metric != ACCURACY else run.peers.final_average
 
 
 def _mobility_gap(run: RunSummary) -> float | None:
     """Mean over all scored iterations: de Heredia's "throughout experiments"."""
-    return None if run.peers is None else run.peers.mean_gap
+    return None if run.peers is None or run.peers.metric != ACCURACY else run.peers.mean_gap
 
 
 def _left_out(run: RunSummary) -> float | None:
@@ -118,13 +123,30 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            Metric("final_accuracy", "final accuracy", lambda run: run.learning.final_accuracy, share=True),
-            Metric("best_accuracy", "best accuracy", lambda run: run.learning.best_accuracy, share=True),
-            Metric("final_loss", "final loss", lambda run: run.learning.final_loss, places=3),
-            Metric("local_divergence", "divergence of local models", _local_divergence, places=4),
-            Metric("rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, places=1),
             Metric(
-                "aggregated_per_step", "aggregated per step", lambda run: run.learning.aggregated_per_step
+                "final_accuracy",
+                "final accuracy",
+                lambda run: run.learning.final_accuracy,
+                share=True,
+                better="higher",
+            ),
+            Metric(
+                "best_accuracy",
+                "best accuracy",
+                lambda run: run.learning.best_accuracy,
+                share=True,
+                better="higher",
+            ),
+            Metric("final_loss", "final loss", lambda run: run.learning.final_loss, places=3, better="lower"),
+            Metric("local_divergence", "divergence of local models", _local_divergence, places=4),
+            Metric(
+                "rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, places=1, better="lower"
+            ),
+            Metric(
+                "aggregated_per_step",
+                "aggregated per step",
+                lambda run: run.learning.aggregated_per_step,
+                better="higher",
             ),
             Metric("cloud_aggregations", "cloud aggregations", lambda run: run.learning.cloud_aggregations),
             Metric("trainings", "trainings", lambda run: run.trainings.ordered, places=1),
@@ -134,7 +156,9 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 lambda run: run.orders.computed,
                 places=1,
             ),
-            Metric("wasted_share", "wasted", lambda run: run.trainings.wasted_share, share=True),
+            Metric(
+                "wasted_share", "wasted", lambda run: run.trainings.wasted_share, share=True, better="lower"
+            ),
             Metric(
                 "distance_m",
                 "device to AP, m",
@@ -157,30 +181,45 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 "J per client to threshold, modelled",
                 _communication_to_threshold,
                 places=1,
+                better="lower",
             ),
             Metric(
-                "communication_j_per_client", "J per client, modelled", _communication, places=1, unit="J"
+                "communication_j_per_client",
+                "J per client, modelled",
+                _communication,
+                places=1,
+                unit="J",
+                better="lower",
             ),
             Metric(
                 "communication_j_per_participant",
                 "J per participant, modelled",
                 _communication_per_participant,
                 places=1,
+                better="lower",
             ),
             Metric("steps", "steps played", lambda run: len(run.learning.points), places=0),
             Metric("rounds", "rounds played", _rounds, places=0),
-            Metric("average_accuracy", "accuracy of the mean model", _average_accuracy, share=True),
+            Metric(
+                "average_accuracy",
+                "accuracy of the mean model",
+                _average_accuracy,
+                share=True,
+                better="higher",
+            ),
             Metric("mobility_gap", "high - low mobility", _mobility_gap, share=True),
-            Metric("left_out", "models left out", _left_out, places=1),
+            Metric("left_out", "models left out", _left_out, places=1, better="lower"),
             Metric("neighbours", "neighbours per exchange", _neighbours),
             Metric("spectral_gap", "spectral gap", _spectral_gap, places=4),
             Metric("connected_within", "iterations to connect, B", _connected_within, places=1),
             Metric("distribution_distance", "distance of classes", _distribution_distance, places=3),
-            Metric("consumed_j", "consumed (modelled), J", _consumed_joules, places=1, unit="J"),
-            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J"),
-            Metric("joules_per_point", "J per point of accuracy", _joules_per_point),
-            Metric("measured_j", "measured, J", _measured_joules, places=1),
-            Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1),
+            Metric(
+                "consumed_j", "consumed (modelled), J", _consumed_joules, places=1, unit="J", better="lower"
+            ),
+            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J", better="lower"),
+            Metric("joules_per_point", "J per point of accuracy", _joules_per_point, better="lower"),
+            Metric("measured_j", "measured, J", _measured_joules, places=1, better="lower"),
+            Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1, better="lower"),
         )
     }
 )
@@ -216,7 +255,10 @@ def metric_of(name: str) -> Metric | None:
     if is_of_task(name):
         return Metric(name, name, lambda run: of_task(run).get(name), places=4)
     if (by_class := class_metric_of(name)) is not None:
-        return Metric(name, by_class.title, lambda run: _of_classes(by_class, run), share=True)
+        accuracy_of: Better | Literal[""] = "" if by_class.drift else "higher"
+        return Metric(
+            name, by_class.title, lambda run: _of_classes(by_class, run), share=True, better=accuracy_of
+        )
     accuracy = accuracy_in(name)
     if accuracy is None:
         return METRICS.get(name)
@@ -225,6 +267,7 @@ def metric_of(name: str) -> Metric | None:
         f"rounds to {100.0 * accuracy:g} %",
         lambda run: rounds_to(accuracy, scored(run)),
         places=1,
+        better="lower",
     )
 
 

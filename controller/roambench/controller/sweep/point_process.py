@@ -89,8 +89,9 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
             figures(summary),
             scored=scored(summary),
             metrics={name: tuple(found.items()) for name, found in summary.learning.metrics.items()},
+            own={metric.name: metric.better for metric in summary.learning.own},
             wall_s=wall_s,
-            unfit=tuple(found.told for found in unfit),
+            unfit=tuple(found.sentence for found in unfit),
             boards=tuple(dict.fromkeys(board for found in unfit for board in found.boards)),
             without=place.fewer_by,
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from roambench.controller.sweep.metrics import is_of_task, metric_of
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome
 
@@ -38,10 +39,14 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class SweepTable:
-    """Rows in the order of the grid. The same outcomes give the same table, in whatever order they came."""
+    """Rows in the order of the grid. The same outcomes give the same table, in whatever order they came.
+
+    `better`: of each metric whether higher or lower values are, "" where neither is.
+    """
 
     keys: tuple[str, ...]
     metrics: tuple[str, ...]
+    better: Mapping[str, str]
     rows: tuple[ResultRow, ...]
 
 
@@ -65,7 +70,16 @@ def table_of(
         )
         row = members[0][0].row
         rows.append(ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended))
-    return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), tuple(rows))
+    own = {name: better for one in outcomes if one is not None for name, better in one.own.items()}
+    better = {name: _better(name, own) for name in metrics}
+    return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), better, tuple(rows))
+
+
+def _better(name: str, own: Mapping[str, str]) -> str:
+    if is_of_task(name):
+        return own.get(name.partition(" ")[2], "")
+    metric = metric_of(name)
+    return "" if metric is None else metric.better
 
 
 def spread(values: Sequence[float | None]) -> Spread:

@@ -26,6 +26,7 @@ from roambench.runs.whole_file import write_whole
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.sweep/2"
 _NONE: Final = "–"
+_ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
 
 
 def write_results(
@@ -34,7 +35,13 @@ def write_results(
     """table.parquet, table.csv and table.json, each replaced as a whole; RunError where that is refused."""
     columns = _columns(table)
     paths = [folder.path / f"table.{kind}" for kind in ("parquet", "csv", "json")]
-    write_table(paths[0], pa.table({name: _array(values) for name, values in columns.items()}))
+    arrays = {name: _array(values) for name, values in columns.items()}
+    better = {f"{name}_mean": better for name, better in table.better.items() if better}
+    fields = [
+        pa.field(name, array.type, metadata={"better": better[name]} if name in better else None)
+        for name, array in arrays.items()
+    ]
+    write_table(paths[0], pa.table(arrays, schema=pa.schema(fields)))
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
     writer.writerow(columns)
@@ -52,7 +59,8 @@ def print_table(table: SweepTable, console: Console) -> None:
     """`mean ± sd (n)`; n only where it is not the number of runs that finished, and `?` behind figures of
     runs that are not sure. Why not is told below.
 
-    Keys with one value for all rows and metrics without any figure are left to the files.
+    An arrow behind a metric says whether higher or lower values of it are better. Keys with one value for all
+    rows and metrics without any figure are left to the files.
     """
     keys = [key for key in table.keys if key == "system" or len({repr(v) for v in _values(table, key)}) > 1]
     metrics = [name for name in table.metrics if any(row.metrics[name].n for row in table.rows)]
@@ -63,8 +71,11 @@ def print_table(table: SweepTable, console: Console) -> None:
         cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
         cells = cells if row.sure else [f"{one} ?" if one != _NONE else one for one in cells]
         rows.append((*(text(values[key]) for key in keys), runs, *cells))
-    head = (*_short(keys), "runs", *(_metric(name).title for name in metrics))
+    titles = [f"{_metric(name).title}{_ARROWS[table.better[name]]}" for name in metrics]
+    head = (*_short(keys), "runs", *titles)
     print_whole(Table("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None)
+    if any(table.better[name] for name in metrics):
+        say(console, "↑ higher is better, ↓ lower is better")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
         warn(console, f"! {doubt}")
     without = [_metric(name).title for name in table.metrics if name not in metrics]
@@ -133,6 +144,7 @@ def sweep_document(
         "fleet": points[0].fleet,
         "keys": list(table.keys),
         "metrics": list(table.metrics),
+        "better": dict(table.better),
         "rows": [
             {
                 "values": dict(row.values),

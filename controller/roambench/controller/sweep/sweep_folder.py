@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.json_values import kept_in, without_nan
+from roambench.contract.metric import Better
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.class_metrics import class_metric_of
@@ -56,7 +57,8 @@ class PointFile:
 class Outcome:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
-    of whatever else was scored. `wall_s`: how long it took here, which no table tells.
+    of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
+    `wall_s`: how long it took here, which no table tells.
 
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
@@ -68,6 +70,7 @@ class Outcome:
     reason: str = ""
     scored: tuple[tuple[int, float], ...] = ()
     metrics: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
+    own: Mapping[str, Better] = field(default_factory=dict)
     wall_s: float = 0.0
     unfit: tuple[str, ...] = ()
     boards: tuple[str, ...] = ()
