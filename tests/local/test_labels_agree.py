@@ -3,8 +3,10 @@ models on agents, on virtual devices and without a server, and score what NumPy 
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -182,9 +184,18 @@ def test_without_a_server_the_metric_is_the_mean_over_the_devices(
     simulated, local = (run(folder, case.task, fleet, *changes) for fleet in ("simulated", "local"))
     told = [logged(path, ModelsScored) for path in (simulated, local)]
     assert [record.digests for record in told[0]] == [record.digests for record in told[1]]
-    assert [record.accuracies for record in told[0]] == [(), ()]
-    metric = next(iter(case.better))
+    metric, better = next(iter(case.better.items()))
     steps = pq.read_table(simulated / "steps.parquet")
+    means = [value for value in steps[metric].to_pylist() if value is not None]
+    assert [statistics.mean(record.scores) for record in told[0]] == pytest.approx(means)
+    table = json.loads(roambench(folder, "report", str(simulated), "--json"))["runs"][0]["decentralised"]
+    best, worst = (min, max) if better == "lower" else (max, min)
+    assert [(row["best"], row["worst"]) for row in table["scores"]] == [
+        (best(record.scores), worst(record.scores)) for record in told[0]
+    ]
+    shown = roambench(folder, "report", str(simulated), "--full")
+    assert f"final {metric}, mean of devices ({better} is better)" in shown
+    assert "of the worst device" in shown
     assert [value is not None for value in steps[metric].to_pylist()] == [False, False, True] * 2
 
 
@@ -192,7 +203,10 @@ def test_a_sweep_has_the_mean_and_the_deviation_of_the_tasks_metrics(folder: Pat
     (folder / "seeds.toml").write_text('experiment = "labels.toml"\n[grid]\nseeds = 2\n')
     task = ("--set", f'learning.task="{CASES["diabetes"].task}"')
     told = roambench(folder, "sweep", "seeds.toml", "--jobs", "1", "--out", "swept", *task)
-    assert "final rmse" in told
+    assert "final rmse ↓" in told
+    assert "↓ lower is better" in told
+    (better,) = pq.read_schema(folder / "swept" / "table.parquet").field("final rmse_mean").metadata.items()
+    assert better == (b"better", b"lower")
     assert "accuracy" not in told
     found = pq.read_table(folder / "swept" / "table.parquet").to_pylist()[0]
     steps = [pq.read_table(path) for path in (folder / "swept").glob("points/*/runs/*/steps.parquet")]

@@ -67,7 +67,7 @@ class RawRun:
     def last_score_percent(self) -> float:
         """Of the global model or, decentralised, of the mean of all models."""
         peers = self.of("ModelsScored")
-        return 100.0 * peers[-1]["average_accuracy"] if peers else self.final()
+        return 100.0 * peers[-1]["average_score"] if peers else self.final()
 
     def first_round(self) -> int:
         """Of MOHAWK's kind t = 0 only trains; the others' first step is round 1."""
@@ -157,7 +157,7 @@ class RawRun:
         gaps = []
         for row in self.of("ModelsScored"):
             kinds = defaultdict[bool, list[float]](list)
-            for device, accuracy in zip(row["devices"], row["accuracies"], strict=True):
+            for device, accuracy in zip(row["devices"], row["scores"], strict=True):
                 kinds[device in fast].append(100.0 * accuracy)
             gaps.append(statistics.mean(kinds[True]) - statistics.mean(kinds[False]))
         return statistics.mean(gaps)

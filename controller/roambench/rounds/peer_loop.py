@@ -191,10 +191,10 @@ class _Run:
             ModelsScored(
                 step,
                 devices,
-                found.accuracies,
+                tuple(score.judged[1] for score in scores),
                 tuple(score.loss for score in scores),
                 tuple(digests[device] for device in devices),
-                average.accuracy,
+                average.judged[1],
                 average.loss,
             )
         )

@@ -65,18 +65,14 @@ class PeerScores:
     @property
     def mean(self) -> Score:
         """The mean of the devices' accuracies, losses and metrics: the figure of all papers' tables."""
-        first, accuracies = self.scores[0], self.accuracies
+        first = self.scores[0]
+        accuracies = [score.accuracy for score in self.scores if score.accuracy is not None]
         return Score(
             float(np.mean(accuracies)) if accuracies else None,
             float(np.mean([score.loss for score in self.scores])),
             {name: float(np.mean([score.metrics[name] for score in self.scores])) for name in first.metrics},
             first.better,
         )
-
-    @property
-    def accuracies(self) -> tuple[float, ...]:
-        """By device; empty where labels are no classes."""
-        return tuple(score.accuracy for score in self.scores if score.accuracy is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,14 +64,19 @@ class Score:
     metrics: Mapping[str, float] = field(default_factory=dict)
     better: Mapping[str, Better] = field(default_factory=dict)
 
+    @property
+    def judged(self) -> tuple[Metric, float]:
+        """What the task is judged by, accuracy or its first metric, and the model's value of it."""
+        if self.accuracy is not None:
+            return ACCURACY, self.accuracy
+        name = next(iter(self.better))
+        return Metric(name, self.better[name]), self.metrics[name]
+
     def reached(self, wanted: float | None) -> str:
-        """That what the task is judged by, accuracy or its first metric, is as good as `wanted`, or ""."""
+        """That what the task is judged by is as good as `wanted`, or ""."""
         if wanted is None:
             return ""
-        metric, value = ACCURACY, self.accuracy
-        if value is None:
-            name = next(iter(self.better))
-            metric, value = Metric(name, self.better[name]), self.metrics[name]
+        metric, value = self.judged
         if not metric.reaches(value, wanted):
             return ""
         return f"{metric.name} {value:.4f} reached the threshold of {wanted:g}"

@@ -159,14 +159,18 @@ class ModelsExchanged:
 
 @dataclass(frozen=True, slots=True)
 class ModelsScored:
-    """The models that devices hold after a step, on the test set, and the mean of these models."""
+    """The models that devices hold after a step, on the test set, and the mean of these models (`average_`).
+
+    Scores are accuracies (0..1), where labels are no classes values of the first of the task's own metrics,
+    NaN for none.
+    """
 
     step: int
     devices: tuple[int, ...]
-    accuracies: tuple[float, ...]  # empty where labels are no classes
+    scores: tuple[float, ...]
     losses: tuple[float, ...]
     digests: tuple[str, ...]
-    average_accuracy: float | None
+    average_score: float
     average_loss: float
 
 

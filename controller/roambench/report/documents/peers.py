@@ -9,12 +9,15 @@ from roambench.report.summaries.peers import PeerSummary
 
 
 def peer_document(peers: PeerSummary | None) -> dict[str, Any] | None:
-    """None for a run of a system with a server. Accuracies are 0..1, lists are by iteration."""
+    """None for a run of a system with a server. Scores are of `metric`, accuracies are 0..1; lists are by
+    iteration."""
     if peers is None:
         return None
     return {
-        "final_mean_accuracy": None if peers.final is None else peers.final.mean,
-        "final_average_model_accuracy": peers.final_average,
+        "metric": peers.metric.name,
+        "better": peers.metric.better,
+        "final_mean_score": None if peers.final is None else peers.final.mean,
+        "final_average_model_score": peers.final_average,
         "mobility_gap": peers.mean_gap,
         "high_mobility_devices": peers.high_mobility,
         "mean_neighbours": peers.mean_neighbours,
@@ -29,8 +32,8 @@ def peer_document(peers: PeerSummary | None) -> dict[str, Any] | None:
             {
                 "step": point.step,
                 "mean": point.mean,
-                "least": point.least,
-                "most": point.most,
+                "worst": point.worst,
+                "best": point.best,
                 "high_mobility": point.high,
                 "low_mobility": point.low,
                 "average_model": point.average,

@@ -18,7 +18,7 @@ from roambench.report.summaries.run import (
 )
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
-SCHEMA: Final = "roambench.report/2"
+SCHEMA: Final = "roambench.report/3"
 
 
 def json_text(runs: Sequence[RunSummary]) -> str:

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.report.figures.figure import (
     Figure,
     below_each_other,
     drawn,
     hover,
+    hover_value,
+    one_in,
     run_colour,
     run_style,
     safe,
@@ -27,18 +30,23 @@ _MOST_POINTS = 2000  # of a line by iteration; of more, every n-th is drawn
 def peer_figures(runs: Sequence[RunSummary]) -> list[Figure | None]:
     """[] where every run has a server."""
     found = [(index, run, run.peers) for index, run in enumerate(runs) if run.peers is not None]
-    return [_accuracy(found), _gap(found), _neighbours(found), _mixing(found)] if found else []
+    figures: list[Figure | None] = []
+    for metric in dict.fromkeys(peers.metric for _, _, peers in found):
+        judged = [each for each in found if each[2].metric == metric]
+        figures += [_scores(metric, judged), _gap(metric, judged)]
+    return [*figures, _neighbours(found), _mixing(found)] if found else []
 
 
-def _accuracy(found: _Found) -> Figure | None:
+def _scores(metric: Metric, found: _Found) -> Figure | None:
     """Mean over the devices with a band from the worst to the best, and the mean model as a thin line."""
+    value = hover_value(metric)
     traces = []
     for index, run, peers in found:
         if not peers.points:
             continue
         steps = [point.step for point in peers.points]
-        band = [100.0 * point.most for point in peers.points]
-        band += [100.0 * point.least for point in reversed(peers.points)]
+        band = [metric.shown(point.best) for point in peers.points]
+        band += [metric.shown(point.worst) for point in reversed(peers.points)]
         group, average = safe(run.label), f"{run.label}, mean model"
         traces += [
             go.Scatter(
@@ -58,51 +66,55 @@ def _accuracy(found: _Found) -> Figure | None:
                 legendgroup=group,
                 mode="lines+markers",
                 x=steps,
-                y=[100.0 * point.mean for point in peers.points],
+                y=[metric.shown(point.mean) for point in peers.points],
                 marker_size=6,
-                hovertemplate=hover("step %{x}: %{y:.1f} %", run.label),
+                hovertemplate=hover(f"step %{{x}}: {value}", run.label),
             ),
             go.Scatter(
                 legendgroup=group,
                 mode="lines",
                 name=safe(average),
                 x=steps,
-                y=[None if point.average is None else 100.0 * point.average for point in peers.points],
+                y=[metric.shown(point.average) for point in peers.points],
                 line={"color": run_colour(index), "dash": "dot", "width": 1},
-                hovertemplate=hover("step %{x}: %{y:.1f} %", average),
+                hovertemplate=hover(f"step %{{x}}: {value}", average),
             ),
         ]
     if not traces:
         return None
     return drawn(
-        "peer-accuracy",
-        "Accuracy over the devices",
+        "peer-accuracy" if metric == ACCURACY else f"peer-metric-{metric.key}",
+        "Accuracy over the devices" if metric == ACCURACY else f"{safe(metric.name)} over the devices",
         "Lines with markers: mean over all devices; band: from the worst to the best; dots: the mean of all "
         "models.",
         traces,
         xaxis={"title": "iteration"},
-        yaxis={"title": "accuracy, %", "rangemode": "tozero"},
+        yaxis={"title": safe(metric.axis), "rangemode": "tozero" if metric == ACCURACY else "normal"},
     )
 
 
-def _gap(found: _Found) -> Figure | None:
+def _gap(metric: Metric, found: _Found) -> Figure | None:
     """High- minus low-mobility devices (de Heredia Fig. 5, 6)."""
+    value = "%{y:+.2f}" if metric == ACCURACY else "%{y:+.4g}"
     traces = [
-        _line(index, run, steps, np.array(gaps), "%{y:+.2f}").update(mode="lines+markers")
+        _line(index, run, steps, np.array(gaps), value).update(mode="lines+markers")
         for index, run, peers in found
         if (steps := [point.step for point in peers.points if point.gap is not None])
-        and (gaps := [100.0 * point.gap for point in peers.points if point.gap is not None])
+        and (gaps := [metric.shown(point.gap) for point in peers.points if point.gap is not None])
     ]
     if not traces:
         return None
+    unit, axis = "in percentage points", "points of accuracy"
+    if metric != ACCURACY:
+        unit, axis = f"{metric.better} is better", f"difference of {safe(metric.name)}"
     return drawn(
-        "peer-gap",
+        "peer-gap" if metric == ACCURACY else f"peer-gap-{metric.key}",
         "High- against low-mobility devices",
-        "Mean accuracy of the high-mobility devices less that of the others, in percentage points.",
+        f"Mean {safe(metric.name)} of the high-mobility devices less that of the others, {unit}.",
         traces,
         300,
         xaxis={"title": "iteration"},
-        yaxis={"title": "points of accuracy", "zeroline": True},
+        yaxis={"title": axis, "zeroline": True},
     )
 
 
@@ -162,13 +174,13 @@ def _mixing(found: _Found) -> Figure | None:
     )
 
 
-def _line(index: int, run: RunSummary, steps: Sequence[int], values: Floats, told: str) -> Any:
-    every = max(1, -(-len(steps) // _MOST_POINTS))
+def _line(index: int, run: RunSummary, steps: Sequence[int], values: Floats, value: str) -> Any:
+    every = one_in(len(steps), _MOST_POINTS)
     return go.Scatter(
         run_style(index, run),
         mode="lines",
         legendgroup=safe(run.label),
         x=list(steps)[::every],
         y=[round(value, 6) if np.isfinite(value) else None for value in values.tolist()[::every]],
-        hovertemplate=hover(f"step %{{x}}: {told}", run.label),
+        hovertemplate=hover(f"step %{{x}}: {value}", run.label),
     )

@@ -27,7 +27,7 @@ class Card:
 
 
 def run_cards(runs: Sequence[RunSummary]) -> list[Card]:
-    """One for each run; the first run is what others are compared with."""
+    """One for each run; below its waste, how many times that of the `reference_of` them it is."""
     factors = improvements(runs)
     reference = reference_of(runs).label
     cards = []
@@ -48,7 +48,7 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
         # Nothing waits for an access point here: what counts is how often devices meet.
         return [
             final,
-            *([] if average is None else [("of the mean model", numbers.percent(average), "")]),
+            *([] if average is None else [("of the mean model", judged.text(average), "")]),
             consumed,
             ("neighbours per step", numbers.number(peers.mean_neighbours), ""),
             (

@@ -40,7 +40,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             "learning",
             parts.at("accuracy") + parts.like("metric-") + parts.at("learning", "aggregated"),
         ),
-        ("Decentralised", "decentralised", parts.at(*PEER_KEYS)),
+        ("Decentralised", "decentralised", [block for key in PEER_KEYS for block in parts.like(key)]),
         (
             "Energy",
             "energy",

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from roambench.aggregation.connectivity import cumulative_neighbours, strong_connectivity
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.rounds.records import (
     MixingPlanned,
     ModelsExchanged,
@@ -21,6 +22,7 @@ from roambench.rounds.records import (
     RoundRecord,
 )
 from roambench.runs.event_log import EventLog
+from roambench.runs.scores import scores_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,18 +32,18 @@ _MOST_LINKS: Final = 5_000_000
 
 @dataclass(frozen=True, slots=True)
 class PeerPoint:
-    """Accuracies after one scored iteration: over the devices, by their mobility, and of the mean model.
+    """Scores after one scored iteration: over the devices, by their mobility, and of the mean model.
 
     `high` and `low` are means over the devices of high and low mobility; None where there is none.
     """
 
     step: int
     mean: float
-    least: float
-    most: float
+    worst: float
+    best: float
     high: float | None
     low: float | None
-    average: float | None  # of the mean of all models
+    average: float  # of the mean of all models
 
     @property
     def gap(self) -> float | None:
@@ -56,7 +58,8 @@ class PeerSummary:
     `connected_within` is B of B-strong connectivity, None if there is none (or it was not searched).
     """
 
-    points: tuple[PeerPoint, ...]  # none where labels are no classes
+    metric: Metric  # what the scores are of: accuracy (0..1), or the first of the task's own
+    points: tuple[PeerPoint, ...]
     steps: int
     high_mobility: int
     exchanges: int  # models sent and received between two devices, counted once per direction
@@ -76,7 +79,7 @@ class PeerSummary:
 
     @property
     def final_average(self) -> float | None:
-        """Accuracy (0..1) of the mean of all models at the last scored step."""
+        """Score of the mean of all models at the last scored step."""
         return self.points[-1].average if self.points else None
 
     @property
@@ -101,8 +104,8 @@ class PeerSummary:
         return _mean(self.distribution_distances)
 
     def joules_per_point(self, joules: float | None) -> float | None:
-        """`joules` by percentage points of the final accuracy, mean over the devices."""
-        if joules is None or self.final is None or self.final.mean <= 0.0:
+        """`joules` by percentage points of the final accuracy, mean over the devices; None of others."""
+        if joules is None or self.metric != ACCURACY or self.final is None or self.final.mean <= 0.0:
             return None
         return joules / (100.0 * self.final.mean)
 
@@ -120,11 +123,17 @@ def peer_summary(records: Sequence[RoundRecord]) -> PeerSummary | None:
     links = [_neighbours(record) for record in planned]
     total = sum(link.nnz for link in links)
     present = sum(int(np.count_nonzero(record.counts)) for record in planned)
+    metric = scores_of(log).metric
     reasons: Counter[str] = Counter()
     for record in log.only(ModelsExchanged):
         reasons.update(reason.partition(":")[0] for reason in record.reasons)
     return PeerSummary(
-        points=tuple(_point(record, fast) for record in log.only(ModelsScored) if record.accuracies),
+        metric=metric,
+        points=tuple(
+            _point(record, fast, metric)
+            for record in log.only(ModelsScored)
+            if np.isfinite([*record.scores, record.average_score]).all()
+        ),
         steps=len(planned),
         high_mobility=int(fast.sum()),
         exchanges=total,
@@ -149,17 +158,20 @@ def _neighbours(record: MixingPlanned) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(cells[0]), np.bool_), cells), shape=(devices, devices))
 
 
-def _point(record: ModelsScored, fast: npt.NDArray[np.bool_]) -> PeerPoint:
-    accuracies = np.array(record.accuracies)
+def _point(record: ModelsScored, fast: npt.NDArray[np.bool_], metric: Metric) -> PeerPoint:
+    scores = np.array(record.scores)
     high = fast[list(record.devices)]
+    worst, best = (float(end) for end in (scores.min(), scores.max()))
+    if metric.better == "lower":
+        worst, best = best, worst
     return PeerPoint(
-        record.step,
-        float(accuracies.mean()),
-        float(accuracies.min()),
-        float(accuracies.max()),
-        float(accuracies[high].mean()) if high.any() else None,
-        float(accuracies[~high].mean()) if not high.all() else None,
-        record.average_accuracy,
+        step=record.step,
+        mean=float(scores.mean()),
+        worst=worst,
+        best=best,
+        high=float(scores[high].mean()) if high.any() else None,
+        low=float(scores[~high].mean()) if not high.all() else None,
+        average=record.average_score,
     )
 
 

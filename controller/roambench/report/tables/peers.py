@@ -5,30 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from roambench.contract.metric import ACCURACY
+from roambench.contract.metric import ACCURACY, Metric
 from roambench.report import numbers
 from roambench.report.numbers import NONE
+from roambench.report.summaries.finding import consumed_energy
 from roambench.report.summaries.peers import PeerSummary
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import Table
 
-#: Keys of the tables and figures in reading order.
+#: Keys of the tables and figures in reading order, or what they begin with.
 KEYS: Final = (
-    "peer-learning", "peer-accuracy", "peer-gap", "peer-energy", "peer-network", "peer-neighbours",
-    "peer-mixing",
+    "peer-learning", "peer-accuracy", "peer-metric-", "peer-gap", "peer-energy", "peer-network",
+    "peer-neighbours", "peer-mixing",
 )  # fmt: skip
 
 _Line = tuple[str, Callable[[PeerSummary], str]]
+_Found = Sequence[tuple[RunSummary, PeerSummary]]
 
-_LEARNING: Final[tuple[_Line, ...]] = (
-    ("final accuracy, mean of devices", lambda peers: _final(peers, "mean")),
-    ("  of the best device", lambda peers: _final(peers, "most")),
-    ("  of the worst device", lambda peers: _final(peers, "least")),
-    ("  of high-mobility devices", lambda peers: _final(peers, "high")),
-    ("  of low-mobility devices", lambda peers: _final(peers, "low")),
-    ("final accuracy of the mean model", lambda peers: _final(peers, "average")),
-    ("high - low mobility, whole run", lambda peers: _points(peers.mean_gap)),
-)
 _NETWORK: Final[tuple[_Line, ...]] = (
     ("iterations", lambda peers: f"{peers.steps:,}"),
     ("high-mobility devices", lambda peers: str(peers.high_mobility)),
@@ -56,51 +49,69 @@ def peer_tables(runs: Sequence[RunSummary]) -> list[Table]:
     found = [(run, run.peers) for run in runs if run.peers is not None]
     if not found:
         return []
-    head = ("", *(run.label for run, _ in found))
-    network = list(_NETWORK)
-    reasons = dict.fromkeys(reason for _, peers in found for reason in peers.left_out)
-    at = next(place for place, (name, _) in enumerate(network) if name == "  left out") + 1
-    network[at:at] = [_reason(reason) for reason in reasons]
-    if all(run.learning.metric != ACCURACY for run, _ in found):
-        return [_network_table(head, found, network)]
-    return [
-        Table(
-            "peer-learning",
-            "Decentralised learning",
-            "Every device's model on the test set after the last scored iteration, and the mean of all "
-            "models. High - low mobility: percentage points, mean over all scored iterations.",
-            head,
-            tuple((name, *(say(peers) for _, peers in found)) for name, say in _LEARNING),
+    judged = {metric: _judged_by(metric, found) for metric in dict.fromkeys(p.metric for _, p in found)}
+    tables = [_learning_table(metric, those) for metric, those in judged.items()]
+    if ACCURACY in judged:
+        tables.append(_energy_table(judged[ACCURACY]))
+    return [*tables, _network_table(found)]
+
+
+def _judged_by(metric: Metric, found: _Found) -> _Found:
+    return [(run, peers) for run, peers in found if peers.metric == metric]
+
+
+def _learning_table(metric: Metric, found: _Found) -> Table:
+    def row(name: str, of: str) -> tuple[str, ...]:
+        return name, *(_final(peers, of) for _, peers in found)
+
+    gap, way, key = "percentage points", "", "peer-learning"
+    if metric != ACCURACY:
+        gap, way, key = f"of {metric.name}", f" ({metric.better} is better)", f"peer-learning-{metric.key}"
+    return Table(
+        key,
+        "Decentralised learning",
+        "Every device's model on the test set after the last scored iteration, and the mean of all "
+        f"models. High - low mobility: {gap}, mean over all scored iterations.",
+        ("", *(run.label for run, _ in found)),
+        (
+            row(f"final {metric.name}, mean of devices{way}", "mean"),
+            row("  of the best device", "best"),
+            row("  of the worst device", "worst"),
+            row("  of high-mobility devices", "high"),
+            row("  of low-mobility devices", "low"),
+            row(f"final {metric.name} of the mean model", "average"),
+            ("high - low mobility, whole run", *(_gap(peers) for _, peers in found)),
         ),
-        _energy_table(found),
-        _network_table(head, found, network),
-    ]
+    )
 
 
-def _network_table(
-    head: tuple[str, ...], found: Sequence[tuple[RunSummary, PeerSummary]], lines: Sequence[_Line]
-) -> Table:
+def _network_table(found: _Found) -> Table:
+    lines = list(_NETWORK)
+    reasons = dict.fromkeys(reason for _, peers in found for reason in peers.left_out)
+    at = next(place for place, (name, _) in enumerate(lines) if name == "  left out") + 1
+    lines[at:at] = [_reason(reason) for reason in reasons]
     return Table(
         "peer-network",
         "How well the network carries models",
         "B: the links of that many iterations together connect everybody, all along the run. Spectral "
         "gap: 1 - λ2(WᵀW) per iteration. Left out: neighbours that failed or were late; their weight "
         "went to the device's own model.",
-        head,
+        ("", *(run.label for run, _ in found)),
         tuple((name, *(say(peers) for _, peers in found)) for name, say in lines),
     )
 
 
-def _energy_table(found: Sequence[tuple[RunSummary, PeerSummary]]) -> Table:
+def _energy_table(found: _Found) -> Table:
     def cells(run: RunSummary, peers: PeerSummary) -> tuple[str, ...]:
-        spent = consumed_j(run)
+        consumed = consumed_energy(run)
+        spent = None if consumed is None else consumed.joules
         bought = peers.joules_per_point(spent)
         how = "measured" if run.measured is not None else "modelled" if run.modelled is not None else NONE
         return (
             run.label,
             how,
             numbers.joules(spent),
-            NONE if peers.final is None else numbers.percent(peers.final.mean),
+            _final(peers, "mean"),
             NONE if bought is None else f"{bought:,.2f} J",
         )
 
@@ -115,23 +126,20 @@ def _energy_table(found: Sequence[tuple[RunSummary, PeerSummary]]) -> Table:
     )
 
 
-def consumed_j(run: RunSummary) -> float | None:
-    """Of all orders, gross: measured where a meter saw it, else modelled."""
-    if run.measured is not None:
-        return run.measured.gross.cumulative_consumed.joules
-    return None if run.modelled is None else run.modelled.gross.cumulative_consumed.joules
-
-
 def _reason(reason: str) -> _Line:
     return f"    left out: {reason}", lambda peers: f"{peers.left_out.get(reason, 0):,}"
 
 
-def _final(peers: PeerSummary, what: str) -> str:
-    return NONE if peers.final is None else numbers.percent(getattr(peers.final, what))
+def _final(peers: PeerSummary, of: str) -> str:
+    value = None if peers.final is None else getattr(peers.final, of)
+    return NONE if value is None else peers.metric.text(value)
 
 
-def _points(difference: float | None) -> str:
-    return NONE if difference is None else f"{100.0 * difference:+.2f}"
+def _gap(peers: PeerSummary) -> str:
+    gap = peers.mean_gap
+    if gap is None:
+        return NONE
+    return f"{100.0 * gap:+.2f}" if peers.metric == ACCURACY else f"{gap:+.4g}"
 
 
 def _last(peers: PeerSummary, column: int) -> str:

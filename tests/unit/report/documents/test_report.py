@@ -13,7 +13,7 @@ def test_both_systems_have_wasted_and_consumed_joules(hand_made, tmp_path):
     out = tmp_path / "report.json"
     report([hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())], json=out)
     document = json.loads(out.read_text())
-    assert document["schema"] == "roambench.report/2"
+    assert document["schema"] == "roambench.report/3"
     joules = {run["system"]: (run["wasted_j"], run["consumed_j"]) for run in document["runs"]}
     assert joules["mohawk"] == pytest.approx((48.0, 104.0))
     assert joules["hierfavg"] == pytest.approx((96.0, 96.0))

@@ -28,7 +28,7 @@ def test_a_board_that_was_not_measured_all_the_time_is_named(hand_made):
         (Unfitness.COVERAGE, ("pi-01",)),
         (Unfitness.COVERAGE, ("pi-02",)),
     ]
-    assert found[0].told == "pi-01: coverage 94.0%, less than 99% (rule R4)"
+    assert found[0].sentence == "pi-01: coverage 94.0%, less than 99% (rule R4)"
 
 
 def test_a_fleet_that_no_meter_saw_has_nothing_to_be_unfit_by(hand_made):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from roambench.contract.metric import Metric
 from roambench.report.documents.peers import peer_document
 from roambench.report.papers.dam import dam_tables
 from roambench.report.papers.de_heredia import AWARE_GAIN, GAIN, GAP, de_heredia_tables
@@ -15,6 +16,7 @@ from roambench.report.summaries.peers import peer_summary
 from roambench.report.table import Table
 from roambench.rounds.records import (
     CloudAggregated,
+    MetricsScored,
     MixingPlanned,
     ModelsExchanged,
     ModelsScored,
@@ -51,12 +53,43 @@ def test_accuracies_are_told_over_the_devices_by_mobility_and_of_the_mean_model(
     peers = peer_summary(LOG)
     assert peers is not None
     first, last = peers.points
-    assert (first.least, first.most, first.high, first.average) == (0.1, 0.5, 0.5, 0.4)
+    assert (first.worst, first.best, first.high, first.average) == (0.1, 0.5, 0.5, 0.4)
     assert first.mean == pytest.approx(0.3)
     assert first.gap == pytest.approx(0.3)  # 0.5 - (0.3 + 0.1) / 2
     assert peers.mean_gap == pytest.approx((0.3 + 0.15) / 2)
     assert last.mean == pytest.approx(0.7)
     assert peers.final_average == 0.9
+
+
+def test_of_a_task_without_classes_the_best_device_is_the_best_by_its_own_metric() -> None:
+    """The same log with errors of 50, 30 and 10, then 80, 70 and 60, in accuracies' place."""
+    of_rmse: list[RoundRecord] = []
+    for record in LOG:
+        if isinstance(record, ModelsScored):
+            scores = tuple(100.0 * score for score in record.scores)
+            record = replace(record, scores=scores, average_score=100.0 * record.average_score)
+            mean = sum(scores) / len(scores)
+            of_rmse += [record, MetricsScored(record.step, ("rmse",), (mean,), ("lower",))]
+        else:
+            of_rmse.append(record)
+    peers = peer_summary(of_rmse)
+    assert peers is not None
+    assert peers.metric == Metric("rmse", "lower")
+    first, last = peers.points
+    assert (first.best, first.worst, last.best, last.worst) == pytest.approx((10.0, 50.0, 60.0, 80.0))
+    assert peers.mean_gap == pytest.approx((30.0 + 15.0) / 2)
+    assert peers.joules_per_point(140.0) is None
+    document = peer_document(peers)
+    assert document is not None
+    assert (document["metric"], document["better"]) == ("rmse", "lower")
+    assert document["final_mean_score"] == pytest.approx(70.0)
+
+
+def test_a_scoring_with_a_value_that_is_none_is_left_out() -> None:
+    (scored,) = (record for record in LOG[:6] if isinstance(record, ModelsScored))
+    peers = peer_summary([*LOG[:5], replace(scored, scores=(0.5, math.nan, 0.1)), *LOG[6:]])
+    assert peers is not None
+    assert [point.step for point in peers.points] == [1]
 
 
 def test_the_network_is_summed_up_from_what_was_ordered() -> None:
