@@ -13,7 +13,7 @@ from roambench.energy.comparison.comparison import Comparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way
 from roambench.energy.comparison.verdict import Finding
 from roambench.report import numbers
-from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
+from roambench.report.figures.figure import Figure, drawn, names_axis, one_in, safe, wrapped_names
 from roambench.report.figures.look import INK, MUTED, PHASE_COLOURS, RUN_COLOURS
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.communication import basis_name, classes_and_total, leading_basis
@@ -22,6 +22,7 @@ from roambench.report.tables.communication import basis_name, classes_and_total,
 MOST_POINTS: Final = 1500
 #: From this ratio of the largest to the smallest value on the axes are logarithmic.
 LOG_FROM: Final = 20.0
+_LOG_TITLE: Final = ", logarithmic"
 _COLOURS: Final[dict[Way, str]] = {
     "down": PHASE_COLOURS[Phase.DOWNLOAD],
     "up": PHASE_COLOURS[Phase.UPLOAD],
@@ -107,7 +108,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
     basis = leading_basis(comparison)
     bases = [basis, *(other for other in comparison.bases if other is not basis)]
     seen = [item for item in comparison.transfers if item.seen and basis in item.modelled]
-    every = max(1, math.ceil(len(seen) / MOST_POINTS))
+    every = one_in(len(seen), MOST_POINTS)
     shown = seen[::every]
     groups: dict[tuple[str, Way], list[Transfer]] = {}
     for item in shown:
@@ -164,6 +165,10 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         "undersampled, the single value says little. Transfers of one board and direction share their fitted "
         "power, so their errors go together."
     )
+    if log:
+        caption += (
+            f" Both axes are logarithmic: the largest value is more than {LOG_FROM:g} times the smallest."
+        )
     if every > 1:
         caption += f" Every {every}th of {len(seen):,} transfers is drawn."
     if below_floor:
@@ -174,16 +179,16 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         caption,
         traces,
         520,
-        xaxis={"title": f"modelled, J ({safe(basis_name(basis, run))})"} | scale,
-        yaxis={"title": "measured (net), J"} | scale,
-        updatemenus=[_choice(run, groups, bases)] if len(bases) > 1 else [],
+        xaxis={"title": _across(run, basis, log)} | scale,
+        yaxis={"title": "measured (net), J" + _LOG_TITLE * log} | scale,
+        updatemenus=[_choice(run, groups, bases, log)] if len(bases) > 1 else [],
         margin_t=72,
         narrow={"height": 580, "legend_y": 1.11} if len(bases) > 1 else None,
     )
 
 
 def _choice(
-    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[ModelBasis]
+    run: RunSummary, groups: dict[tuple[str, Way], list[Transfer]], bases: Sequence[ModelBasis], log: bool
 ) -> dict[str, Any]:
     """Buttons that put another model on the x axis; the identity line is the last trace and stays."""
     order = sorted(groups)
@@ -198,13 +203,17 @@ def _choice(
                 "method": "update",
                 "args": [
                     {"x": [_modelled(groups[name], basis) for name in order]},
-                    {"xaxis.title.text": f"modelled, J ({safe(basis_name(basis, run))})"},
+                    {"xaxis.title.text": _across(run, basis, log)},
                     traces,
                 ],
             }
             for basis in bases
         ],
     }
+
+
+def _across(run: RunSummary, basis: ModelBasis, log: bool) -> str:
+    return f"modelled, J ({safe(basis_name(basis, run))})" + _LOG_TITLE * log
 
 
 def _modelled(items: Sequence[Transfer], basis: ModelBasis) -> list[float | None]:

@@ -14,7 +14,7 @@ from roambench.energy.links.radio_work import Modelled
 from roambench.energy.links.throughput import Direction
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.summaries.run import RunSummary, without
+from roambench.report.summaries.run import RunSummary, boards_left_out
 from roambench.report.table import Table
 from roambench.report.tables.phases import TRUTH_MEANING
 
@@ -58,7 +58,7 @@ def device_comparison_table(run: RunSummary) -> Table | None:
     return Table(
         f"compare-devices-{run.label}",
         f"{run.label}: transfers by board",
-        f"Net of idle, ± k = 2. Modelled: {basis_name(basis, run)}. Residual: measured minus modelled "
+        f"Net of idle, ± k = 2. Modelled: {basis_name(basis, run)}. z-score: measured minus modelled "
         "in standard uncertainties of the difference.",
         ("board", "link", "transfers", "time", "Mbit/s", *_AGAINST_HEAD, "verdict"),
         tuple(rows),
@@ -177,7 +177,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
         "the trapezoid cut at the borders of phases, biased; for comparison only. Mbit/s: all bits by all "
         "seconds. What a radio draws after its last byte (its tail) is booked to what follows, not here."
         + (f" {TRUTH_MEANING}" if known else "")
-        + without(runs),
+        + boards_left_out(runs),
         (
             "run",
             "link",
@@ -224,9 +224,9 @@ def _against_model_table(runs: Sequence[RunSummary]) -> Table:
         "Communication energy: measured against modelled",
         "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the parameters of a "
         "phone's LTE or Wi-Fi (Huang et al. 2012, granted the 6 % error they state), at the throughput that "
-        "really was and at the one Eq. 2 gives the placement's distance. Residual: measured minus modelled "
+        "really was and at the one Eq. 2 gives the placement's distance. z-score: measured minus modelled "
         "in standard uncertainties of the difference. A board's radio is not a phone's: the ratio is the "
-        "finding." + without(runs),
+        "finding." + boards_left_out(runs),
         ("run", "link", "model", *_AGAINST_HEAD, "verdict"),
         tuple(rows),
         numeric_from=3,
