@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -244,7 +243,7 @@ class Run:
     @cached_property
     def health(self) -> Columns:
         """How the boards themselves were, every few seconds: load, temperature, throttling."""
-        with self._opened() as folder:
+        with RunFolder.open(self.path) as folder:
             return Columns(tables.host_table(on_one_clock(folder, self._evidence.records, folder.records)))
 
     @cached_property
@@ -293,7 +292,7 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        """The finding, the warnings and the figures, for a notebook."""
+        """The finding and the warnings, for a notebook."""
         warnings = "".join(f"<li>{html.escape(text)}</li>" for text in self.warnings)
         return (
             f"<p><b>{html.escape(repr(self)[1:-1])}</b><br>{html.escape(self.finding)}</p>"
@@ -307,11 +306,6 @@ class Run:
         if evidence.energy is None:
             raise RunError(f"{self.path}: no energy: neither readings nor phases, and nothing is modelled")
         return evidence.energy.ledger
-
-    @contextmanager
-    def _opened(self) -> Iterator[RunFolder]:
-        with RunFolder.open(self.path) as folder:
-            yield folder
 
     @cached_property
     def _evidence(self) -> RunEvidence:

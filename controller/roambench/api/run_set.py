@@ -68,7 +68,7 @@ class RunSet(Sequence[Run]):
         fields = [
             *_WHO,
             field("state", pa.string(), "", "how it stands"),
-            field("fleet", pa.string(), "", ""),
+            field("fleet", pa.string(), "", "kind of its fleet"),
         ]
         columns: list[list[Any]] = [
             list(self.names),

@@ -44,13 +44,13 @@ def run_now(
         from roambench.controller.composition import run_experiment  # loads torch
 
         paths = run_experiment(
-            loaded, fleet=fleet, runs_dir=runs_dir, console=console(show), fresh=fresh, on_step=heard
+            loaded, fleet=fleet, runs_dir=runs_dir, console=console(show), fresh=fresh, on_step=after_step
         )
         return RunSet(map(Run, paths))
 
     with stoppable_from_elsewhere() as stop:
 
-        def heard(step: StepDone) -> None:
+        def after_step(step: StepDone) -> None:
             if on_step is None or raised:
                 return
             try:

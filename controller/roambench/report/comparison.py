@@ -20,7 +20,6 @@ from roambench.report.console import print_table
 from roambench.report.documents import comparison as comparison_document
 from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
-from roambench.report.report import write_text
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.flags import few
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
@@ -64,9 +63,9 @@ class RunComparisons:
         boards = [table for run in runs if (table := device_comparison_table(run)) is not None]
         single = [table for run in runs if (table := transfer_table(run)) is not None]
         names = ", ".join(run.label for run in runs)
-        told = [("verdicts", self.verdicts()), *warnings(runs, (*world_flags(runs), *self.missing))]
+        first = [("verdicts", self.verdicts()), *warnings(runs, (*world_flags(runs), *self.missing))]
         sections = [
-            ("Verdicts", "verdicts", told),
+            ("Verdicts", "verdicts", first),
             ("By link and direction", "classes", parts.at("ratios", "communication", "transfers")),
             ("Transfer by transfer", "transfers", parts.like("compare-")),
             ("Boards", "boards", folded(boards)),
@@ -115,11 +114,6 @@ def compare_runs(
     if not made.comparable:
         raise RunError("\n".join(missing))
     return made
-
-
-def write_page(made: RunComparisons, path: Path) -> None:
-    """RunError where the file cannot be written."""
-    write_text(path, made.html())
 
 
 def print_comparison(made: RunComparisons, console: Console) -> None:

@@ -56,7 +56,7 @@ def write_text(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, text, synced=False)  # the runs are there to make it anew
     except IsADirectoryError:
-        told = f"a folder, expected a file, for example {path / 'report.html'}"
-        raise RunError(f"{path}: cannot be written: {told}") from None
+        expected = f"a folder, expected a file, for example {path / 'report.html'}"
+        raise RunError(f"{path}: cannot be written: {expected}") from None
     except OSError as error:
         raise RunError(f"{path}: cannot be written: {error.strerror or error}") from None

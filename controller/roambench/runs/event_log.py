@@ -42,11 +42,11 @@ class EventLog(Sequence[RoundRecord]):
         """The log of these records; a log itself as it is."""
         if isinstance(records, EventLog):
             return records
-        told = tuple(records)
+        kept = tuple(records)
         groups: dict[type[Any], list[RoundRecord]] = {}
-        for record in told:
+        for record in kept:
             groups.setdefault(type(record), []).append(record)
-        kinds = np.fromiter((_CODES[type(record)] for record in told), np.int8, len(told))
+        kinds = np.fromiter((_CODES[type(record)] for record in kept), np.int8, len(kept))
         return cls(kinds, {kind: COLUMNS[kind].table(group) for kind, group in groups.items()})
 
     def __len__(self) -> int:

@@ -44,12 +44,13 @@ def compare(
 ) -> None:
     """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
     from roambench.controller.screen import say, screen
-    from roambench.report.comparison import compare_runs, print_comparison, write_page
+    from roambench.report.comparison import compare_runs, print_comparison
+    from roambench.report.report import write_text
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
     made = compare_runs(runs, None if link_model is None else _model(link_model), source)
     if html is not None:
-        write_page(made, html)
+        write_text(html, made.html())
     if as_json:
         typer.echo(made.json(), nl=False)
         return

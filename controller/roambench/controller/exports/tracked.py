@@ -88,7 +88,7 @@ class TrackedRun:
     def tags(self) -> dict[str, str]:
         """Who ran what with which sources, and what to doubt; empty ones are left out."""
         info = self.info
-        unfit = "; ".join(item.told for item in self.summary.unfit)
+        unfit = "; ".join(item.sentence for item in self.summary.unfit)
         tags = {
             "run_id": info.run_id,
             "created": info.created_utc,

@@ -71,6 +71,11 @@ def below_each_other(across: str, up: dict[str, Any], up2: dict[str, Any]) -> di
     }
 
 
+def one_in(count: int, most: int) -> int:
+    """n of "every n-th is drawn", so that of `count` points `most` are at the most."""
+    return max(1, -(-count // most))
+
+
 def safe(text: str) -> str:
     """Text for a Plotly label or hover: markup in it is shown, not obeyed."""
     return html.escape(text, quote=False)  # of entities Plotly knows only a few, and quotes are none of them
@@ -82,9 +87,14 @@ def km(metres: FloatColumn) -> list[float]:
     return kilometres
 
 
-def hover(told: str, name: str) -> str:
+def hover(text: str, name: str) -> str:
     """Hover text: a Plotly template, and beside it the name."""
-    return f"{told}<extra>{safe(name)}</extra>"
+    return f"{text}<extra>{safe(name)}</extra>"
+
+
+def hover_value(metric: Metric) -> str:
+    """The place of a metric's value in a hover text."""
+    return "%{y:.1f} %" if metric == ACCURACY else "%{y:.4g}"
 
 
 def names_axis(names: Sequence[str]) -> dict[str, Any]:
@@ -147,7 +157,7 @@ def _score_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | None:
             "line_shape": "hv",
         }
         scores = [metric.shown(point.score or 0.0) for point in points]
-        value = "%{y:.1f} %" if metric == ACCURACY else "%{y:.4g}"
+        value = hover_value(metric)
         traces += [
             go.Scatter(common, y=scores, hovertemplate=hover(f"step %{{x}}: {value}", run.label)),
             go.Scatter(
@@ -190,7 +200,7 @@ def _score_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | None:
     whose = "the global model" if len(with_server) == len(runs) else "the models"
     up: dict[str, Any] = {"title": safe(metric.axis)}
     if metric == ACCURACY:
-        tallest = max(*(run.learning.best_accuracy or 0.0 for run in runs), *thresholds_of(metric, runs))
+        tallest = max([*(run.learning.best_accuracy or 0.0 for run in runs), *thresholds_of(metric, runs)])
         up = {"title": f"accuracy of {whose}, %", "range": [0.0, min(104.0, max(1.0, 112.0 * tallest))]}
     up2 = {"title": "loss on the test set", "anchor": "x2", "rangemode": "tozero"}
     return drawn(
@@ -239,7 +249,7 @@ def _per_joule_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | No
     for index, run in enumerate(runs):
         points = bought(run, run.measured)
         if points and run.learning.metric == metric:
-            value = "%{y:.1f} %" if metric == ACCURACY else "%{y:.4g}"
+            value = hover_value(metric)
             traces.append(
                 go.Scatter(
                     run_style(index, run),
@@ -283,7 +293,8 @@ def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
     return drawn(
         "aggregated",
         "Devices aggregated per step",
-        "How many devices' models the access points aggregated in each step. Nothing can arrive in step 0.",
+        "How many devices' models the access points aggregated in each step. Where models go up a step after "
+        "their training nothing can arrive in step 0.",
         traces,
         300,
         barmode="group",

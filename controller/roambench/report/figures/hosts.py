@@ -9,14 +9,15 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from roambench.contract.records import HostSample
-from roambench.report.figures.figure import Figure, drawn, hover, safe
+from roambench.report.figures.figure import Figure, drawn, hover, one_in, safe
 from roambench.report.figures.look import RUN_COLOURS
 from roambench.report.summaries.evidence import RunEvidence
 
 MOST_BOARDS: Final = 36
 _COLUMNS: Final = 4
 _POINTS: Final = 400
-_NOW: Final = 0xF
+_NOW: Final = 0xF  # throttle bits of this moment, not of earlier ones
+_GAP: Final = 0.03  # between panels
 #: Name, unit, value of a sample (in the light of the one before).
 _METRICS: Final[tuple[tuple[str, str, Callable[[HostSample, HostSample], float]], ...]] = (
     ("temperature", "°C", lambda _, now: now.temperature_c),
@@ -36,33 +37,18 @@ def host_figures(runs: Sequence[RunEvidence]) -> list[Figure]:
 
 
 def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], start_ns: int) -> Figure:
-    boards = [name for name, samples in host.items() if len(samples) > 1][:MOST_BOARDS]
-    thinned = {name: _thin(host[name]) for name in boards}
-    series: dict[str, list[list[float | None]]] = {}
-    units: dict[str, str] = {}
-    for metric, unit, value in _METRICS:
-        found = [_values(thinned[name], value) for name in boards]
-        if any(item is not None for values in found for item in values):
-            series[metric], units[metric] = found, unit
-    if not series:
-        series, units = (
-            {"temperature": [[None] * len(thinned[name]) for name in boards]},
-            {"temperature": "°C"},
-        )
+    sampled = [name for name, samples in host.items() if len(samples) > 1]
+    boards = sampled[:MOST_BOARDS]
+    thinned = [_thin(host[name]) for name in boards]
+    series, units = _series(thinned)
+    limits = {metric: _limits(found) for metric, found in series.items()}
     first = next(iter(series))
     columns = min(_COLUMNS, len(boards))
     rows = math.ceil(len(boards) / columns)
     traces = []
     layout: dict[str, Any] = {"annotations": []}
-    limits = {metric: _limits(found) for metric, found in series.items()}
-    for i, name in enumerate(boards):
-        row, column = divmod(i, columns)
+    for i, (name, samples) in enumerate(zip(boards, thinned, strict=True)):
         suffix = "" if i == 0 else str(i + 1)
-        gap_x, gap_y = 0.03, 0.28 / rows
-        left = column * (1 + gap_x) / columns
-        top = 1 - row * (1 + gap_y) / rows
-        right, bottom = left + (1 + gap_x) / columns - gap_x, top - (1 + gap_y) / rows + gap_y
-        samples = thinned[name]
         hot = [_throttled(sample) for sample in samples]
         traces.append(
             go.Scatter(
@@ -76,25 +62,28 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
                 hovertemplate=hover("%{x:.1f} min: %{y:.1f}", name),
             )
         )
-        layout[f"xaxis{suffix}"] = {
-            "domain": [left, min(1.0, right)],
+        row, column = divmod(i, columns)
+        lowest = row == rows - 1 or i + columns >= len(boards)
+        left, right = _panel(column, columns, _GAP)
+        top, bottom = (1.0 - end for end in _panel(row, rows, 0.28 / rows))
+        common = {"tickfont": {"size": 11}}
+        layout[f"xaxis{suffix}"] = common | {
+            "domain": [left, right],
             "anchor": f"y{suffix}",
-            "showticklabels": row == rows - 1 or i + columns >= len(boards),
-            "tickfont": {"size": 11},
+            "showticklabels": lowest,
         }
-        layout[f"yaxis{suffix}"] = {
+        layout[f"yaxis{suffix}"] = common | {
             "title": units[first] if column == 0 else "",
-            "domain": [max(0.0, bottom), top],
+            "domain": [bottom, top],
             "anchor": f"x{suffix}",
             "range": limits[first],
             "showticklabels": column == 0,
-            "tickfont": {"size": 11},
             "nticks": 4,
         }
         layout["annotations"].append({"text": safe(name), "x": left, "y": top, "font": {"size": 12}})
     if len(series) > 1:
         layout["updatemenus"] = [_choice(series, units, limits, len(boards), columns)]
-    left_out = len([s for s in host.values() if len(s) > 1]) - len(boards)
+    left_out = len(sampled) - len(boards)
     return drawn(
         key,
         f"{label}: health of the boards",
@@ -109,8 +98,31 @@ def _figure(label: str, key: str, host: Mapping[str, Sequence[HostSample]], star
     )
 
 
+#: Values of every board, by metric.
+_Series = dict[str, list[list[float | None]]]
+
+
+def _series(boards: Sequence[Sequence[HostSample]]) -> tuple[_Series, dict[str, str]]:
+    """Each metric that any board says, and its unit; where none says anything temperature, without values."""
+    series: _Series = {}
+    units: dict[str, str] = {}
+    for metric, unit, value in _METRICS:
+        found = [_values(samples, value) for samples in boards]
+        if any(item is not None for values in found for item in values):
+            series[metric], units[metric] = found, unit
+    if not series:
+        return {"temperature": [[None] * len(samples) for samples in boards]}, {"temperature": "°C"}
+    return series, units
+
+
+def _panel(number: int, count: int, gap: float) -> tuple[float, float]:
+    """Beginning and end (0..1) of one of `count` panels in a row, `gap` between them."""
+    begin = number * (1.0 + gap) / count
+    return begin, min(1.0, begin + (1.0 + gap) / count - gap)
+
+
 def _choice(
-    series: Mapping[str, list[list[float | None]]],
+    series: _Series,
     units: Mapping[str, str],
     limits: Mapping[str, list[float]],
     boards: int,
@@ -156,7 +168,7 @@ def _agent_percent(before: HostSample, now: HostSample) -> float:
 
 def _thin(samples: Sequence[HostSample]) -> list[HostSample]:
     """About `_POINTS` samples, those with a throttle bit kept all."""
-    every = max(1, math.ceil(len(samples) / _POINTS))
+    every = one_in(len(samples), _POINTS)
     return [sample for i, sample in enumerate(samples) if i % every == 0 or _throttled(sample)]
 
 

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from roambench.contract.phases import Outcome
 from roambench.mobility.trace import Trace
-from roambench.report.figures.figure import MAP_AXES, Figure, drawn, hover, km, safe
+from roambench.report.figures.figure import MAP_AXES, Figure, drawn, hover, km, one_in, safe
 from roambench.report.figures.look import INK, MUTED, OUTCOMES, PAPER, RUN_COLOURS, RUN_SYMBOLS
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.learning import device_name
@@ -169,7 +169,7 @@ def map_figure(runs: Sequence[RunEvidence]) -> Figure | None:
     trace = run.trace
     traces = []
     if len(trace.place_x_m):
-        every = max(1, -(-len(trace.place_x_m) // _MOST_PLACES))
+        every = one_in(len(trace.place_x_m), _MOST_PLACES)
         places = _points(trace.place_x_m[::every], trace.place_y_m[::every], "places")
         small = {"size": 3, "color": "var(--faint)"}
         traces.append(go.Scatter(places, mode="markers", marker=small, hoverinfo="skip"))

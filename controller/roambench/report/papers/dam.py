@@ -11,7 +11,7 @@ from typing import Final
 from roambench.report import numbers
 from roambench.report.numbers import over_seeds
 from roambench.report.papers.dam_figures import BOUND, dam_figures
-from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
+from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, differences, figures, spread
 from roambench.report.table import Table
 
 #: Table II of Jahani et al. (journal): final test accuracy in %, 20 clients, 3 mobile, R_c = 3, R_m = 5.
@@ -158,12 +158,7 @@ def _order(
         for (better, worse), leads in paper.leads.items():
             cells = [system, f"{DAM_NAMES[better]} - {DAM_NAMES[worse]}"]
             for alpha in alphas:
-                other = {run.seed: run.final_accuracy for run in _of(runs, worse, alpha, system)}
-                found = [
-                    run.final_accuracy - beside
-                    for run in _of(runs, better, alpha, system)
-                    if run.final_accuracy is not None and (beside := other.get(run.seed)) is not None
-                ]
+                found = differences(_of(runs, better, alpha, system), _of(runs, worse, alpha, system))
                 ahead = sum(difference > 0.0 for difference in found)
                 cells += [
                     f"{spread(found, scale=100.0)} ({ahead} of {len(found)})" if found else numbers.NONE,

@@ -84,15 +84,15 @@ def _figure(runs: Sequence[PeerRun], axis: _Axis) -> Table | None:
     columns = sorted({value for place in varied for value in values_at[place]})
     rows, seeds = [], set[int]()
     for place in varied:
-        told = dict(zip(names, place, strict=True))
+        setting = dict(zip(names, place, strict=True))
         for movement, title in DAM_NAMES.items():
             if movement == "static" and axis.name in _OF_MOVEMENT:
                 continue
-            there = [run for run in near if run.mobility == movement and _is_at(run, told)]
+            there = [run for run in near if run.mobility == movement and _is_at(run, setting)]
             found = [_best(run for run in there if getattr(run, axis.name) == value) for value in columns]
             if any(found):
                 cells = [spread(values, scale=100.0, places=1) for values in found]
-                cells += _threshold(runs, axis, told, movement, columns, found) if axis.beside else []
+                cells += _threshold(runs, axis, setting, movement, columns, found) if axis.beside else []
                 rows.append((*map(_shown, place), title, *cells))
                 seeds |= set(map(len, found))
     if not rows:
@@ -111,38 +111,38 @@ def _figure(runs: Sequence[PeerRun], axis: _Axis) -> Table | None:
     return Table(f"dam-over-{axis.name}", table, caption, tuple(head), tuple(rows), len(names) + 1)
 
 
-def _is_at(run: PeerRun, told: Mapping[str, Any]) -> bool:
+def _is_at(run: PeerRun, setting: Mapping[str, Any]) -> bool:
     free = _OF_MOVEMENT if run.mobility == "static" else frozenset()
-    return all(getattr(run, name) == value for name, value in told.items() if name not in free)
+    return all(getattr(run, name) == value for name, value in setting.items() if name not in free)
 
 
 def _threshold(
     runs: Sequence[PeerRun],
     axis: _Axis,
-    told: Mapping[str, Any],
+    setting: Mapping[str, Any],
     movement: str,
     columns: Sequence[float],
     found: Sequence[Sequence[float]],
 ) -> list[str]:
     """The bound, the least value of the axis at nine tenths of it, and what the journal says of that."""
     papers = {"clients": 20, "grid": 18, "dirichlet": 0.05, "reach": 5.0}
-    said = numbers.NONE
-    if all(told[name] == value for name, value in papers.items()):
-        said = axis.thresholds.get((told[axis.beside], movement), numbers.NONE)
+    printed = numbers.NONE
+    if all(setting[name] == value for name, value in papers.items()):
+        printed = axis.thresholds.get((setting[axis.beside], movement), numbers.NONE)
     bound = _best(
         run
         for run in runs
-        if run.system == BOUND and (run.clients, run.dirichlet) == (told["clients"], told["dirichlet"])
+        if run.system == BOUND and (run.clients, run.dirichlet) == (setting["clients"], setting["dirichlet"])
     )
     if not bound:
-        return [numbers.NONE, numbers.NONE, said]
+        return [numbers.NONE, numbers.NONE, printed]
     enough = _SHARE * math.fsum(bound) / len(bound)
     reached = (
         _shown(value)
         for value, values in zip(columns, found, strict=True)
         if values and math.fsum(values) / len(values) >= enough
     )
-    return [spread(bound, scale=100.0, places=1), next(reached, _NEVER), said]
+    return [spread(bound, scale=100.0, places=1), next(reached, _NEVER), printed]
 
 
 def _best(runs: Iterable[PeerRun]) -> list[float]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from roambench.report import numbers
-from roambench.report.papers.peer_runs import PeerRun, close, differences, figures, signed_points
+from roambench.report.papers.peer_runs import PeerRun, close, differences, figures, signed_points, spread
 from roambench.report.table import Table
 
 P: Final = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -141,8 +141,7 @@ def _seeds(runs: Sequence[PeerRun]) -> str:
 
 
 def _accuracy(runs: Sequence[PeerRun]) -> str:
-    found = figures(run.final_accuracy for run in runs)
-    return signed_points(found).lstrip("+") + " %" if found else numbers.NONE
+    return spread(figures(run.final_accuracy for run in runs), scale=100.0, unit=" %")
 
 
 def _paper(value: float | None) -> str:

@@ -57,35 +57,29 @@ def spread(values: Sequence[float], *, scale: float = 1.0, places: int = 2, unit
     """Mean ± standard deviation over the seeds, or the mean alone."""
     if not values:
         return numbers.NONE
-    told = f"{scale * mean(values):,.{places}f}"
+    text = f"{scale * mean(values):,.{places}f}"
     if len(values) > 1:
-        told += f" ± {scale * stdev(values):,.{places}f}"
-    return f"{told}{unit}"
+        text += f" ± {scale * stdev(values):,.{places}f}"
+    return f"{text}{unit}"
 
 
 def signed_points(values: Sequence[float]) -> str:
     """A difference of accuracies in percentage points, mean ± standard deviation."""
     if not values:
         return numbers.NONE
-    told = f"{100.0 * mean(values):+.2f}"
-    return f"{told} ± {100.0 * stdev(values):.2f}" if len(values) > 1 else told
+    text = f"{100.0 * mean(values):+.2f}"
+    return f"{text} ± {100.0 * stdev(values):.2f}" if len(values) > 1 else text
 
 
-def by_seed(runs: Iterable[PeerRun]) -> dict[int, PeerRun]:
-    """The runs by their seeds."""
-    return {run.seed: run for run in runs}
-
-
-def differences(ours: Iterable[PeerRun], reference: Iterable[PeerRun], scale: float = 1.0) -> list[float]:
+def differences(ours: Iterable[PeerRun], reference: Iterable[PeerRun]) -> list[float]:
     """Final accuracy of each run less that of the reference with its seed; seeds that one lacks are left
     out."""
-    beside = by_seed(reference)
-    found = []
-    for run in ours:
-        other = beside.get(run.seed)
-        if other is not None and run.final_accuracy is not None and other.final_accuracy is not None:
-            found.append(scale * (run.final_accuracy - other.final_accuracy))
-    return found
+    beside = {run.seed: run.final_accuracy for run in reference}
+    return [
+        run.final_accuracy - other
+        for run in ours
+        if run.final_accuracy is not None and (other := beside.get(run.seed)) is not None
+    ]
 
 
 def close(value: float, other: float) -> bool:

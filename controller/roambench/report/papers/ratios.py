@@ -172,10 +172,10 @@ def ratios_of(means: Sequence[Bounds | None], most: bool = False) -> tuple[str, 
 def milestones_table(runs: Sequence[PaperRun]) -> Table | None:
     """Rounds to each of MILESTONES below the runs' threshold, ours only; None where nothing was scored."""
     kept = [run for run in comparable(runs) if run.scored]
-    told = [accuracy for accuracy in MILESTONES if any(accuracy < run.threshold for run in kept)]
+    shown = [accuracy for accuracy in MILESTONES if any(accuracy < run.threshold for run in kept)]
     rows = []
     for setting, systems in groups_of(kept).items():
-        for accuracy in told:
+        for accuracy in shown:
             found = [systems.get(name, []) for name in paper.SYSTEMS]
             means = [rounds_of(there, accuracy) if there else None for there in found]
             cells = [

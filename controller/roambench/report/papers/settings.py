@@ -68,5 +68,5 @@ def paper_thresholds(runs: Sequence[PaperRun]) -> str:
         for run in runs
         if run.setting.dataset in paper.THRESHOLDS and run.threshold != paper.THRESHOLDS[run.setting.dataset]
     }
-    told = ", ".join(f"{100.0 * value:g} % for {name}" for name, value in sorted(other.items()))
-    return f"The paper's threshold is another: {told}." if told else ""
+    listed = ", ".join(f"{100.0 * value:g} % for {name}" for name, value in sorted(other.items()))
+    return f"The paper's threshold is another: {listed}." if listed else ""

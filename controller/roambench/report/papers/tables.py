@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from roambench.report.numbers import NONE
 from roambench.report.papers import mohawk as paper
 from roambench.report.papers.bounds import Bounds
+from roambench.report.papers.peer_runs import figures, spread
 from roambench.report.papers.ratios import BOUND, RATIOS, Ours, ratio_table
 from roambench.report.papers.runs import PaperRun, comparable, rounds_of
 from roambench.report.papers.settings import (
@@ -21,9 +21,6 @@ from roambench.report.papers.settings import (
     thresholds_of,
 )
 from roambench.report.table import Table
-
-#: Keys of the tables in reading order.
-KEYS: Final = ("paper-accuracy", "paper-rounds", "paper-devices", "paper-distance", "paper-joules")
 
 
 def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
@@ -39,14 +36,14 @@ def _accuracy(runs: Sequence[PaperRun]) -> Table:
     rows = []
     for setting, systems in groups_of(runs).items():
         of = place_of(setting)
-        ours = [_percents([run.final_accuracy for run in systems.get(name, [])]) for name in paper.SYSTEMS]
-        best = [_percents([run.best_accuracy for run in systems.get(name, [])]) for name in paper.SYSTEMS]
+        ours = [_accuracies(run.final_accuracy for run in systems.get(name, [])) for name in paper.SYSTEMS]
+        best = [_accuracies(run.best_accuracy for run in systems.get(name, [])) for name in paper.SYSTEMS]
         rows += [(*of, "ours, last", *ours), (*of, "ours, best", *best)]
         found = paper.ACCURACY_PERCENT.get((setting.dataset, setting.data, setting.k2))
         theirs = [f"{value:.2f} %" for value in found] if found else [NONE] * 3
         rows.append((*of, "paper", *theirs))
     return Table(
-        KEYS[0],
+        "paper-accuracy",
         "Accuracy (MOHAWK's Table 3)",
         f"Of the global model on the test set, {seeds_behind(runs)}. The paper's are those after a month "
         f"of 744 steps; ours played {_steps(runs)}.",
@@ -72,7 +69,7 @@ def _rounds(runs: Sequence[PaperRun]) -> Table:
             "accuracy from there on. Per seed: mean ± sd of each seed's own rounds. "
         )
     return ratio_table(
-        KEYS[1],
+        "paper-rounds",
         f"Rounds to the threshold of {thresholds_of(runs)} (MOHAWK's Table 4)",
         "A round is a step; as in the paper it is t of the cloud aggregation whose model reached the "
         f"threshold. {means}{BOUND}{RATIOS}{paper_thresholds(runs)}",
@@ -91,7 +88,7 @@ def _joules(runs: Sequence[PaperRun]) -> Table | None:
         return None
 
     return ratio_table(
-        KEYS[4],
+        "paper-joules",
         "Communication energy per client to the threshold (MOHAWK's Table 6)",
         "Modelled (Eq. 1), not measured: sum over the rounds up to the threshold of each round's mean over "
         "the devices whose model was aggregated in it, the download of that training and the upload. The "
@@ -125,7 +122,7 @@ def _devices(runs: Sequence[PaperRun]) -> Table:
             printed = f"{_gains(theirs)[1]} (printed: {paper.AGGREGATED_IMPROVEMENT[k2]:.2f} %)"
             rows.append((str(k2), "paper", *cells, _gains(theirs)[0], printed))
     return Table(
-        KEYS[2],
+        "paper-devices",
         "Devices aggregated per step (MOHAWK's Table 5)",
         "Mean over the steps after the first of the devices whose models an edge aggregation used, which "
         f"does not depend on the data. The longest run played {longest:,} steps; per system and k2 the "
@@ -160,7 +157,7 @@ def _distance(runs: Sequence[PaperRun]) -> Table:
         ("paper", *(f"{mean:.2f} ± {sd:.2f}" for mean, sd in paper.DISTANCE_KM), _improved(theirs)),
     )
     return Table(
-        KEYS[3],
+        "paper-distance",
         "Distance from device to AP, km (MOHAWK's Table 5)",
         "Mean ± sd over every present device in every step; both averaged over the runs. Improvement: mean "
         "of the two baselines ÷ MOHAWK.",
@@ -177,19 +174,12 @@ def _improved(means: Sequence[float | None]) -> str:
     return f"{math.fsum(there) / len(there) / mohawk:.2f} ×"
 
 
-def _percents(values: Sequence[float | None]) -> str:
-    there = [100.0 * value for value in values if value is not None]
-    if not there:
-        return NONE
-    mean = math.fsum(there) / len(there)
-    if len(there) < 2:
-        return f"{mean:.2f} %"
-    sd = math.sqrt(math.fsum((value - mean) ** 2 for value in there) / (len(there) - 1))
-    return f"{mean:.2f} ± {sd:.2f} %"
+def _accuracies(values: Iterable[float | None]) -> str:
+    return spread(figures(values), scale=100.0, unit=" %")
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
+    there = figures(values)
     return math.fsum(there) / len(there) if there else None
 
 

@@ -65,14 +65,14 @@ class HostSummary:
         clocks = [s.cpu_mhz for s in samples if math.isfinite(s.cpu_mhz)]
         shares = [s.cpu_share for s in samples[1:] if math.isfinite(s.cpu_share)]
         return cls(
-            len(samples),
-            math.fsum(shares) / len(shares) if shares else math.nan,
-            (last.agent_cpu_s - first.agent_cpu_s) / passed_s if passed_s > 0.0 else math.nan,
-            math.fsum(warm) / len(warm) if warm else math.nan,
-            max(warm, default=math.nan),
-            min(clocks, default=math.nan),
-            max(clocks, default=math.nan),
-            any(s.throttle_bits >= 0 for s in samples),
+            samples=len(samples),
+            cpu_share=math.fsum(shares) / len(shares) if shares else math.nan,
+            agent_share=(last.agent_cpu_s - first.agent_cpu_s) / passed_s if passed_s > 0.0 else math.nan,
+            mean_c=math.fsum(warm) / len(warm) if warm else math.nan,
+            highest_c=max(warm, default=math.nan),
+            lowest_mhz=min(clocks, default=math.nan),
+            highest_mhz=max(clocks, default=math.nan),
+            knows_throttling=any(s.throttle_bits >= 0 for s in samples),
         )
 
 
@@ -118,13 +118,13 @@ def board_states(
     clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
     return tuple(
         BoardState(
-            clock.device,
-            described(events.get(clock.device, ())),
-            clock,
-            spool_states(events.get(clock.device, ())),
-            HostSummary.of(host.get(clock.device, ())),
-            tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
-            doubts.get(clock.device, ""),
+            device=clock.device,
+            meter=described(events.get(clock.device, ())),
+            clock=clock,
+            spools=spool_states(events.get(clock.device, ())),
+            host=HostSummary.of(host.get(clock.device, ())),
+            throttled=tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
+            doubt=doubts.get(clock.device, ""),
         )
         for clock in clocks
     )

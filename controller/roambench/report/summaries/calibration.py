@@ -46,26 +46,26 @@ class DeviceCalibration:
 
     def flags(self) -> list[str]:
         """Warnings that a reader must know before believing the numbers."""
-        fit, said = self.fit, []
+        fit, flags = self.fit, []
         missing = self.planned - self.windows - self.short
         if missing:
-            said.append(f"{missing} of {self.planned} windows were not measured")
+            flags.append(f"{missing} of {self.planned} windows were not measured")
         if self.short:
-            said.append(_too_short(self.short, self.planned))
+            flags.append(_too_short(self.short, self.planned))
         if not fit.shares_beta:
-            said.append(
+            flags.append(
                 f"sending and receiving do not share one beta: they differ by {fit.beta_difference_mw:.0f} ± "
                 f"{fit.half_width_beta_difference_mw:.0f} mW, and Eq. 1 has no place for that"
             )
         if fit.chi2_per_dof > BENT:
-            said.append(f"the points scatter more than measured: chi2/dof {fit.chi2_per_dof:.1f}")
+            flags.append(f"the points scatter more than measured: chi2/dof {fit.chi2_per_dof:.1f}")
         shares = fit.known.half_widths() / np.abs(fit.known.values)
-        said += [
+        flags += [
             f"{name} is only known within {100 * share:.0f} %: sweep longer or wider"
             for name, share in zip(PARAMETERS, shares.tolist(), strict=True)
             if share > WIDE
         ]
-        return said
+        return flags
 
 
 @dataclass(frozen=True)

@@ -214,20 +214,20 @@ def _phases(
         if of_phase:
             found.append(
                 PhaseEnergy(
-                    phase,
-                    len(of_phase),
-                    math.fsum(row.duration_s for row in of_phase),
-                    gross[phase],
-                    net[phase],
-                    math.fsum(row.naive_j for row in of_phase),
-                    sum(not row.resolved for row in of_phase),
-                    truth_of_phase(
+                    phase=phase,
+                    count=len(of_phase),
+                    duration_s=math.fsum(row.duration_s for row in of_phase),
+                    gross=gross[phase],
+                    net=net[phase],
+                    naive_j=math.fsum(row.naive_j for row in of_phase),
+                    unresolved=sum(not row.resolved for row in of_phase),
+                    truth=truth_of_phase(
                         [board.truth_by_phase[phase] for board in boards if phase in board.truth_by_phase],
                         gross[phase],
                         net[phase],
                     ),
-                    _without_model(phase, devices),
-                    tuple(dict.fromkeys(row.device for row in of_phase if row.design_based)),
+                    without_model=_without_model(phase, devices),
+                    by_design=tuple(dict.fromkeys(row.device for row in of_phase if row.design_based)),
                 )
             )
     return tuple(found)
@@ -242,33 +242,33 @@ def _without_model(phase: Phase, devices: Sequence[DeviceEnergy]) -> WithoutMode
 def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
     ledger = device.ledger
     active = ledger.of_phase(*ACTIVE_PHASES)
-    idle_w = device.account.attribution.idle_w
+    account, split = device.account, device.account.attribution
     return BoardEnergy(
-        device.device,
-        device.whole_run,
-        ledger.total("net"),
-        idle_w if math.isfinite(idle_w) else None,
-        device.account.idle,
-        ledger.total("gross", active),
-        ledger.total("gross", active & ledger.wasted(finished=finished)),
-        math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
-        len(device.readings),
-        device.flagged(ReadingFlag.INCONSISTENT),
-        device.flagged(ReadingFlag.UNDERVOLTAGE),
-        device.account.attribution.misfit,
-        device.account.attribution.locked,
-        device.account.attribution.offsets,
-        device.account.attribution.unsteady,
-        device.account.attribution.restless,
-        device.account.attribution.no_clock,
-        device.account.closure_u,
-        device.account.closed,
-        device.account.attribution.too_early,
-        device.account.attribution.lateness_s,
-        device.account.attribution.u_lateness_s,
-        None
+        device=device.device,
+        whole_run=device.whole_run,
+        net=ledger.total("net"),
+        idle_w=split.idle_w if math.isfinite(split.idle_w) else None,
+        baselines=account.idle,
+        consumed=ledger.total("gross", active),
+        wasted=ledger.total("gross", active & ledger.wasted(finished=finished)),
+        lost_s=math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
+        readings=len(device.readings),
+        inconsistent=device.flagged(ReadingFlag.INCONSISTENT),
+        undervoltage=device.flagged(ReadingFlag.UNDERVOLTAGE),
+        misfit=split.misfit,
+        locked=split.locked,
+        offsets=split.offsets,
+        unsteady=split.unsteady,
+        restless=split.restless,
+        no_clock=split.no_clock,
+        closure_u=account.closure_u,
+        closed=account.closed,
+        too_early=split.too_early,
+        lateness_s=split.lateness_s,
+        u_lateness_s=split.u_lateness_s,
+        truth=None
         if device.truth is None or not device.whole_run.covered_s
         else TruthCheck.of(device.whole_run, device.truth.whole_j),
-        truth_by_phase(device),
-        device.meter,
+        truth_by_phase=truth_by_phase(device),
+        meter=device.meter,
     )

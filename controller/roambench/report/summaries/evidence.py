@@ -79,20 +79,22 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
         with open_records(folder) if open_records else nullcontext(folder.records) as store:
             energy = account_run(folder, records, store=store)
             placed = on_one_clock(folder, records, store)
-            host = {name: tuple(told) for name in placed.devices() if (told := placed.host_samples(name))}
+            host = {
+                name: tuple(samples) for name in placed.devices() if (samples := placed.host_samples(name))
+            }
         return RunEvidence(
-            label,
-            path,
-            folder.info,
-            experiment,
-            records,
-            energy,
-            trace,
-            dead,
-            tuple(notes),
-            host,
-            instrument_cost(path),
-            modelled_account(folder, records),
+            label=label,
+            path=path,
+            info=folder.info,
+            experiment=experiment,
+            records=records,
+            energy=energy,
+            trace=trace,
+            dead_letters=dead,
+            notes=tuple(notes),
+            host=host,
+            instrument=instrument_cost(path),
+            modelled=modelled_account(folder, records),
         )
 
 
@@ -104,7 +106,7 @@ def _is_elsewhere(section: InfluxdbSection) -> bool:
 def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
     """The runs, with a note on each whose trainings are not those of the first run of its experiment."""
     first: dict[str, RunEvidence] = {}
-    told = []
+    marked = []
     for run in runs:
         before = first.setdefault(_experiment(run), run)
         step = None if before is run else first_difference(trainings(before), trainings(run))
@@ -115,8 +117,8 @@ def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
                 f'rounds.orders = "replay:{before.path}"'
             )
             run = replace(run, notes=(*run.notes, note))
-        told.append(run)
-    return told
+        marked.append(run)
+    return marked
 
 
 def trainings(run: RunEvidence) -> npt.NDArray[np.int64]:

@@ -62,14 +62,14 @@ def _beside(other: RunSummary, reference: RunSummary, runs: Sequence[RunSummary]
     if a is None or b is None:
         return _shares(other, reference, one, two)
     kind = "energy" if other.measured and reference.measured else "energy (modelled)"
-    told = f"{numbers.energy(a, zero='0 J')} against {numbers.energy(b, zero='0 J')}"
+    amounts = f"{numbers.energy(a, zero='0 J')} against {numbers.energy(b, zero='0 J')}"
     if abs(a.joules - b.joules) <= 2.0 * math.hypot(a.u_joules, b.u_joules):
-        sentence = f"the wasted {kind} of {one} and {two} is not told apart: {told}"
+        sentence = f"the wasted {kind} of {one} and {two} is not told apart: {amounts}"
     elif min(a.joules, b.joules) <= 0.0:
         more, less = (one, two) if a.joules > b.joules else (two, one)
-        sentence = f"{more} wasted {kind}, {less} none: {told}"
+        sentence = f"{more} wasted {kind}, {less} none: {amounts}"
     else:
-        sentence = f"{one} wasted {a.joules / b.joules:.2f} × the {kind} of {two}: {told}"
+        sentence = f"{one} wasted {a.joules / b.joules:.2f} × the {kind} of {two}: {amounts}"
     return "In one run each, " + sentence + _accuracies(other, reference) + "."
 
 
@@ -103,21 +103,21 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
         return f"{_fruitless(run, runs)}."
     if run.info.state is not RunState.FINISHED:
         return f"{name} is {run.info.state.value} after {numbers.count(len(run.learning.points), 'step')}."
-    told = []
+    parts = []
     if (score := run.learning.final_score) is not None:
         judged = run.learning.metric
-        told.append(f"reached {'' if judged == ACCURACY else f'{judged.name} '}{judged.text(score)}")
+        parts.append(f"reached {'' if judged == ACCURACY else f'{judged.name} '}{judged.text(score)}")
     consumed, wasted = consumed_energy(run), wasted_energy(run)
     modelled = "" if run.measured else " (modelled)"
     if consumed is not None and consumed.joules > 0.0:
-        told.append(f"drew {numbers.energy(consumed)}{modelled} in transfers and trainings")
+        parts.append(f"drew {numbers.energy(consumed)}{modelled} in transfers and trainings")
         if wasted is not None:
-            told.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
+            parts.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
     elif run.trainings.wasted_share is not None and run.peers is None and not run.info.lookahead:
-        told.append(f"wasted {numbers.percent(run.trainings.wasted_share, 0)} of its trainings")
-    if not told:
+        parts.append(f"wasted {numbers.percent(run.trainings.wasted_share, 0)} of its trainings")
+    if not parts:
         return f"{name} played {numbers.count(len(run.learning.points), 'step')}."
-    return f"{name} {', '.join(told[:-1])}{' and ' if len(told) > 1 else ''}{told[-1]}."
+    return f"{name} {', '.join(parts[:-1])}{' and ' if len(parts) > 1 else ''}{parts[-1]}."
 
 
 def name_of(run: RunSummary, runs: Sequence[RunSummary]) -> str:

@@ -36,11 +36,11 @@ class Unfitness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """`boards` that made it so, none where it is nobody's fault; `told` is a sentence."""
+    """`boards` that made it so, none where it is nobody's fault; `sentence` says it to a reader."""
 
     why: Unfitness
     boards: tuple[str, ...]
-    told: str
+    sentence: str
 
 
 def unfitness(
@@ -54,8 +54,8 @@ def unfitness(
         found.append(Unfit(Unfitness.CLOCK, (), BY_THE_WALL_CLOCK))
     for state in boards:
         if state.doubt:
-            told = f"{state.device}: {state.doubt}: left out of every sum"
-            found.append(Unfit(Unfitness.NOT_COUNTED, (state.device,), told))
+            sentence = f"{state.device}: {state.doubt}: left out of every sum"
+            found.append(Unfit(Unfitness.NOT_COUNTED, (state.device,), sentence))
         elif state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
             found.append(Unfit(Unfitness.CLOCK, (state.device,), f"clock of {state.clock.sentence()}"))
     if energy is not None and energy.measured:
@@ -69,12 +69,14 @@ def _of_boards(energy: EnergySummary) -> list[Unfit]:
         if board.device in energy.without:
             continue
         if not board.whole_run.covered_s:
-            told = f"{board.device}: not a single usable reading"
-            found.append(Unfit(Unfitness.SILENT, (board.device,), told))
+            sentence = f"{board.device}: not a single usable reading"
+            found.append(Unfit(Unfitness.SILENT, (board.device,), sentence))
         elif board.whole_run.coverage < COVERAGE_LIMIT:
-            told = f"{board.device}: coverage {board.whole_run.coverage:.1%}, less than {COVERAGE_LIMIT:.0%}"
-            found.append(Unfit(Unfitness.COVERAGE, (board.device,), f"{told} (rule R4)"))
+            sentence = (
+                f"{board.device}: coverage {board.whole_run.coverage:.1%}, less than {COVERAGE_LIMIT:.0%}"
+            )
+            found.append(Unfit(Unfitness.COVERAGE, (board.device,), f"{sentence} (rule R4)"))
         elif board.lost_s > _MOST_LOST * energy.duration_s:
-            told = f"{board.device}: missing for {board.lost_s:,.0f} of {energy.duration_s:,.0f} s"
-            found.append(Unfit(Unfitness.MISSING, (board.device,), told))
+            sentence = f"{board.device}: missing for {board.lost_s:,.0f} of {energy.duration_s:,.0f} s"
+            found.append(Unfit(Unfitness.MISSING, (board.device,), sentence))
     return found

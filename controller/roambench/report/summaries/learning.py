@@ -207,28 +207,28 @@ def learning_summary(
     trained = Counter(log.array(OrderGiven, "step")[trains].tolist())
     points = tuple(
         StepPoint(
-            record.step,
-            present.get(record.step, 0),
-            trained[record.step],
-            record.aggregated,
-            len(record.outstanding),
-            record.accuracy,
-            record.loss,
-            scores.judged.get(record.step),
-            record.step in cloud,
+            step=record.step,
+            present=present.get(record.step, 0),
+            trainings=trained[record.step],
+            aggregated=record.aggregated,
+            outstanding=len(record.outstanding),
+            accuracy=record.accuracy,
+            loss=record.loss,
+            score=scores.judged.get(record.step),
+            cloud=record.step in cloud,
         )
         for record in log.only(StepClosed)
     )
     ended = next((record.reason for record in log.only(RunEnded)), "")
     return LearningSummary(
-        points,
-        threshold,
-        threshold_step(log, threshold),
-        ended,
-        scores.metric,
-        scores.own,
-        scores.metrics,
-        _first_round(log),
+        points=points,
+        threshold=threshold,
+        threshold_step=threshold_step(log, threshold),
+        ended=ended,
+        metric=scores.metric,
+        own=scores.own,
+        metrics=scores.metrics,
+        first_round=_first_round(log),
     )
 
 

@@ -59,23 +59,25 @@ def modelled_summary(
             gross = rows.total("gross", of_phase)
             phases.append(
                 ModelledPhase(
-                    phase,
-                    int(np.count_nonzero(of_phase)),
-                    gross.covered_s,
-                    gross,
-                    rows.total("net", of_phase),
-                    int(rows.work.transferred_bytes[of_phase].sum()),
+                    phase=phase,
+                    count=int(np.count_nonzero(of_phase)),
+                    duration_s=gross.covered_s,
+                    gross=gross,
+                    net=rows.total("net", of_phase),
+                    transferred_bytes=int(rows.work.transferred_bytes[of_phase].sum()),
                 )
             )
     return ModelledSummary(
-        modelled.links.name,
-        modelled.rate,
-        modelled.power,
-        table10(rows, "gross", rounds=steps, devices=names, finished=finished),
-        table10(rows, "net", rounds=steps, devices=names, finished=finished),
-        tuple(phases),
-        {phase: running_sum(rows.gross_j[wasted & rows.of_phase(phase)]) for phase in rows.phases(wasted)},
-        rows.by_step(),
-        rows.by_step("gross", wasted),
-        communication_to_threshold(rows, threshold_step, steps),
+        link_model=modelled.links.name,
+        rate=modelled.rate,
+        power=modelled.power,
+        gross=table10(rows, "gross", rounds=steps, devices=names, finished=finished),
+        net=table10(rows, "net", rounds=steps, devices=names, finished=finished),
+        phases=tuple(phases),
+        wasted_by_phase={
+            phase: running_sum(rows.gross_j[wasted & rows.of_phase(phase)]) for phase in rows.phases(wasted)
+        },
+        consumed_by_step=rows.by_step(),
+        wasted_by_step=rows.by_step("gross", wasted),
+        to_threshold=communication_to_threshold(rows, threshold_step, steps),
     )

@@ -161,12 +161,12 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
 
 def shared_flags(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
     """(labels, flag): what several runs say alike once, the gravest first."""
-    said: dict[str, list[str]] = {}
+    labels_of: dict[str, list[str]] = {}
     for place in range(max((len(run.flags) for run in runs), default=0)):
         for run in runs:
             if place < len(run.flags):
-                said.setdefault(run.flags[place], []).append(run.label)
-    return [(", ".join(labels), flag) for flag, labels in said.items()]
+                labels_of.setdefault(run.flags[place], []).append(run.label)
+    return [(", ".join(labels), flag) for flag, labels in labels_of.items()]
 
 
 def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
@@ -192,7 +192,7 @@ def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     return tuple(flags)
 
 
-def without(runs: Sequence[RunSummary]) -> str:
-    """Under every table of sums: which boards are in none of them; "" where all are."""
+def boards_left_out(runs: Sequence[RunSummary]) -> str:
+    """Sentences for under every table of sums: which boards are in none of them; "" where all are."""
     texts = [(run.label, run.measured.without_text) for run in runs if run.measured]
     return "".join(f" {label} is {text}." for label, text in texts if text)

@@ -48,8 +48,7 @@ def _joules(run: RunSummary, *, wasted: bool) -> str:
     found = wasted_energy(run) if wasted else consumed_energy(run)
     if found is None:
         return NONE
-    told = numbers.energy(found, zero="0 J") if found.u_joules else numbers.joules(found.joules)
-    return told if run.measured else f"{told} (modelled)"
+    return numbers.energy(found, zero="0 J") + ("" if run.measured else " (modelled)")
 
 
 def _joules_per_point(run: RunSummary) -> str:

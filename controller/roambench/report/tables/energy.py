@@ -8,15 +8,18 @@ from functools import partial
 from typing import Final
 
 from roambench.energy.attribution.fit_check import TENTHS
-from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import Table10, basis_of, factors_between
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
-from roambench.report.summaries.run import RunSummary, reference_of, without
+from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
 from roambench.report.table import Table
 
+_CUMULATIVE: Final = (
+    ("cumulative_wasted", "cumulative, wasted"),
+    ("cumulative_consumed", "cumulative, consumed"),
+)
 _MEANS: Final = (
     ("per_training_wasted", "per device-training, wasted"),
     ("per_training_consumed", "per device-training, consumed"),
@@ -52,8 +55,7 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
         head += [label, f"ratio to {reference}"] if label in factors else [label]
     board = "board" if basis == "measured" else "device"
     rows = [
-        row("cumulative, wasted", lambda t: _cumulative(t, t.cumulative_wasted), "cumulative_wasted_j"),
-        row("cumulative, consumed", lambda t: _cumulative(t, t.cumulative_consumed), "cumulative_consumed_j"),
+        *(row(name, partial(_cumulative, of), f"{of}_j") for of, name in _CUMULATIVE),
         *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
         row("wasted share", lambda t: numbers.percent(_share(t))),
     ]
@@ -76,7 +78,7 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
         f"Wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
         f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
         "Idling, absence and waiting are not part of it; rounds without a training are left out."
-        + without(runs),
+        + boards_left_out(runs),
         head,
         tuple(rows),
     )
@@ -115,7 +117,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
         "meters and sampling. Time without readings counts no energy. Board-seconds of device time. The "
         "truth of emulated boards never passes through a sensor and is taken over the same measured time."
         + "".join(f" Of each board's power {cost}." for cost in costs)
-        + without(runs),
+        + boards_left_out(runs),
         ("", *(run.label for run in runs)),
         tuple(rows),
     )
@@ -174,17 +176,12 @@ def _of_kind(energy: EnergySummary, kind: Kind) -> Table10:
     return energy.gross if kind == "gross" else energy.net
 
 
+def _cumulative(of: str, table: Table10) -> str:
+    return numbers.energy(getattr(table, of), zero="0 J")
+
+
 def _mean(of: str, table: Table10) -> str:
     return numbers.mean_sd(getattr(table, of))
-
-
-def energy_cell(value: Energy) -> str:
-    """Modelled joules: with ± (k = 2) only where the link model tells an uncertainty."""
-    return numbers.energy(value, zero="0 J") if value.u_joules else numbers.joules(value.joules)
-
-
-def _cumulative(table: Table10, value: Energy) -> str:
-    return numbers.energy(value, zero="0 J") if table.basis == "measured" else energy_cell(value)
 
 
 def _share(table: Table10) -> float:

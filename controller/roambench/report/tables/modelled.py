@@ -12,7 +12,7 @@ from roambench.report.numbers import NONE
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.run import RunSummary, reference_of
 from roambench.report.table import Table
-from roambench.report.tables.energy import energy_cell, table10_rows
+from roambench.report.tables.energy import table10_rows
 
 #: Keys of the tables in reading order.
 KEYS: Final = ("modelled-threshold", "modelled-table10-gross", "modelled-table10-net", "modelled-phases")
@@ -107,9 +107,9 @@ def _phase_table(found: Found) -> Table:
             f"{item.count:,}",
             numbers.seconds(item.duration_s),
             f"{item.transferred_bytes / 1e6:,.2f}" if item.transferred_bytes else NONE,
-            energy_cell(item.gross),
+            numbers.energy(item.gross, zero="0 J"),
             numbers.joules(item.idle_j),
-            energy_cell(item.net),
+            numbers.energy(item.net, zero="0 J"),
         )
         for run, modelled in found
         for item in modelled.phases

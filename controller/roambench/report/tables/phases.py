@@ -8,7 +8,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import PhaseEnergy
-from roambench.report.summaries.run import RunSummary, without
+from roambench.report.summaries.run import RunSummary, boards_left_out
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
 from roambench.report.table import Table
 
@@ -56,7 +56,7 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
         "draws after a transfer (its tail) counts to the phase that follows. Net without a model: every "
         "reading that touched the phase counts once, whatever shape its power has; wide, with the number of "
         "spans that would bring ± 2 u to 5 %. Where the readings contradict the split of a board (see the "
-        "flags), it is the net." + (f" {TRUTH_MEANING}" if known else "") + without(runs),
+        "flags), it is the net." + (f" {TRUTH_MEANING}" if known else "") + boards_left_out(runs),
         (
             "run",
             "phase",

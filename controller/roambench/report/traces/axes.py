@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.mobility.trace import Trace
+from roambench.report.figures.figure import one_in
 
 BLUE: Final = "var(--run-1)"
 ORANGE: Final = "var(--run-2)"
@@ -52,7 +53,7 @@ def panels(
 
 def timestamps(trace: Trace) -> tuple[list[str] | list[float], str]:
     """The beginning of every (group of) steps, and what the axis says."""
-    every = _together(trace.steps)
+    every = one_in(trace.steps, _MOST_TIMESTAMPS)
     steps = range(0, trace.steps, every)
     unit = f", means of {every} steps" if every > 1 else ""
     if trace.start_utc_s:
@@ -70,12 +71,8 @@ def timestamp(trace: Trace, step: int) -> Any:
 
 def grouped(per_step: npt.NDArray[Any]) -> list[float]:
     """The means that belong to `timestamps`, of a count per step."""
-    every = _together(len(per_step))
+    every = one_in(len(per_step), _MOST_TIMESTAMPS)
     starts = np.arange(0, len(per_step), every)
     sums = np.add.reduceat(per_step.astype(np.float64), starts)
     means: list[float] = np.round(sums / np.diff([*starts.tolist(), len(per_step)]), 4).tolist()
     return means
-
-
-def _together(steps: int) -> int:
-    return max(1, -(-steps // _MOST_TIMESTAMPS))

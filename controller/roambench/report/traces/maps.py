@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from roambench.contract.draws import generator
 from roambench.mobility.trace import FloatColumn, Trace
-from roambench.report.figures.figure import MAP_AXES, Figure, drawn, km, safe
+from roambench.report.figures.figure import MAP_AXES, Figure, drawn, km, one_in, safe
 from roambench.report.figures.look import PAPER
 from roambench.report.traces.access_points import shown_aps, shown_kind
 from roambench.report.traces.axes import BLUE, panels
@@ -171,7 +171,7 @@ def _scale(most: float, what: str, below_px: float = 0.0, of_px: float = 1.0) ->
 
 
 def _dots(x_m: FloatColumn, y_m: FloatColumn, colour: str, size: float, opacity: float) -> Any:
-    every = max(1, -(-len(x_m) // _MOST_POINTS))
+    every = one_in(len(x_m), _MOST_POINTS)
     return go.Scatter(
         mode="markers",
         x=km(x_m[::every]),
@@ -182,5 +182,5 @@ def _dots(x_m: FloatColumn, y_m: FloatColumn, colour: str, size: float, opacity:
 
 
 def _thinned(count: int) -> str:
-    every = max(1, -(-count // _MOST_POINTS))
+    every = one_in(count, _MOST_POINTS)
     return "" if every == 1 else f"Of the places every {every}th is drawn; heat maps count all."

@@ -258,18 +258,18 @@ def _span(device: str, row: _Row) -> PhaseSpan:
     if phase not in _PHASES or end_ns < start_ns:
         raise RunError(f"{row.source}: no phase is {phase!r} from {start_ns} to {end_ns} ns")
     span = PhaseSpan(
-        device,
-        row.text("boot_id"),
-        Phase(phase),
-        row.integer("step"),
-        start_ns,
-        end_ns,
-        row.text("order_id"),
-        row.text("train_order_id"),
-        row.integer("transferred_bytes"),
-        row.integer("first_byte_ns"),
-        row.integer("last_byte_ns"),
-        row.stalls("stalls_ns"),
+        device=device,
+        boot_id=row.text("boot_id"),
+        phase=Phase(phase),
+        step=row.integer("step"),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        order_id=row.text("order_id"),
+        train_order_id=row.text("train_order_id"),
+        transferred_bytes=row.integer("transferred_bytes"),
+        first_byte_ns=row.integer("first_byte_ns"),
+        last_byte_ns=row.integer("last_byte_ns"),
+        stalls_ns=row.stalls("stalls_ns"),
     )
     if span.doubt is not None:
         raise RunError(f"{row.source} at {row.values.get('time')}: {span.doubt}")
@@ -278,13 +278,13 @@ def _span(device: str, row: _Row) -> PhaseSpan:
 
 def _host_sample(row: _Row) -> HostSample:
     return HostSample(
-        row.integer("monotonic_ns"),
-        row.number("cpu_share"),
-        row.number("agent_cpu_s"),
-        row.integer("memory_used_bytes", -1),
-        row.number("temperature_c"),
-        row.number("cpu_mhz"),
-        row.integer("sent_bytes", -1),
-        row.integer("received_bytes", -1),
-        row.integer("throttle_bits", -1),
+        monotonic_ns=row.integer("monotonic_ns"),
+        cpu_share=row.number("cpu_share"),
+        agent_cpu_s=row.number("agent_cpu_s"),
+        memory_used_bytes=row.integer("memory_used_bytes", -1),
+        temperature_c=row.number("temperature_c"),
+        cpu_mhz=row.number("cpu_mhz"),
+        sent_bytes=row.integer("sent_bytes", -1),
+        received_bytes=row.integer("received_bytes", -1),
+        throttle_bits=row.integer("throttle_bits", -1),
     )

@@ -142,15 +142,14 @@ def account_run(
     """Account every device of the run; None when it holds neither readings nor phases (a rehearsal).
 
     Readings, phases and events come from `store`, by default the folder's own; those of a bench are laid on
-    the controller's clock. A run whose border was never
-    written (it was killed) is taken from its first to its last stamp. `nominal_s` overrules the period that
-    the meters' descriptions tell.
+    the controller's clock. A run whose border was never written (it was killed) is taken from its first to
+    its last stamp. `nominal_s` overrules the period that the meters' descriptions tell.
     """
     store = on_one_clock(folder, records, folder.records if store is None else store)
-    told = store.devices()
-    if not told:  # virtual devices: asking for each of 10,000 would take longer than all the rest
+    recorded = store.devices()
+    if not recorded:  # virtual devices: asking for each of 10,000 would take longer than all the rest
         return None
-    names = (*folder.info.device_names, *sorted(set(told) - set(folder.info.device_names)))
+    names = (*folder.info.device_names, *sorted(set(recorded) - set(folder.info.device_names)))
     found = {name: _Found.of(store, name) for name in names}
     stamps = [stamp for device in found.values() for stamp in device.borders()]
     if not stamps:
@@ -265,8 +264,8 @@ def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
     """When the run had no controller, and what was done then and shortly before is void: device time,
     ascending. Those that overlap are one: the run was resumed more than once from the same step."""
     found: list[Interval] = []
-    told = records.only(RunResumed) if isinstance(records, EventLog) else records
-    for record in told:
+    candidates = records.only(RunResumed) if isinstance(records, EventLog) else records
+    for record in candidates:
         if isinstance(record, RunResumed) and 0 < record.from_ns < record.at_ns:
             from_ns = record.from_ns
             while found and found[-1][1] >= from_ns:
@@ -363,17 +362,17 @@ def _account(
         u_clock_s=u_clock_s,
     )
     return DeviceEnergy(
-        device,
-        found.readings,
-        tuple(spans),
-        tuple(found.events),
-        account,
-        with_meter(account.whole_run, meter.calibration, device),
-        board_truth(folder.path, device, account.curve, spans),
-        meter,
-        PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
-        board,
-        u_clock_s,
-        late_prior_s,
-        found.doubt or board.refusal,
+        device=device,
+        readings=found.readings,
+        spans=tuple(spans),
+        events=tuple(found.events),
+        account=account,
+        whole_run=with_meter(account.whole_run, meter.calibration, device),
+        truth=board_truth(folder.path, device, account.curve, spans),
+        meter=meter,
+        samples=PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
+        clock=board,
+        u_clock_s=u_clock_s,
+        late_prior_s=late_prior_s,
+        doubt=found.doubt or board.refusal,
     )

@@ -137,13 +137,13 @@ def board_clock(
     else:
         case = ReaderCase.REMOTE if description.remote_reader else ReaderCase.LOCAL
     return BoardClock(
-        device,
-        case,
-        description.remote_reader if description is not None else "",
-        fits,
-        max(verdicts, key=_GRAVITY.index, default=ClockVerdict.REFUSED),
-        max(bounds_ns, default=math.inf),
-        bursts[-1].time_scale if bursts else 1.0,
+        device=device,
+        case=case,
+        reader=description.remote_reader if description is not None else "",
+        fits=fits,
+        verdict=max(verdicts, key=_GRAVITY.index, default=ClockVerdict.REFUSED),
+        bound_ns=max(bounds_ns, default=math.inf),
+        time_scale=bursts[-1].time_scale if bursts else 1.0,
     )
 
 

@@ -19,14 +19,12 @@ from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.experiment.energy_section import CalibratedMeter, EnergySection
 from roambench.meters.traits import TRAITS, MeterDescription, MeterTraits
-from roambench.runs.measured.clocks import BoardClock, ReaderCase, described
+from roambench.runs.measured.clocks import CONTROLLER_HOST, BoardClock, ReaderCase, described
 from roambench.runs.record_store import ReadingColumns
 
 #: A calibration older than this is warned of.
 VALID_FOR: Final = dt.timedelta(days=365)
 _KNOWN: Final = {"gain", "offset_w", "u_gain", "u_offset_w", "u_reference", "reference"}
-#: The name of the controller's own host as a reader.
-CONTROLLER: Final = "controller"
 #: A clock bound is a limit: rectangular, so this much of it is a standard uncertainty.
 _RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 
@@ -105,7 +103,7 @@ def samples_of(
     if board is not None and board.case is ReaderCase.REMOTE and len(ns):
         u_clock_s = _RECTANGULAR * REFUSE_BOUND_NS * 1e-9
         own = _only_fit(board)
-        other = _controller(ns) if board.reader == CONTROLLER else _only_fit(reader)
+        other = _controller(ns) if board.reader == CONTROLLER_HOST else _only_fit(reader)
         if own is not None and other is not None:
             first, last = int(ns[0]), int(ns[-1])
             bound_ns = other.worst_bound_ns(first - round(other.offset_ns), last - round(other.offset_ns))

@@ -1,4 +1,4 @@
-"""The modelled energy of a run on virtual devices, from its event log and what it was told of the devices."""
+"""The modelled energy of a run on virtual devices, from its event log and its experiment's assumptions."""
 
 from __future__ import annotations
 
@@ -90,21 +90,21 @@ def ledger_of_log(
         return modelled_ledger(exchange_work(log, names, links), model)
     return modelled_ledger(
         ModelledWork(
-            known,
-            links,
-            place,
-            served.step,
-            log.array(OrderGiven, "step")[order],
-            np.where(transfer, np.where(upload, up, down), trained),
-            served.outcome,
-            served.training,
-            TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
-            TextColumn(served.train_order_ids),
-            np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
-            np.where(transfer, size, 0),
-            np.where(transfer, mbit_s, 0.0),
-            log.codes(OrderGiven, "link", links)[order],
-            np.where(transfer, log.array(OrderGiven, "distance_m")[order], 0.0),
+            names=known,
+            links=links,
+            device=place,
+            step=served.step,
+            at_step=log.array(OrderGiven, "step")[order],
+            phase=np.where(transfer, np.where(upload, up, down), trained),
+            outcome=served.outcome,
+            training=served.training,
+            order_ids=TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
+            train_order_ids=TextColumn(served.train_order_ids),
+            train_s=np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
+            transferred_bytes=np.where(transfer, size, 0),
+            mbit_s=np.where(transfer, mbit_s, 0.0),
+            link=log.codes(OrderGiven, "link", links)[order],
+            distance_m=np.where(transfer, log.array(OrderGiven, "distance_m")[order], 0.0),
         ),
         model,
     )
@@ -136,7 +136,6 @@ class _Served:
         known = found != NONE
         outcome = np.full(len(order), PENDING)
         outcome[known] = trainings.outcome[found[known]]
-        step = step.copy()
         step[known] = trainings.step[found[known]]
         outcome[nothing] = NONE
         return cls(step, outcome, np.where(nothing, NONE, np.where(known, found, unknown)), texts)

@@ -32,17 +32,19 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
     given = places(orders, log.texts(OrderGiven, "order_id"))
     answered = places(orders, log.texts(OrderAnswered, "order_id"))
 
-    def told(name: str) -> npt.NDArray[Any]:
+    def exchanged(name: str) -> npt.NDArray[Any]:
         return log.array(ModelsExchanged, name)
 
     nothing = np.zeros(len(orders), np.int64)
-    size = np.column_stack((told("downloaded_bytes"), nothing, told("sent_bytes"), told("received_bytes")))
+    size = np.column_stack(
+        (exchanged("downloaded_bytes"), nothing, exchanged("sent_bytes"), exchanged("received_bytes"))
+    )
     exchanged_mbit = 8e-6 * (size[:, 2] + size[:, 3])
     rates = np.column_stack(
         (
-            _rate(8e-6 * size[:, 0], told("download_s")),
+            _rate(8e-6 * size[:, 0], exchanged("download_s")),
             nothing,
-            *[_rate(exchanged_mbit, told("exchange_s"))] * 2,
+            *[_rate(exchanged_mbit, exchanged("exchange_s"))] * 2,
         )
     )
     exists = (size > 0) & (rates > 0.0)
@@ -51,25 +53,25 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
     moved = part != 1
     training = np.arange(len(orders))[row]
     texts = TextColumn(orders.take(pa.array(row)))
-    step: Codes = told("step")[row]
+    step: Codes = exchanged("step")[row]
     return ModelledWork(
-        names,
-        links,
-        told("device")[row],
-        step,
-        step,
-        _PHASES[part],
-        np.where(part == 0, NONE, OUTCOMES.index(Outcome.AGGREGATED)),
-        np.where(part == 0, NONE, training),
-        texts,
-        texts,
-        np.where(moved, 0.0, log.array(OrderAnswered, "train_s")[answered][row]),
-        size[row, part],
-        np.where(moved, rates[row, part], 0.0),
-        log.codes(OrderGiven, "link", list(links))[given][row],
-        np.zeros(len(row)),
-        part == _SENT,
-        _transfers(size, told("model_bytes"))[row, part],
+        names=names,
+        links=links,
+        device=exchanged("device")[row],
+        step=step,
+        at_step=step,
+        phase=_PHASES[part],
+        outcome=np.where(part == 0, NONE, OUTCOMES.index(Outcome.AGGREGATED)),
+        training=np.where(part == 0, NONE, training),
+        order_ids=texts,
+        train_order_ids=texts,
+        train_s=np.where(moved, 0.0, log.array(OrderAnswered, "train_s")[answered][row]),
+        transferred_bytes=size[row, part],
+        mbit_s=np.where(moved, rates[row, part], 0.0),
+        link=log.codes(OrderGiven, "link", list(links))[given][row],
+        distance_m=np.zeros(len(row)),
+        sends=part == _SENT,
+        transfers=_transfers(size, exchanged("model_bytes"))[row, part],
     )
 
 

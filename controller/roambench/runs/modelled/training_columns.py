@@ -60,15 +60,15 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
         outcomes = log.codes(OutcomeDecided, "outcome", [outcome.value for outcome in OUTCOMES])
         reached = reached_cloud(log.only(EdgeAggregated, CloudAggregated))
         return cls(
-            orders,
-            device,
-            step,
-            np.where(decided >= 0, np.append(outcomes, PENDING)[decided], PENDING),
-            decided,
-            _last_seen(log, device) > step,
-            places(orders, pa.array(sorted(reached), pa.string())) >= 0,
-            log.texts(OutcomeDecided, "reason"),
-            log.array(OutcomeDecided, "step"),
+            orders=orders,
+            device=device,
+            step=step,
+            outcome=np.where(decided >= 0, np.append(outcomes, PENDING)[decided], PENDING),
+            decided=decided,
+            reappeared=_last_seen(log, device) > step,
+            reached_cloud=places(orders, pa.array(sorted(reached), pa.string())) >= 0,
+            reasons=log.texts(OutcomeDecided, "reason"),
+            decided_steps=log.array(OutcomeDecided, "step"),
         )
 
     def __len__(self) -> int:
@@ -87,20 +87,16 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
         """The trainings of these devices, in the order given."""
         return map(self._local_update, np.flatnonzero(np.isin(self.device, list(devices))).tolist())
 
-    def reason(self, at: int) -> str:
-        """Why the training at this place had its outcome, "" when nothing was decided or said."""
-        return str(self.reasons[int(self.decided[at])].as_py()) if self.decided[at] >= 0 else ""
-
     def _local_update(self, at: int) -> LocalUpdate:
         decided = int(self.decided[at])
         return LocalUpdate(
-            int(self.device[at]),
-            int(self.step[at]),
-            OUTCOMES[self.outcome[at]],
-            self.reason(at),
-            int(self.decided_steps[decided]) if decided >= 0 else -1,
-            bool(self.reappeared[at]),
-            bool(self.reached_cloud[at]),
+            device=int(self.device[at]),
+            step=int(self.step[at]),
+            outcome=OUTCOMES[self.outcome[at]],
+            reason=str(self.reasons[decided].as_py()) if decided >= 0 else "",
+            decided_step=int(self.decided_steps[decided]) if decided >= 0 else -1,
+            reappeared=bool(self.reappeared[at]),
+            reached_cloud=bool(self.reached_cloud[at]),
         )
 
 
