@@ -143,7 +143,7 @@ def test_measured_energy_is_within_two_percent_of_the_truth(runs, energies):
     assert energy.whole_run.coverage == 1.0
     assert measured_over_true(runs["plain"], energy) == pytest.approx(1.0, abs=0.02)
     for device in energy.devices:
-        assert device.truth_j == pytest.approx(true_j(runs["plain"], device), rel=1e-12)
+        assert device.truth.whole_j == pytest.approx(true_j(runs["plain"], device), rel=1e-12)
 
 
 def test_training_energy_split_off_by_the_fit_is_that_of_the_training_phases(runs, energies):

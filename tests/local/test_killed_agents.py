@@ -197,7 +197,7 @@ def test_the_hole_of_a_killed_agent_is_lost_and_unmeasured_while_its_meter_runs_
     # The board kept drawing at least its idle power, and the emulator knows it without a gap.
     assert energy_j(truth, span.start_ns, span.end_ns) > 1.89 * span.duration_s
     measured = device.whole_run.joules
-    assert device.truth_j == pytest.approx(measured, rel=0.05)
+    assert device.truth.whole_j == pytest.approx(measured, rel=0.05)
 
 
 @pytest.mark.parametrize("name", ["pi-01", "pi-03", "pi-04"])

@@ -31,10 +31,10 @@ def test_a_run_behind_smartpower3s_measures_the_truth_within_its_uncertainty(lau
     for device in energy.devices:
         measured = device.whole_run
         assert measured.coverage == pytest.approx(1.0, abs=0.01)
-        assert device.truth_j is not None
-        assert abs(measured.joules - device.truth_j) <= 2.0 * measured.u_joules
+        assert device.truth is not None
+        assert abs(measured.joules - device.truth.whole_j) <= 2.0 * measured.u_joules
         # The meter cuts its figures off: 0.15 % at 1.9 W, which no uncertainty of some percent may hide.
-        assert measured.joules / device.truth_j == pytest.approx(0.9985, abs=0.0035)
+        assert measured.joules / device.truth.whole_j == pytest.approx(0.9985, abs=0.0035)
         # Ten lines a second, each with the meter's own milliseconds.
         ns = device.samples.ns
         inside = (ns >= start_ns) & (ns <= end_ns)  # an agent reads before its run begins, too

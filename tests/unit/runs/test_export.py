@@ -154,8 +154,8 @@ def test_truth_counts_over_the_measured_time_only_and_only_where_it_is_known(run
     records = tuple(run.read_log())
     energy = account_run(run, records)
     assert energy is not None
-    assert energy.devices[0].truth_j == pytest.approx(120.0)
+    assert energy.devices[0].truth.whole_j == pytest.approx(120.0)
     truth.write_text(f"ns,watts,idle_watts\n{-10 * S},2.0\n{30 * S},nan\n")
     energy = account_run(run, records)
     assert energy is not None
-    assert energy.devices[0].truth_j is None
+    assert energy.devices[0].truth is None

@@ -20,9 +20,9 @@ from roambench.report.tables.communication import basis_name, classes_and_total,
 
 #: More error bars than this make a page slow and a picture black.
 MOST_POINTS: Final = 1500
-#: From this ratio of the largest to the smallest value on the axes are logarithmic.
+#: From this ratio of the largest to the smallest modelled energy on the axes are logarithmic.
 LOG_FROM: Final = 20.0
-_LOG_TITLE: Final = ", logarithmic"
+_LOG_TITLE: Final = ", log"
 _COLOURS: Final[dict[Way, str]] = {
     "down": PHASE_COLOURS[Phase.DOWNLOAD],
     "up": PHASE_COLOURS[Phase.UPLOAD],
@@ -166,9 +166,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         "power, so their errors go together."
     )
     if log:
-        caption += (
-            f" Both axes are logarithmic: the largest value is more than {LOG_FROM:g} times the smallest."
-        )
+        caption += f" Both axes are logarithmic: what is modelled spans more than a factor of {LOG_FROM:g}."
     if every > 1:
         caption += f" Every {every}th of {len(seen):,} transfers is drawn."
     if below_floor:
@@ -224,12 +222,11 @@ def _range(items: Sequence[Transfer], bases: Sequence[ModelBasis]) -> tuple[floa
     """Lowest and highest value of both axes, and whether they are logarithmic."""
     modelled = [found.joules for item in items for basis, found in item.modelled.items() if basis in bases]
     highest = max([*modelled, *(item.net.joules + 2.0 * item.net.u_joules for item in items)], default=1.0)
-    positive = [value for value in (*modelled, *(item.net.joules for item in items)) if value > 0.0]
-    lowest = min(positive, default=1.0)
-    if positive and highest / lowest > LOG_FROM:
-        # A measured value next to nothing would stretch the axis: no lower than a tenth of what is modelled.
-        floor = max(lowest / 1.5, 0.1 * min([v for v in modelled if v > 0.0], default=lowest))
-        return floor, 1.4 * highest, True
+    # By what is modelled: a measured value next to nothing is noise of the meter, and stretches no axis.
+    smallest = min((joules for joules in modelled if joules > 0.0), default=math.inf)
+    if max(modelled, default=0.0) > LOG_FROM * smallest:
+        measured = (item.net.joules for item in items if item.net.joules > 0.0)
+        return max(min([smallest, *measured]) / 1.5, 0.1 * smallest), 1.4 * highest, True
     lower = min([0.0, *(item.net.joules - 2.0 * item.net.u_joules for item in items)])
     return lower, 1.06 * highest, False
 

@@ -18,7 +18,7 @@ _OPEN_ROWS: Final = 30
 #: More rows than this make a page that no browser likes to show.
 MOST_ROWS: Final = 2000
 
-#: What stands in a section: the name of a macro in `page.html`, and what that shows.
+#: What stands in a section: the name of a macro in `blocks.html`, and what that shows.
 Block = tuple[str, Any]
 
 

@@ -37,11 +37,6 @@ class TruthCheck:
         """Relative: +0.03 is 3 % too much."""
         return self.measured_j / self.true_j - 1.0 if self.true_j > 0.0 else math.nan
 
-    @property
-    def errors_in_u(self) -> float:
-        """The difference in standard uncertainties of what was measured."""
-        return (self.measured_j - self.true_j) / self.u_j if self.u_j > 0.0 else math.nan
-
 
 @dataclass(frozen=True, slots=True)
 class TruthByKind:

@@ -40,7 +40,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
             whole_run_table(runs),
             phase_table(runs),
         ]
-    return tables + modelled_tables(runs) + communication_tables(runs) + tables_beside_the_paper(runs)
+    return tables + modelled_tables(runs) + communication_tables(runs) + _beside_the_paper(runs)
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
@@ -227,7 +227,7 @@ def _compare(key: str, title: str, caption: str, runs: Sequence[RunSummary], lin
     return Table(key, title, caption, head, rows)
 
 
-def tables_beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
+def _beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
     """The runs beside the paper's tables; [] unless MOHAWK and one of its baselines ran in one setting."""
     found = ratios_table([found for run in runs if (found := paper_run_of(run)) is not None])
     return [] if found is None else [found]

@@ -19,7 +19,6 @@ from roambench.contract.errors import ConfigError, LinkError
 _TIMEOUT_S: Final = 60.0
 #: A page of 10,000 readings is 1.5 MB; a reply beyond this is not one of ours.
 _MOST_REPLY_BYTES: Final = 256 * 2**20
-_INT64: Final = 2**63
 
 
 @dataclass(frozen=True, slots=True)

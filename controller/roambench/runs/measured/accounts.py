@@ -73,11 +73,6 @@ class DeviceEnergy:
         """Its rows, to be added up."""
         return Ledger.of(self.rows)
 
-    @property
-    def truth_j(self) -> float | None:
-        """True joules over the covered time of `whole_run`."""
-        return None if self.truth is None else self.truth.whole_j
-
     def flagged(self, flag: ReadingFlag) -> int:
         """How many readings carry the doubt."""
         return int(np.count_nonzero(self.readings.flags & int(flag)))

@@ -8,8 +8,9 @@ own meter move together.)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -23,6 +24,8 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.record_store import MOST_WALL_NS, ReadingColumns, RecordStore
 from roambench.runs.records import Records
 from roambench.spool.record_context import RecordContext
+
+Stamped = TypeVar("Stamped", AgentEvent, HostSample)
 
 
 def on_one_clock(folder: RunFolder, journal: Iterable[RoundRecord], store: Records) -> Records:
@@ -80,15 +83,8 @@ class OneClock:
         shift = self._shifts(device, places)
         ns = columns.ns - shift
         order = np.argsort(ns, kind="stable")
-        return ReadingColumns(
-            ns[order],
-            columns.volts[order],
-            columns.amps[order],
-            columns.watts[order],
-            columns.watt_hours[order],
-            columns.flags[order],
-            columns.meter_ms[order],
-        )
+        moved = replace(columns, ns=ns)
+        return replace(moved, **{item.name: getattr(moved, item.name)[order] for item in fields(moved)})
 
     def spans(self, device: str) -> list[PhaseSpan]:
         """A device's phases, on the run's clock."""
@@ -104,25 +100,21 @@ class OneClock:
 
     def events(self, device: str) -> list[AgentEvent]:
         """A device's events, on the run's clock."""
-        rows = self._store.placed(device, RecordKind.EVENT)
-        shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
-        found = [AgentEvent.from_bytes(payload) for _, _, payload in rows]
-        moved = [
-            replace(event, monotonic_ns=event.monotonic_ns - int(by_ns))
-            for event, by_ns in zip(found, shifts, strict=True)
-        ]
-        return sorted(moved, key=lambda event: event.monotonic_ns)
+        return self._moved(device, RecordKind.EVENT, AgentEvent.from_bytes)
 
     def host_samples(self, device: str) -> list[HostSample]:
         """A device's host samples, on the run's clock."""
-        rows = self._store.placed(device, RecordKind.HOST)
+        return self._moved(device, RecordKind.HOST, HostSample.from_bytes)
+
+    def _moved(self, device: str, kind: RecordKind, made: Callable[[bytes], Stamped]) -> list[Stamped]:
+        rows = self._store.placed(device, kind)
         shifts = self._shifts(device, [(spool, seq) for spool, seq, _ in rows])
-        found = [HostSample.from_bytes(payload) for _, _, payload in rows]
+        found = [made(payload) for _, _, payload in rows]
         moved = [
-            replace(sample, monotonic_ns=sample.monotonic_ns - int(by_ns))
-            for sample, by_ns in zip(found, shifts, strict=True)
+            replace(record, monotonic_ns=record.monotonic_ns - int(by_ns))
+            for record, by_ns in zip(found, shifts, strict=True)
         ]
-        return sorted(moved, key=lambda sample: sample.monotonic_ns)
+        return sorted(moved, key=lambda record: record.monotonic_ns)
 
     def _shifts(self, device: str, places: Sequence[tuple[str, int]]) -> np.ndarray:
         """ns to take off each record's stamp, by the record context it was stored in."""
