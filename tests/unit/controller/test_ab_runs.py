@@ -49,7 +49,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
         else f"{factor:.2f} ×"
     )
     assert re.search(f"<h1>[^<]*{more}[^<]*2 pairs of runs</h1>", page)
-    assert "mohawk against hierfavg: 2 of 2 pairs of runs on rehearsal, in the order ABBA." in page
+    assert "mohawk against hierfavg: 2 of 2 pairs of runs on the rehearsal fleet, in the order ABBA." in page
     assert "http-equiv" in page
 
     lost = next(run["folder"] for run in document["runs"] if (run["arm"], run["pair"]) == ("B", 2))

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
 
 from roambench.controller.cli import app, main
+from roambench.energy.comparison.transfer import Basis
+from roambench.energy.energy_value import Energy
+from roambench.energy.links.radio_work import Modelled
 from roambench.report.comparison import compare_runs
+from roambench.report.figures.communication import scatter_figures
 from roambench.runs.info import RunState
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -158,3 +163,29 @@ def test_an_event_log_that_is_none_is_refused_in_one_sentence(hand_made, capsys)
     assert code == 1
     assert "events.sqlite" in words
     assert len(words.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("modelled_j", "measured_j", "scale"),
+    [
+        ((3.0, 4.0, 5.0), (2.9, 0.001, 5.2), "linear"),  # a value next to nothing is noise of the meter
+        ((0.1, 1.0, 2.5), (0.1, 0.9, 2.4), "log"),
+        ((0.1, 1.0, 2.5), (-0.2, 0.9, 2.4), "log"),
+    ],
+)
+def test_the_scatter_is_logarithmic_by_what_is_modelled_and_says_so(hand_made, modelled_j, measured_j, scale):
+    (run,) = compare_runs([hand_made()]).summaries
+    transfers = tuple(
+        replace(item, net=Energy(net_j, 0.1, 4.0), modelled={Basis.ACTUAL: Modelled(joules, 0.0)})
+        for item, joules, net_j in zip(run.comparison.transfers, modelled_j, measured_j, strict=True)
+    )
+    energy = replace(run.energy, comparison=replace(run.comparison, transfers=transfers))
+    (figure,) = scatter_figures([replace(run, energy=energy)])
+    for axis in ("xaxis", "yaxis"):
+        assert figure.layout[axis]["type"] == scale
+        assert figure.layout[axis]["title"]["text"].endswith(", log") == (scale == "log")
+    assert ("Both axes are logarithmic" in figure.caption) == (scale == "log")
+    low, high = figure.layout["xaxis"]["range"]
+    ends = (10**low, 10**high) if scale == "log" else (low, high)
+    assert ends[0] <= min(modelled_j)
+    assert ends[1] > max(modelled_j + measured_j)

@@ -50,8 +50,8 @@ class EndedRun:
 
 
 def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
-    yield Compared(f"{prefix}consumed_j", f"download, training, upload{of_what}, J", "lower")
-    yield Compared(f"{prefix}wasted_j", f"of it wasted{of_what}, J", "lower")
+    yield Compared(f"{prefix}consumed_j", f"consumed{of_what}, J", "lower")
+    yield Compared(f"{prefix}wasted_j", f"wasted{of_what}, J", "lower")
     yield Compared(f"{prefix}to_threshold_j", f"consumed up to the threshold{of_what}, J", "lower")
     for phase in Phase:
         if phase in ACTIVE_PHASES:

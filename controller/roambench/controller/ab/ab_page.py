@@ -29,8 +29,8 @@ def ab_page(
     parts = Parts([results_table(plan, table)], [factor_figure(plan, table)])
     a, b = plan.labels["A"], plan.labels["B"]
     lead = (
-        f"{a} against {b}: {table.whole_pairs} of {plan.pairs} pairs of runs on {plan.asked.fleet}, "
-        f"in the order {order_of(plan)}."
+        f"{a} against {b}: {table.whole_pairs} of {plan.pairs} pairs of runs on the {plan.asked.fleet} "
+        f"fleet, in the order {order_of(plan)}."
     )
     claims = [
         f"{row.compared.title}: {verdict(row.found, plan.labels)}, "
@@ -82,11 +82,12 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
     if not rows:
         return None
     traces = []
-    for colour, name, chosen in (
-        (RUN_COLOURS[2], "A is better", [row for row in rows if row.found.winner == "A"]),
-        (RUN_COLOURS[1], "B is better", [row for row in rows if row.found.winner == "B"]),
-        (MUTED, "not resolved", [row for row in rows if not row.found.winner]),
+    for colour, symbol, name, winner in (
+        (RUN_COLOURS[2], "circle", "A is better", "A"),
+        (RUN_COLOURS[1], "square", "B is better", "B"),
+        (MUTED, "circle-open", "not resolved", ""),
     ):
+        chosen = [row for row in rows if row.found.winner == winner]
         if not chosen:
             continue
         factors = [row.found.factor or 0.0 for row in chosen]
@@ -100,16 +101,17 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
                 x=factors,
                 y=[safe(row.compared.title) for row in chosen],
                 error_x={"array": above, "arrayminus": below, "color": colour, "thickness": 1.5},
-                marker={"color": colour, "size": 10},
+                marker={"color": colour, "symbol": symbol, "size": 10},
                 hovertemplate="%{y}: %{x:.3f} ×<extra></extra>",
             )
         )
     names = [row.compared.title for row in rows]
-    across = {"title": "A is better by", "type": "log"}
+    across = {"title": "A is better by, times (log)", "type": "log"}
     return drawn(
         "factors",
         f"How many times better A ({plan.labels['A']}) is than B ({plan.labels['B']})",
-        "Of costs B ÷ A, of scores A ÷ B, with 95 % intervals. Right of the dotted line A is better.",
+        "Of costs B ÷ A, of scores A ÷ B, with 95 % intervals. Right of the dotted line A is better. The "
+        "axis is logarithmic: twice as good is as far to the right as half as good is to the left.",
         traces,
         130 + 30 * len(rows),
         xaxis=across,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -15,6 +16,8 @@ from roambench.report.table import Table
 
 _SYMBOLS = {"up": "triangle-up", "down": "triangle-down"}
 _DASHES = {"up": "solid", "down": "dash"}
+_MARKS = "Triangles that point up are of sending, those that point down of receiving."
+_ROW_OF_NAMES = 8  # boards in a row of the legend, on a wide screen
 
 
 def calibration_page(calibration: Calibration) -> str:
@@ -42,7 +45,7 @@ def power_figure(calibration: Calibration) -> Figure:
         ):
             points = [point for point in device.fit.points if point.direction == direction]
             name = f"{device.device} {direction}"
-            common = {"legendgroup": safe(name), "name": safe(name)}
+            common = _of_board(device, direction)
             ends = [0.0, max(point.mbit_s for point in points)]
             traces += [
                 go.Scatter(
@@ -55,9 +58,8 @@ def power_figure(calibration: Calibration) -> Figure:
                     hovertemplate=hover("%{x:.2f} Mbit/s: %{y:.1f} mW", name),
                 ),
                 go.Scatter(
-                    common,
+                    common | {"showlegend": False},
                     mode="lines",
-                    showlegend=False,
                     hoverinfo="skip",
                     x=ends,
                     y=[power.beta_mw + alpha * rate for rate in ends],
@@ -67,8 +69,9 @@ def power_figure(calibration: Calibration) -> Figure:
     return drawn(
         "power",
         "Net power by rate",
-        "Medians of windows with 2 u; lines are the fit, solid up and dashed down.",
+        f"Medians of windows with 2 u; lines are the fit, solid up and dashed down. {_MARKS}",
         traces,
+        _height(calibration),
         xaxis={"title": "rate, Mbit/s"},
         yaxis={"title": "net power, mW", "rangemode": "tozero"},
     )
@@ -87,8 +90,8 @@ def residual_figure(calibration: Calibration) -> Figure:
             name = f"{device.device} {direction}"
             traces.append(
                 go.Scatter(
+                    _of_board(device, direction),
                     mode="markers",
-                    name=safe(name),
                     x=[point.mbit_s for point, _ in chosen],
                     y=[1e3 * residual for _, residual in chosen],
                     error_y={"array": [2e3 * point.u_net_w for point, _ in chosen], "thickness": 1},
@@ -100,11 +103,24 @@ def residual_figure(calibration: Calibration) -> Figure:
     return drawn(
         "residuals",
         "What the fit leaves over",
-        "Bars are 2 u of the points; the meter's gain moves all of them together and is not in them.",
+        "Bars are 2 u of the points; the meter's gain moves all of them together and is not in them. "
+        + _MARKS,
         traces,
+        _height(calibration),
         xaxis={"title": "rate, Mbit/s"},
         yaxis={"title": "measured - fitted, mW", "zeroline": True},
     )
+
+
+def _of_board(device: DeviceCalibration, direction: str) -> dict[str, Any]:
+    """What traces of one board share: a name in the legend once, which hides and shows all of them."""
+    name = safe(device.device)
+    return {"legendgroup": name, "name": name, "showlegend": direction == "up"}
+
+
+def _height(calibration: Calibration) -> int:
+    """Pixels: the plot keeps its height, however many boards the legend names."""
+    return 360 + 19 * ((len(calibration.devices) - 1) // _ROW_OF_NAMES)
 
 
 def parameter_table(calibration: Calibration) -> Table:
@@ -120,7 +136,7 @@ def parameter_table(calibration: Calibration) -> Table:
     caption = "± is the half-width of the 95 % interval, the meter's gain included."
     if truths:
         head += ("truth inside",)
-        caption += " Truth: what the emulated radio was drawn as; it holds as many of the intervals."
+        caption += " Truth inside: how many of the intervals hold what the emulated radio was drawn as."
     return Table("parameters", "Parameters", caption, head, tuple(rows))
 
 

@@ -18,6 +18,7 @@ from roambench.energy.links.sweep import SHORTEST_S, SweepWindow
 from roambench.energy.links.windows import window_powers
 from roambench.energy.readings.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
+from roambench.report.summaries.flags import few
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
 from roambench.runs.records import Records
@@ -77,11 +78,13 @@ class Calibration:
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
     def flags(self) -> list[str]:
-        """Warnings that a reader must know before believing the numbers, of the bench and of each device."""
-        return [
-            *self.doubts,
-            *(f"{device.device}: {flag}" for device in self.devices for flag in device.flags()),
-        ]
+        """Warnings that a reader must know before believing the numbers, of the bench and of devices; what
+        several devices have in common once."""
+        devices: dict[str, list[str]] = {}
+        for device in self.devices:
+            for flag in device.flags():
+                devices.setdefault(flag, []).append(device.device)
+        return [*self.doubts, *(f"{few(names)}: {flag}" for flag, names in devices.items())]
 
     def values(self) -> dict[str, Any]:
         """For machines: plain JSON types."""

@@ -48,14 +48,14 @@
     return { ...layout, height: layout.height + 19 * names, legend: { ...layout.legend, maxheight: 19 * names + 20 } };
   };
   const drawn = new Set();
-  const draw = async (place, width) => {
+  const draw = async (place, paper) => {
     const { data, layout } = now(place.id.slice("plot-".length));
     const style = getComputedStyle(root);
     const whole = painted({ ...layout, template: report.template }, style);
-    place.style.height = layout.height + "px";
-    if (width) whole.width = width;
+    if (paper) Object.assign(whole, { width: paper.width, height: Math.min(layout.height, paper.height) });
+    place.style.height = whole.height + "px";
     drawn.add(place);
-    const shown = phone.matches || width ? { ...config, displayModeBar: false } : config;
+    const shown = phone.matches || paper ? { ...config, displayModeBar: false } : config;
     await Plotly.react(place, painted(data, style), whole, shown);
     place.dataset.drawn = "yes";
   };
@@ -132,7 +132,7 @@
   places.forEach((place) => near.observe(place));
   phone.addEventListener("change", drawAgain);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAgain);
-  const PAPER_PX = 640; // what A4 and Letter have room for
+  const PAPER_PX = { width: 640, height: 740 }; // what A4 and Letter have room for, a heading and a caption besides
   window.addEventListener("beforeprint", () => {
     root.classList.add("paper");
     for (const place of places) draw(place, PAPER_PX);
