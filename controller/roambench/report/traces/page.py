@@ -48,7 +48,7 @@ def table5(found: TraceStatistics) -> Table:
 
     def gain(models: AggregatedModels, paper: float) -> str:
         if not models.per_step:
-            return "--"
+            return NONE
         return f"+{100 * (1 - found.hierfavg.per_step / models.per_step):.2f} % (+{paper} %)"
 
     def spread(mean_m: float, sd_m: float, paper: str) -> str:
@@ -78,7 +78,7 @@ def table5(found: TraceStatistics) -> Table:
             spread(found.fixed_m.mean, found.fixed_m.sd, "7.08 ± 3.92"),
             spread(found.ring_walk_mean_m, found.ring_walk_sd_m, "7.01 ± 3.83"),
             spread(found.nearest_m.mean, found.nearest_m.sd, "0.91 ± 0.75"),
-            f"{baselines_m / found.nearest_m.mean:.2f} x (7.74 x)" if found.nearest_m.mean > 0 else "--",
+            f"{baselines_m / found.nearest_m.mean:.2f} × (7.74 ×)" if found.nearest_m.mean > 0 else NONE,
         )
     )
     return Table(
@@ -109,7 +109,7 @@ def _targets(key: str, title: str, targets: Sequence[PaperTarget], found: TraceS
                 f"{target.label}{unit}",
                 published,
                 _short(target.ours(found)),
-                "--" if math.isnan(off) else f"{100 * off:+.1f} %",
+                NONE if math.isnan(off) else f"{100 * off:+.1f} %",
                 target.source,
             )
         )
