@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_diabetes
 
+import roambench as rb
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
 from roambench.runs.folder import RunFolder
@@ -169,6 +170,9 @@ def test_models_are_equal_on_both_fleets_and_metrics_what_numpy_makes_of_them(
             assert steps.schema.field(metric).metadata[b"better"] == better.encode()
             assert steps[metric].to_pylist()[-1] == pytest.approx(truth[metric], rel=1e-5)
         assert len(set(steps[next(iter(truth))].to_pylist())) >= 3  # something was learned
+    better = rb.load(simulated, local).table.better
+    assert {metric: better[f"best {metric}"] for metric in case.better} == case.better
+    assert (better[next(iter(truth))], better["trainings"]) == (next(iter(case.better.values())), "")
 
 
 @pytest.mark.parametrize("name", ["diabetes", "sums"])

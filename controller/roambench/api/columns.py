@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+_ALWAYS: Final = ("unit", "description")  # of every field's metadata
 _SHOWN: Final = 20  # rows in a notebook
 _SPECIAL: Final = {
     "\\": r"\textbackslash{}",
@@ -70,7 +71,7 @@ class Columns:
 
     @property
     def better(self) -> Mapping[str, str]:
-        """Whether "higher" or "lower" values are better: of a task's metrics and a sweep's means; "" else."""
+        """Whether "higher" or "lower" values are better, of metrics; "" of other columns."""
         return self._metadata("better")
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -145,10 +146,15 @@ class Columns:
         return {field.name: _of(field).get(key, "") for field in self.arrow.schema}
 
 
-def field(name: str, kind: pa.DataType, unit: str, description: str, uncertainty: str = "") -> pa.Field:
-    """A field that says its unit and what it holds, and which column has its standard uncertainty."""
-    about = {"unit": unit, "description": description}
-    return pa.field(name, kind, metadata=about | ({"uncertainty": uncertainty} if uncertainty else {}))
+def field(
+    name: str, kind: pa.DataType, unit: str, description: str, *, uncertainty: str = "", better: str = ""
+) -> pa.Field:
+    """A field that says its unit and what it holds, which column has its standard uncertainty, and of a
+    metric whether "higher" or "lower" values are better."""
+    about = {"unit": unit, "description": description, "uncertainty": uncertainty, "better": better}
+    return pa.field(
+        name, kind, metadata={key: value for key, value in about.items() if value or key in _ALWAYS}
+    )
 
 
 def _of(field: pa.Field) -> dict[str, str]:

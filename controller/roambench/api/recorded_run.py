@@ -42,7 +42,7 @@ _KEY_FIELDS: Final = {
     "outcome": field("outcome", pa.string(), "", "of the training served; null in the background"),
 }
 _ENERGY_FIELDS: Final = (
-    field("energy_j", pa.float64(), "J", "sum of the rows", "u_energy_j"),
+    field("energy_j", pa.float64(), "J", "sum of the rows", uncertainty="u_energy_j"),
     field("u_energy_j", pa.float64(), "J", "its standard uncertainty (k = 1); add energies with `total`"),
     field("covered_s", pa.float64(), "s", "time that holds these joules"),
     field("gap_s", pa.float64(), "s", "time that no meter saw, without joules"),

@@ -64,6 +64,7 @@ class RunSet(Sequence[Run]):
         differing = [
             key for key in dict.fromkeys(keys) if len({repr(run.config.get(key)) for run in self}) > 1
         ]
+        own = {metric.name: metric.better for run in self for metric in run.summary.learning.own}
         figures = list(dict.fromkeys(name for run in self for name in run.figures))
         fields = [
             *_WHO,
@@ -86,7 +87,14 @@ class RunSet(Sequence[Run]):
             unit = "J" if name.endswith(("_j", "_j_u")) else ""
             beside = f"{name}_u" if f"{name}_u" in figures else ""
             fields.append(
-                field(name, pa.float64(), unit, "final figure, as in roambench report --json", beside)
+                field(
+                    name,
+                    pa.float64(),
+                    unit,
+                    "final figure, as in roambench report --json",
+                    uncertainty=beside,
+                    better=own.get(name.removeprefix("best "), ""),
+                )
             )
             columns.append([run.figures.get(name) for run in self])
         schema = pa.schema(fields)
