@@ -11,7 +11,7 @@ import pytest
 from roambench.contract.events import EventKind, event_kind
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, RecordKind
-from roambench.report.summaries.learning import incidents
+from roambench.report.summaries.orders import incidents
 from roambench.rounds.records import FleetEvent
 from roambench.runs.measured.accounts import phase_begun
 from roambench.runs.record_store import RecordStore

@@ -13,7 +13,7 @@ from roambench.mobility.trace import Trace
 from roambench.report.figures.figure import MAP_AXES, Figure, drawn, hover, km, one_in, safe
 from roambench.report.figures.look import INK, MUTED, OUTCOMES, PAPER, RUN_COLOURS, RUN_SYMBOLS
 from roambench.report.summaries.evidence import RunEvidence
-from roambench.report.summaries.learning import device_name
+from roambench.report.summaries.orders import device_name
 from roambench.report.summaries.run import RunSummary
 from roambench.rounds.records import StepOpened
 

@@ -15,7 +15,7 @@ from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
-from roambench.report.summaries.learning import OrderSummary
+from roambench.report.summaries.orders import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
 from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import outages_of

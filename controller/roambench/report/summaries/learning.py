@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from roambench.contract.events import EventKind
 from roambench.contract.metric import ACCURACY, Metric
-from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
-    FleetEvent,
-    OrderAnswered,
     OrderGiven,
     RoundRecord,
     RunEnded,
     StepClosed,
     StepOpened,
 )
-from roambench.runs.event_log import Codes, EventLog
+from roambench.runs.event_log import EventLog
 from roambench.runs.modelled.summary import threshold_step
 from roambench.runs.modelled.training_columns import OUTCOMES, TrainingColumns
 from roambench.runs.scores import scores_of
@@ -139,53 +133,6 @@ class TrainingSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """An order that was not done, with the reason given."""
-
-    step: int
-    device: str
-    kind: str
-    status: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class OrderSummary:
-    """Answers by (order kind, status), and the orders that were not done. Background orders do not count."""
-
-    answers: Mapping[tuple[str, str], int]
-    troubles: tuple[Trouble, ...]
-    unanswered: int
-    lateness_p99_s: float | None  # of emulated trainings, in device time
-    late_share: float | None  # of the time that emulated trainings lasted: the host's share, not the board's
-    computed: int = (
-        0  # trainings really computed: a virtual device's without a loss is, once its model is sent
-    )
-
-    @property
-    def fruitless(self) -> str:
-        """Why nothing can have been learned: all orders of a kind were answered, and devices did none of them
-        for reasons of their own. "" where at least one was done, or none was answered."""
-        for kind in ("train", "exchange", "upload"):
-            counts = {status: n for (of, status), n in self.answers.items() if of == kind}
-            refused = sum(counts.get(status, 0) for status in ("refused", "failed", "garbage"))
-            if refused and refused == sum(counts.values()):
-                first = next(trouble for trouble in self.troubles if trouble.kind == kind)
-                return f"none of {refused} {kind} orders was done, the first {first.status}: {first.reason}"
-        return ""
-
-
-@dataclass(frozen=True, slots=True)
-class Incident:
-    """Something the fleet saw that is worth a line: a lost session, a refused upload."""
-
-    step: int
-    device: str
-    kind: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
 class DistanceSummary:
     """Distance of a device to its AP over (present device, step) pairs, metres (population sd)."""
 
@@ -263,91 +210,9 @@ def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
     )
 
 
-def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> OrderSummary:
-    """How orders were answered, in all and by device."""
-    log = EventLog.of(records)
-    kinds = log.codes(OrderGiven, "kind", _COUNTED)
-    order = log.answered
-    answer = np.flatnonzero((order >= 0) & (np.append(kinds, -1)[order] >= 0))
-    order = order[answer]
-    kind = kinds[order]
-    statuses = log.texts(OrderAnswered, "status").unique().to_pylist()
-    status = log.codes(OrderAnswered, "status", statuses)[answer]
-    pairs, counts = np.unique(kind * len(statuses) + status, return_counts=True)
-    answers = {
-        (_COUNTED[pair // len(statuses)], statuses[pair % len(statuses)]): count
-        for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True)
-    }
-    done = (log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0)[answer]
-    trained, sent = done & np.isin(kind, (0, 2)), done & (kind == 1)
-    late_s = log.array(OrderAnswered, "late_s")[answer[trained]]
-    train_s = log.array(OrderAnswered, "train_s")[answer[trained]]
-    known = trained & ~log.missing(OrderAnswered, "mean_loss")[answer]
-    computed = pa.concat_arrays(
-        [
-            log.texts(OrderGiven, "order_id").take(pa.array(order[known])),
-            log.texts(OrderGiven, "train_order_id").take(pa.array(order[sent])),
-        ]
-    )
-    return OrderSummary(
-        answers=dict(sorted(answers.items())),
-        troubles=tuple(_troubles(log, answer[~done], kind[~done], names)),
-        unanswered=int(np.count_nonzero(kinds >= 0)) - len(np.unique(order)),
-        lateness_p99_s=float(np.quantile(late_s, 0.99)) if len(late_s) else None,
-        late_share=math.fsum(late_s.tolist()) / math.fsum(train_s.tolist()) if train_s.any() else None,
-        computed=len(computed.unique()),
-    )
-
-
-#: The kinds of order that the report counts; the others are background.
-_COUNTED: Final = ("train", "upload", "exchange")
-
-
-def _troubles(log: EventLog, answer: Codes, kind: Codes, names: Sequence[str]) -> Iterator[Trouble]:
-    step, device = (log.array(OrderAnswered, name)[answer].tolist() for name in ("step", "device"))
-    status, reason = (
-        log.texts(OrderAnswered, name).take(pa.array(answer)).to_pylist() for name in ("status", "reason")
-    )
-    for values in zip(step, device, kind.tolist(), status, reason, strict=True):
-        yield Trouble(values[0], device_name(names, values[1]), _COUNTED[values[2]], *values[3:])
-
-
-#: Fleet events that are the ordinary life of a run.
-_ORDINARY = frozenset(
-    {
-        EventKind.SESSION_OPENED,
-        EventKind.SESSION_CLOSED,
-        EventKind.CLOCK_OFFSET,
-        EventKind.TRAINER_READY,
-        EventKind.FETCHING_DATA,
-        EventKind.DOWNLOAD_STARTED,
-        EventKind.TRAIN_STARTED,
-        EventKind.TRAIN_FINISHED,
-        EventKind.UPLOAD_STARTED,
-        EventKind.PEER_PORT_OPEN,
-        EventKind.EXCHANGE_STARTED,
-        EventKind.EXCHANGE_FINISHED,
-    }
-)
-
-
-def incidents(records: Sequence[RoundRecord], names: Sequence[str]) -> tuple[Incident, ...]:
-    """The fleet's events that are out of the ordinary."""
-    return tuple(
-        Incident(record.step, record.name or device_name(names, record.device), record.kind, record.detail)
-        for record in EventLog.of(records).only(FleetEvent)
-        if record.kind not in _ORDINARY
-    )
-
-
 def distance_summary(records: Sequence[RoundRecord]) -> DistanceSummary | None:
     """None when nobody was ever present."""
     distances, _ = EventLog.of(records).lists(StepOpened, "distances_m")
     if not distances.size:
         return None
     return DistanceSummary(float(distances.mean()), float(distances.std()), int(distances.size))
-
-
-def device_name(names: Sequence[str], device: int) -> str:
-    """The device's name, or its number where it has none."""
-    return names[device] if 0 <= device < len(names) else f"device {device}"

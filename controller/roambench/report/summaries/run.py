@@ -19,17 +19,14 @@ from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
 from roambench.report.summaries.learning import (
     DistanceSummary,
-    Incident,
     LearningSummary,
-    OrderSummary,
     TrainingSummary,
     distance_summary,
-    incidents,
     learning_summary,
-    order_summary,
     training_summary,
 )
 from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
+from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
 from roambench.report.summaries.peers import PeerSummary, peer_summary
 from roambench.runs.info import RunInfo, RunState
 
