@@ -158,7 +158,7 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         )
     )
     ends = [math.log10(floor), math.log10(top)] if log else [floor, top]
-    scale = {"range": ends} | ({"type": "log", "dtick": 1} if log else {"type": "linear"})
+    scale: dict[str, Any] = {"type": "log", "dtick": 1} if log else {"type": "linear"}
     below_floor = sum(log and item.net.joules <= floor for item in shown)
     caption = (
         "One point per transfer, ± k = 2 of the meter. Filled: the meter resolves it (rule R7); open: "
@@ -177,8 +177,9 @@ def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
         caption,
         traces,
         520,
-        xaxis={"title": _across(run, basis, log)} | scale,
-        yaxis={"title": "measured (net), J" + _LOG_TITLE * log} | scale,
+        # Noise of the meter may be below zero, what is modelled is not.
+        xaxis=scale | {"title": _across(run, basis, log), "range": ends if log else [0.0, top]},
+        yaxis=scale | {"title": "measured (net), J" + _LOG_TITLE * log, "range": ends},
         updatemenus=[_choice(run, groups, bases, log)] if len(bases) > 1 else [],
         margin_t=72,
         narrow={"height": 580, "legend_y": 1.11} if len(bases) > 1 else None,
@@ -219,7 +220,7 @@ def _modelled(items: Sequence[Transfer], basis: ModelBasis) -> list[float | None
 
 
 def _range(items: Sequence[Transfer], bases: Sequence[ModelBasis]) -> tuple[float, float, bool]:
-    """Lowest and highest value of both axes, and whether they are logarithmic."""
+    """Lowest and highest value of the axes, and whether they are logarithmic."""
     modelled = [found.joules for item in items for basis, found in item.modelled.items() if basis in bases]
     highest = max([*modelled, *(item.net.joules + 2.0 * item.net.u_joules for item in items)], default=1.0)
     # By what is modelled: a measured value next to nothing is noise of the meter, and stretches no axis.
