@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_plan import ArmName
 from roambench.controller.ab.ab_runner import _apart
 from roambench.controller.cli import main
@@ -75,12 +76,20 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
 
 
 def test_pairs_whose_runs_were_no_neighbours_are_told() -> None:
-    began: dict[tuple[ArmName, int], str] = {("B", 1): "10", ("B", 2): "11", ("A", 2): "12", ("A", 1): "13"}
-    (note,) = _apart(began)
+    def began(at: str) -> EndedRun:
+        return EndedRun("", at, (), {}, {})
+
+    ended: dict[tuple[ArmName, int], EndedRun] = {
+        ("B", 1): began("10"),
+        ("B", 2): began("11"),
+        ("A", 2): began("12"),
+        ("A", 1): began("13"),
+    }
+    (note,) = _apart(ended)
     assert "came between A and B of pair 1 (one was run again)" in note
-    assert _apart({**began, ("A", 1): "09"}) == []
-    assert _apart({turn: at for turn, at in began.items() if turn != ("A", 1)}) == []
-    assert _apart({**began, ("A", 1): ""}) == []  # not known: kept before that was noted
+    assert _apart({**ended, ("A", 1): began("09")}) == []
+    assert _apart({turn: run for turn, run in ended.items() if turn != ("A", 1)}) == []
+    assert _apart({**ended, ("A", 1): began("")}) == []  # not known: kept before that was noted
 
 
 def test_mistakes_are_told_before_anything_runs(

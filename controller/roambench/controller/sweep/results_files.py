@@ -74,8 +74,8 @@ def print_table(table: SweepTable, console: Console) -> None:
     titles = [f"{_metric(name).title}{_ARROWS[table.better[name]]}" for name in metrics]
     head = (*_short(keys), "runs", *titles)
     print_whole(Table("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None)
-    if any(table.better[name] for name in metrics):
-        say(console, "↑ higher is better, ↓ lower is better")
+    for way in sorted({table.better[name] for name in metrics} - {""}):
+        say(console, f"{_ARROWS[way].strip()} {way} is better")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
         warn(console, f"! {doubt}")
     without = [_metric(name).title for name in table.metrics if name not in metrics]
