@@ -253,6 +253,6 @@ def test_sender_and_receiver_are_charged_in_the_ledger(survived: Survived) -> No
 
 def test_the_meters_see_what_was_really_drawn(survived: Survived) -> None:
     for device in survived.energy.devices:
-        assert device.truth_j == pytest.approx(device.whole_run.joules, rel=0.05)
+        assert device.truth.whole_j == pytest.approx(device.whole_run.joules, rel=0.05)
         covered_s = math.fsum(row.covered_s for row in device.rows)
         assert covered_s == pytest.approx(device.whole_run.covered_s, abs=1e-6)

@@ -125,8 +125,8 @@ def accounted(run: Path) -> None:
         covered_s = sum(row.covered_s for row in device.rows if row.phase is not Phase.LOST)
         assert covered_s > 0.8 * counted_s  # a machine that stalls misses some
         # The emulator's truth is of when a board did what: readings at another time would not give it.
-        assert device.truth_j is not None
-        assert device.whole_run.joules == pytest.approx(device.truth_j, rel=0.1)
+        assert device.truth is not None
+        assert device.whole_run.joules == pytest.approx(device.truth.whole_j, rel=0.1)
 
 
 def test_a_comparison_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Path) -> None:
