@@ -1,4 +1,4 @@
-"""Processes that a controller which died left behind: a run that goes on waits for them."""
+"""Processes that are waited for: those that a controller which died left behind, and those of this one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from roambench.contract.stillness import LOOK_S, Stillness
+from roambench.contract.stillness import LOOK_S, Stillness, cpu_s_of
 
 
 class LeftProcesses:
@@ -39,3 +39,10 @@ def _cpu_s_of_holders(path: Path) -> dict[int, float]:
                 used = process.cpu_times()
                 found[process.pid] = used.user + used.system
     return found
+
+
+def cpu_s_of_descendants(pid: int) -> dict[int, float]:
+    """CPU-seconds so far of all processes that come from this one, by process id."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return {child.pid: cpu_s_of(child.pid) for child in psutil.Process(pid).children(recursive=True)}
+    return {}

@@ -28,7 +28,7 @@ from roambench.agent.settings import (
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
-from roambench.fleet.left_processes import LeftProcesses
+from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.identity.authority import Authority
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport
@@ -272,7 +272,10 @@ class LocalAgents:
         killed, which is logged."""
         end, stillness = asyncio.ensure_future(process.wait()), Stillness()
         while not (await asyncio.wait({end}, timeout=LOOK_S))[0]:
-            if stillness.seconds(_cpu_s_of_all(process.pid)) > _PATIENCE_S:
+            if (
+                stillness.seconds({process.pid: cpu_s_of(process.pid)} | cpu_s_of_descendants(process.pid))
+                > _PATIENCE_S
+            ):
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 self._log(
@@ -305,14 +308,6 @@ class LocalAgents:
                     self._log(
                         f"{report['exited']}: agent ended with status {report['status']}, starting it again"
                     )
-
-
-def _cpu_s_of_all(pid: int) -> dict[int, float]:
-    """CPU-seconds so far of a process and of all that come from it, by process id."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        family = psutil.Process(pid).children(recursive=True)
-        return {process: cpu_s_of(process) for process in (pid, *(child.pid for child in family))}
-    return {}
 
 
 def _memory(device: str, pid: int) -> Memory:

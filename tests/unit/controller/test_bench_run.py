@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,10 +16,11 @@ from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.events import EventKind
-from roambench.controller.agents.agent_bench import Watch
+from roambench.controller.agents.agent_bench import Watch, observe
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.benches.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
 from roambench.controller.places.bench import BenchPlace, calibration_of
+from roambench.controller.screen import warn
 from roambench.controller.stopping import to_its_end
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.load import load_experiment
@@ -252,6 +254,17 @@ async def test_whose_records_stay_behind_is_said_with_what_to_do_also_where_a_si
     assert (
         "roambench fleet fetch bench.toml runs/e, which ends a run there that is still to be resumed" in line
     )
+
+
+def test_what_an_operator_should_see_is_printed_without_markup_and_escapes():
+    written, seen = io.StringIO(), watch()
+    screen = Console(width=200, file=written)
+    observe(seen, partial(warn, screen), 0, "pi-01", EventKind.SESSION_REFUSED, "version [3]")
+    observe(seen, partial(warn, screen), 0, "pi-01", EventKind.LEFT_IN_SPOOL, "controller 3")
+    assert written.getvalue().splitlines() == [
+        f"pi-01: {EventKind.SESSION_REFUSED}: version [3]",
+        f"pi-01: {EventKind.LEFT_IN_SPOOL}: controller 3 (agents/pi-01/spool.sqlite)",
+    ]
 
 
 def test_the_table_says_how_far_each_host_is(file):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.controller.agents.agent_bench import Watch
 from roambench.controller.benches import local_bench
+from roambench.controller.sweep import point_process, pool
+from roambench.controller.sweep.sweep_folder import read_outcome
 from roambench.fleet import local_agents
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
@@ -188,3 +191,96 @@ async def test_the_log_that_explains_the_end_of_the_fork_server_is_the_one_that_
     log.write_text("Traceback\nagent fork server: it is broken\n")
     found = agents_in(tmp_path, [])._reason("agent fork server", 2)
     assert found == f"the agent fork server ended with status 2: agent fork server: it is broken; see {log}"
+
+
+async def test_what_an_earlier_sweep_left_behind_is_waited_for_while_it_does_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(point_process, "_LEFT_PATIENCE_S", 3.0)
+    with holder_of(tmp_path / "lock", COMPUTES) as other:
+        assert await asyncio.to_thread(point_process._still_held, tmp_path, "key") is None
+        assert other.wait() == 0
+    point_process._KEPT.pop().release()
+
+
+async def test_what_an_earlier_sweep_left_behind_and_hangs_fails_the_point_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(point_process, "_LEFT_PATIENCE_S", 2.0)
+    (tmp_path / "point.json").write_text('{"key": "k", "fleet": "rehearsal", "config": {}}')
+    program = "import os\n" + COMPUTES.partition("end_s")[0].replace(
+        "print(", "file.write(str(os.getpid()))\nfile.flush()\nprint("
+    )
+    with holder_of(tmp_path / "lock", program + "sys.stdin.read()") as other:
+        ended = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", POINT, str(tmp_path)],
+            stdin=other.stdout,  # stays open, as the sweep holds it
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    told = f"process {other.pid} of an earlier sweep still holds this run and did nothing for 2 s; expected"
+    outcome = read_outcome(tmp_path, "k")
+    assert outcome is not None
+    assert told in outcome.reason
+    assert told in ended.stderr
+
+
+#: A point's process that waits less long.
+POINT = """
+import sys
+from roambench.controller.sweep import point_process
+point_process._LEFT_PATIENCE_S = 2.0
+sys.exit(point_process.main(sys.argv[1:]))
+"""
+#: One whose run ignores that it is to stop; its standard input is at its end.
+STOPPED = """
+import signal, threading, time
+from roambench.controller.sweep import point_process
+point_process.STILL_S = 1.5
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+threading.Thread(target=point_process._stop_with_the_sweep, daemon=True).start()
+while time.thread_time() < 5.0:
+    pass
+print("worked", flush=True)
+time.sleep(600.0)
+"""
+
+
+async def test_a_point_that_is_slow_to_stop_is_not_ended_and_one_that_hangs_is() -> None:
+    ended = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", STOPPED],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 130
+    assert ended.stdout == "worked\n"
+    assert "told to stop, the run did nothing for 2 s and was ended" in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "status", "told"),
+    [
+        ("import sys, time\nsys.stdin.read()\nwhile time.process_time() < 4.0: pass", 0, ""),
+        (STANDS_STILL, -signal.SIGKILL, "told to stop, it did nothing for 2 s and was killed\n"),
+    ],
+)
+async def test_a_sweep_kills_only_points_that_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, told: str
+) -> None:
+    monkeypatch.setattr(pool, "_PATIENCE_S", 2.0)
+    log = tmp_path / "log.txt"
+    log.touch()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin is not None
+    await pool._stopped(pool._Started(process.pid, process.wait, process.stdin.close), log)
+    assert process.returncode == status
+    assert log.read_text() == told

@@ -30,6 +30,7 @@ from roambench.contract.orders import (
     UploadOrder,
     UploadReply,
 )
+from roambench.fleet.simulated.fork_server import ForkedProcess
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
@@ -197,6 +198,32 @@ async def test_a_worker_that_is_killed_before_it_is_warm_is_replaced(tmp_path: P
     assert sent.reply.model.tobytes() == expected(0, start).tobytes()
 
 
+async def test_a_worker_that_is_killed_again_and_again_keeps_its_own_last_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one starts, and what it prints meanwhile is not taken for a reason."""
+    setting = setting_in(tmp_path)
+    ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
+    pool = TrainingWorkers(setting, tmp_path, 2)
+    fork = pool._fork_server.fork
+
+    async def killed(module: str, argument: str, log: Path, **options: bool) -> ForkedProcess | None:
+        worker = await fork(module, argument, log, **options)
+        if log.name == "worker-2.log":
+            assert worker is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            with (tmp_path / "worker-1.log").open("a") as other:
+                other.write("a warning\n")
+        return worker
+
+    monkeypatch.setattr(pool._fork_server, "fork", killed)
+    with pytest.raises(FleetError) as refused:
+        await pool.start()
+    assert "it was killed 3 times before it was ready" in str(refused.value)
+    assert str(refused.value).endswith(f"fewer simulated.workers need less; see {tmp_path / 'worker-2.log'}")
+    assert (tmp_path / "worker-2.log").read_text() == ""
+
+
 async def test_no_process_is_left_when_the_fleet_stops(tmp_path: Path) -> None:
     before = set(psutil.Process().children(recursive=True))
     async with fleet_in(tmp_path, 2) as (_, pool):
@@ -249,5 +276,5 @@ async def test_a_training_that_cannot_be_done_is_refused_and_leaves_nothing(tmp_
 async def test_workers_that_cannot_start_say_why(tmp_path: Path) -> None:
     setting = setting_in(tmp_path, model="resnet-1000")
     ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
-    with pytest.raises(FleetError, match="unknown model 'resnet-1000'"):
+    with pytest.raises(FleetError, match=r"unknown model 'resnet-1000'.*; see .*/worker-1\.log$"):
         await TrainingWorkers(setting, tmp_path, 1).start()

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from rich.markup import escape
-
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.events import AnyEventKind, EventKind
@@ -192,11 +190,11 @@ def observe(
     watch.observe(device, name, kind, detail)
     if kind == EventKind.STORE_REFUSES and detail not in watch.said:
         watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
-        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+        say(f"{name}: {kind}: {detail}")
     elif kind in REFUSALS:
-        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')}[/]")
+        say(f"{name}: {kind}: {detail}")
     elif kind == EventKind.LEFT_IN_SPOOL:
-        say(f"[yellow]{escape(f'{name}: {kind}: {detail}')} (agents/{escape(name)}/spool.sqlite)[/]")
+        say(f"{name}: {kind}: {detail} (agents/{name}/spool.sqlite)")
 
 
 def report(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:

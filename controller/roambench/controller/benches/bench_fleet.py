@@ -28,7 +28,7 @@ from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.plays.decentralised import is_decentralised
-from roambench.controller.screen import say
+from roambench.controller.screen import say, warn
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
 from roambench.experiment.sections import Experiment
@@ -82,7 +82,7 @@ async def bench_fleet(
     settled = found is None or not was_booted(found.fleet)
     shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
-    tell = partial(say, console)
+    tell = partial(warn, console)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, tell))
 
     def clock_probed(record: ClockProbed) -> None:
@@ -148,9 +148,8 @@ async def drain(fleet: GrpcFleet, drain_s: float, bench_and_run: str, say: Calla
     late = await fleet.stop("the run is over", drain_s)
     if late:
         say(
-            f"[yellow]not drained in time: {', '.join(late)}[/] (their records stay on the hosts: "
-            f"roambench fleet fetch {escape(bench_and_run)}, "
-            "which ends a run there that is still to be resumed)"
+            f"not drained in time: {', '.join(late)} (their records stay on the hosts: roambench fleet fetch "
+            f"{bench_and_run}, which ends a run there that is still to be resumed)"
         )
 
 

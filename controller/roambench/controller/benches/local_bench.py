@@ -61,7 +61,8 @@ async def local_bench(
 ) -> AsyncIterator[LocalBench]:
     """Start the processes of `folder`'s devices; stop and drain them at the end, also on Ctrl-C.
 
-    `agent_cost`: the emulated boards draw what their agents compute, too. `checkpoints`: those of its run,
+    `say` gets what an operator should see at once. `agent_cost`: the emulated boards draw what their agents
+    compute, too. `checkpoints`: those of its run,
     which may have found one to go on from; agents then find in their folders what they left there.
     """
     names = folder.info.device_names

@@ -15,7 +15,7 @@ from roambench.controller.places.agents_stage import agents_stage
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
-from roambench.controller.screen import say
+from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
@@ -42,7 +42,7 @@ class LocalPlace(ThisMachine):
         agent_cost: bool = False,
     ) -> AbstractAsyncContextManager[LocalBench]:
         """Start one agent process and one emulated meter per device; they end with the context."""
-        return local_bench(experiment, learning_task, folder, partial(say, console), agent_cost=agent_cost)
+        return local_bench(experiment, learning_task, folder, partial(warn, console), agent_cost=agent_cost)
 
     def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
@@ -57,7 +57,7 @@ async def _introduced(
 ) -> AsyncIterator[LocalBench]:
     """The agents, with start-up figures on the console: users size their laptops by them."""
     async with local_bench(
-        play.experiment, play.learning_task, folder, partial(say, console), checkpoints=checkpoints
+        play.experiment, play.learning_task, folder, partial(warn, console), checkpoints=checkpoints
     ) as bench:
         hello_s = bench.watch.hello_s
         memory = bench.agents.memory()

@@ -3,8 +3,8 @@
     python -m roambench.controller.sweep.point_process FOLDER
 
 Its standard input is held open by the sweep. When it ends, the sweep is gone or was interrupted, and the run
-is stopped as Ctrl-C would stop it. Exit status: 0 finished, 1 failed (the reason is in result.json), 130
-stopped.
+is stopped as Ctrl-C would stop it; one that then hangs is ended (`_stop_with_the_sweep`). Exit status: 0
+finished, 1 failed (the reason is in result.json), 130 stopped.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final, cast
 
 from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
+from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.collecting import collect_seldom
 from roambench.controller.composition import run_group
@@ -32,13 +34,17 @@ from roambench.controller.resuming import Unfinished, left_in
 from roambench.controller.screen import say, screen
 from roambench.controller.stopping import leave, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
-from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, PointFile, write_outcome
+from roambench.controller.sweep.sweep_folder import Outcome, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
+from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.report.report import report
 from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group, run_folders
-from roambench.runs.lock import WriterLock
+from roambench.runs.lock import WriterLock, holder
+
+#: Host seconds for which what an earlier sweep left behind may do nothing: by then it has ended what hangs.
+_LEFT_PATIENCE_S: Final = 2 * STILL_S
 
 
 def main(arguments: list[str]) -> int:
@@ -48,9 +54,8 @@ def main(arguments: list[str]) -> int:
     with signals_heeded(also_ignored=True):
         threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
         try:
-            _locked(folder)
             described = from_file(PointFile, folder / "point.json")
-            outcome = _carried_out(folder, described)
+            outcome = _still_held(folder, described.key) or _carried_out(folder, described)
             write_outcome(folder, outcome)
         except KeyboardInterrupt:
             return leave()
@@ -133,29 +138,45 @@ def _refuse_other_code(experiment: Experiment, described: PointFile) -> None:
         raise RunError(f"the code of {names} changed while the sweep ran: run the sweep again")
 
 
-def _locked(folder: Path) -> WriterLock:
-    """Wait for what an earlier sweep left behind to end; it stops by itself."""
-    deadline_s = time.monotonic() + 2 * GRACE_S
+def _still_held(folder: Path, key: str) -> Outcome | None:
+    """Hold the folder's lock until this process ends. What an earlier sweep left behind stops by itself and
+    is waited for, however slow it is; why the point fails where that hangs."""
+    path = folder / "lock"
+    left = LeftProcesses(path)
     while True:
         try:
-            lock = WriterLock(folder / "lock")
+            _KEPT.append(WriterLock(path))
         except RunError:
-            if time.monotonic() > deadline_s:
-                raise
+            if left.hang(_LEFT_PATIENCE_S):
+                who = holder(path) or "unknown"
+                reason = (
+                    f"{folder}: process {who} of an earlier sweep still holds this run and did nothing for "
+                    f"{_LEFT_PATIENCE_S:.0f} s; expected it to end by itself: end it (kill -9 {who}), then "
+                    "run the sweep again"
+                )
+                return Outcome(key, {}, reason)
             time.sleep(0.2)
         else:
-            _KEPT.append(lock)
-            return lock
+            return None
 
 
 _KEPT: list[WriterLock] = []  # until the process ends
 
 
 def _stop_with_the_sweep() -> None:
+    """Wait for the end of standard input, then stop the run, and end this process if that hangs."""
     while os.read(0, 1024):
         pass
     os.kill(os.getpid(), signal.SIGINT)
-    time.sleep(GRACE_S)
+    main = time.pthread_getcpuclockid(cast(int, threading.main_thread().ident))
+    stillness = Stillness()
+    while stillness.seconds({0: time.clock_gettime(main)} | cpu_s_of_descendants(os.getpid())) <= STILL_S:
+        time.sleep(LOOK_S)
+    print(
+        f"told to stop, the run did nothing for {STILL_S:.0f} s and was ended; the sweep goes on with it",
+        file=sys.stderr,
+        flush=True,
+    )
     os._exit(130)
 
 

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
+from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
 from roambench.controller.places.table import fleet_of
 from roambench.controller.stopping import to_its_end
 from roambench.controller.sweep.points import Point
-from roambench.controller.sweep.sweep_folder import GRACE_S, Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.fleet.left_processes import cpu_s_of_descendants
 from roambench.fleet.simulated.fork_server import ForkServer
 
 #: Told of every point when its process starts (None) and when it has ended.
@@ -33,6 +35,8 @@ _POINT: Final = "roambench.controller.sweep.point_process"
 _SHARED: Final = ("roambench.controller.kept", "roambench.mobility.peer_movement", "roambench.report.report")
 _TRAINING: Final = ("roambench.fleet.simulated.worker", "roambench.controller.plan_costs")
 _STARTS: Final = 3
+#: Host seconds for which points that were told to stop may do nothing: by then they have ended themselves.
+_PATIENCE_S: Final = 2 * STILL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +96,7 @@ async def _run(
         alive = False
     finally:
         if alive:
-            await asyncio.shield(_stopped(process))
+            await asyncio.shield(_stopped(process, log))
     outcome = folder.outcome_of(point)
     if outcome is None:
         outcome = Outcome(point.key, {}, f"{_ended(status)}; see {log}")
@@ -127,14 +131,18 @@ async def _forked(path: Path, log: Path, server: ForkServer) -> _Started:
     raise RunError(f"the process that forks the sweep's runs cannot start: see {server.log_path}")
 
 
-async def _stopped(process: _Started) -> None:
+async def _stopped(process: _Started, log: Path) -> None:
+    """Let it stop, however slow this machine is. All points stop together: it is killed where nothing that
+    this process started, forked ones included, does anything any more."""
     process.close_input()
-    try:
-        await asyncio.wait_for(process.ended(), GRACE_S + 5.0)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.ended()
+    end, stillness = asyncio.ensure_future(process.ended()), Stillness()
+    while not (await asyncio.wait({end}, timeout=LOOK_S))[0]:
+        if stillness.seconds(cpu_s_of_descendants(os.getpid())) > _PATIENCE_S:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            with log.open("a") as printed:
+                printed.write(f"told to stop, it did nothing for {_PATIENCE_S:.0f} s and was killed\n")
+            await end
 
 
 def _ended(status: int | None) -> str:

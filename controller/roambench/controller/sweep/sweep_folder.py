@@ -34,8 +34,6 @@ from roambench.runs.groups import run_folders
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.whole_file import write_whole
 
-#: Seconds that a run has to stop by itself before its process ends all the same.
-GRACE_S: Final = 15.0
 _ATTEMPTS: Final = "attempts"
 #: Of so many attempts of a point the run folders are kept; of older ones only how they ended.
 _MOST_RUNS: Final = 5

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+#: Seconds to end in. Who is killed then is merely slow, perhaps, but nothing of it is wanted any more.
 _PATIENCE_S: Final = 5.0
 
 #: How a process that was forked itself, and may, asks the server that forked it for others.

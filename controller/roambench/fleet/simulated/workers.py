@@ -27,9 +27,8 @@ class TrainingWorkers:
     def __init__(self, setting: WorkerSetting, folder: Path, count: int) -> None:
         self._setting_path = folder / "workers.json"
         self._setting_path.write_text(setting.to_json())
-        self._log_path = folder / "workers.log"
-        self._log_path.touch()
-        self._fork_server = ForkServer([_WORKER], self._log_path)
+        self._folder = folder
+        self._fork_server = ForkServer([_WORKER], folder / "workers.log")
         self._count = count
         self._workers: list[ForkedProcess] = []
 
@@ -40,7 +39,7 @@ class TrainingWorkers:
 
     async def start(self) -> None:
         """Start all and wait until they are warm; FleetError says what one of them could not load."""
-        forking = (self._fork() for _ in range(self._count))
+        forking = (self._fork(place) for place in range(self._count))
         starting = await asyncio.gather(*forking, return_exceptions=True)
         self._workers = [worker for worker in starting if isinstance(worker, ForkedProcess)]
         failures = [failure for failure in starting if isinstance(failure, BaseException)]
@@ -61,7 +60,7 @@ class TrainingWorkers:
                 index, job = waiting.popleft()
                 outcome = await self._ask(self._workers[place], job)
                 if outcome is None:
-                    self._workers[place] = await self._fork()
+                    self._workers[place] = await self._fork(place)
                     tries[index] += 1
                     if tries[index] < ATTEMPTS:
                         waiting.append((index, job))
@@ -84,21 +83,34 @@ class TrainingWorkers:
         self._workers = []
         await self._fork_server.end()
 
-    async def _fork(self) -> ForkedProcess:
-        """A warm worker. FleetError says what it could not load."""
+    async def _fork(self, place: int) -> ForkedProcess:
+        """A warm worker for this place. FleetError says what it could not load, or that it was killed."""
+        log = self._folder / f"worker-{place + 1}.log"
+        logs = (log, self._fork_server.log_path)
         for _ in range(_STARTS):
-            said = self._log_path.read_bytes()
-            worker = await self._fork_server.fork(_WORKER, str(self._setting_path), self._log_path)
+            before = [_printed(path) for path in logs]
+            worker = await self._fork_server.fork(_WORKER, str(self._setting_path), log)
             if worker is not None:
                 if await worker.answers.readline() == b"{}\n":
                     return worker
                 worker.orders.close()
-            if not await self._fork_server.has_died() and self._log_path.read_bytes() != said:
-                break  # it says what is wrong, and would again; one that was killed says nothing
-        tail = self._log_path.read_text(errors="replace").strip().splitlines()[-1:]
-        raise FleetError(f"a training worker cannot start: {' '.join(tail) or 'it said nothing'}")
+            if await self._fork_server.has_died():
+                continue
+            for path, known in zip(logs, before, strict=True):
+                # It says what is wrong, and would again; one that was killed says nothing.
+                if lines := _printed(path)[len(known) :].split("\n")[:-1]:
+                    raise FleetError(f"a training worker cannot start: {lines[-1]}; see {path}")
+        raise FleetError(
+            f"a training worker cannot start: it was killed {_STARTS} times before it was ready; expected "
+            f"memory enough (`dmesg` names what the kernel killed): fewer simulated.workers need less; see "
+            f"{log}"
+        )
 
     async def _ask(self, worker: ForkedProcess, job: TrainingJob) -> TrainingOutcome | None:
         """The worker's answer, or None if it died (what it wrote to the job's row will be overwritten)."""
         answer = await worker.ask(job.to_line())
         return None if answer is None else from_json(TrainingOutcome, answer, "worker", finite=False)
+
+
+def _printed(log: Path) -> str:
+    return log.read_text(errors="replace") if log.exists() else ""
