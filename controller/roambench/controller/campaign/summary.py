@@ -16,6 +16,7 @@ from roambench.contract.json_values import kept_in
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 from roambench.provision.leases.local_time import shown
 from roambench.provision.printable import printable
+from roambench.report import numbers
 from roambench.runs.lock import is_held
 
 _GIB: Final = 2**30
@@ -180,7 +181,7 @@ def summary_text(found: CampaignSummary) -> str:
         if len(these) > 10:
             lines.append(f"{'':<9} and {len(these) - 10} more")
     if found.repeated:
-        lines.append(f"repeated  {_counted(found.repeated, 'point')} took more than one try")
+        lines.append(f"repeated  {numbers.count(found.repeated, 'point')} took more than one try")
     for name, board in found.boards.items():
         lines.append(f"board     {name}: {_told(board)}")
     if not found.boards:
@@ -190,7 +191,7 @@ def summary_text(found: CampaignSummary) -> str:
         lines.append(f"disk      FULL: {_gib(found.free_bytes)} free, {wanted}")
     else:
         lines.append(f"disk      {_gib(found.free_bytes)} free")
-    took = f"{_hours(found.lasted_s)}, in {_counted(found.sessions, 'session')}"
+    took = f"{_hours(found.lasted_s)}, in {numbers.count(found.sessions, 'session')}"
     if found.waited_s >= 60.0:
         took += f"; {_hours(found.waited_s)} of them it waited"
     if found.measured_j is not None:
@@ -272,10 +273,6 @@ def _measured_j(folder: Path) -> float | None:
         if isinstance(joules, float):
             found.append(joules)
     return math.fsum(found) if found else None
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _gib(count: int) -> str:

@@ -76,13 +76,14 @@ def ab(
     from roambench.controller.ab.ab_runner import conclude, run_ab
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.campaign.notify import notifying
+    from roambench.controller.places.table import fleet_of
     from roambench.controller.screen import progress_screen
 
-    on_bench = fleet.startswith("bench:")
     asked = Asked(
         a, b, fleet, repeats, same_seed, trace, tuple(set_ or ()), tuple(set_a or ()), tuple(set_b or ())
     )
     plan = plan_ab(asked)
+    on_bench = fleet_of(fleet)[0].has_file
     folder = out or Path("runs") / f"ab-{a.stem}-{b.stem}"
     console = progress_screen(stderr=as_json)
     if table:

@@ -9,6 +9,7 @@ import typer
 
 from roambench.contract.errors import DataError
 from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.run import SetOption
 
 data_app = typer.Typer(name="data", help="Data sets: which are at hand, who gets what.", no_args_is_help=True)
 
@@ -57,10 +58,7 @@ def _datasets() -> list[tuple[str, str, str | None]]:
 @data_app.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="EXPERIMENT", help="Experiment file (TOML).")],
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
-    ] = None,
+    set_: SetOption = None,
     devices: Annotated[int, typer.Option(min=0, help="Devices to print; the totals are of all.")] = 20,
     html: Annotated[
         Path | None,

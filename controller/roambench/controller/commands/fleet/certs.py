@@ -26,13 +26,12 @@ def register(app: typer.Typer) -> None:
 @certs_app.command("show")
 def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     """Whose certificate ends when, by the bench's own record. No host is asked."""
-    import json
     from dataclasses import asdict
 
     from rich.table import Table
 
     from roambench.controller.commands.fleet.outcome_table import add_columns, print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.identity.authority import CONTROLLER_NAME
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory.load import load_bench
@@ -45,14 +44,11 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
         entry = authority.newest(name)
         rows.append((name, entry, _state(authority, entry)))
     if as_json:
-        print(
-            json.dumps(
-                [
-                    {"name": name, "state": state, **(asdict(entry) if entry else {})}
-                    for name, entry, state in rows
-                ],
-                indent=2,
-            )
+        print_json(
+            [
+                {"name": name, "state": state, **(asdict(entry) if entry else {})}
+                for name, entry, state in rows
+            ]
         )
         return
     overlap = ", one authority is following another" if authority.overlaps else ""
@@ -90,13 +86,12 @@ def rotate(
     """Give hosts new certificates. Running agents load them by themselves; no run is interrupted, but by
     --revoke-old and --finish: they end the sessions that certificates before have opened."""
     import datetime as dt
-    import json
 
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.outcome_table import add_columns, outcome_json, print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.rotation import rotate_host
     from roambench.provision.inventory.load import load_bench
@@ -112,7 +107,7 @@ def rotate(
     if finish:
         bench_authority.finish_next([host.name for host in loaded.hosts], force=force)
         if as_json:
-            print(json.dumps({"authority": bench_authority.serial}))
+            print_json({"authority": bench_authority.serial})
         else:
             print(f"{loaded.name}: only authority {bench_authority.serial[:12]} is trusted from now on")
         return

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.controller.commands.common_options import JsonOption, with_progress
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
-from roambench.controller.commands.fleet.shell import WaitOption
+from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption, WaitOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host

@@ -56,13 +56,11 @@ def discover(
     as_json: JsonOption = False,
 ) -> None:
     """Find boards by lease files, the neighbour table and mDNS, and draft a bench description of them."""
-    import json
     from dataclasses import asdict
 
     from roambench.contract.errors import ConfigError
-    from roambench.contract.whole_file import write_whole
-    from roambench.controller.commands.fleet.outcome_table import print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.commands.fleet.outcome_table import print_rows, write_out
+    from roambench.controller.screen import print_json, screen
     from roambench.provision.discovery.draft import drafted
     from roambench.provision.discovery.mdns import mdns_is_there
     from roambench.provision.discovery.searching import Login, found_boards, look, seen_from, unknown_to
@@ -78,7 +76,7 @@ def discover(
     found = found_boards(seen, Login(user, key) if ask else None, every=every)
     new = unknown_to(known, found) if known is not None else found
     if as_json:
-        print(json.dumps([asdict(board) for board in new], indent=2))
+        print_json([asdict(board) for board in new])
     else:
         machines = len({one.address for one in seen})
         told = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
@@ -88,10 +86,7 @@ def discover(
         shown_key = str(key.expanduser().absolute()) if key else ""
         taken = [host.name for host in known.hosts] if known is not None else []
         text = drafted(new, controller, user=user, key=shown_key, taken=taken)
-        try:
-            write_whole(out, text)
-        except OSError as error:
-            raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+        write_out(out, text)
         if not as_json:
             print(f"drafted {out}: look at it, then roambench fleet list {out}")
 

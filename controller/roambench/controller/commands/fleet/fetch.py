@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roambench.controller.commands.common_options import JsonOption
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
-from roambench.controller.commands.fleet.provision import DuringOption, WaitOption
+from roambench.controller.commands.fleet.options import (
+    BenchArgument,
+    DuringOption,
+    LimitOption,
+    OnlyOption,
+    WaitOption,
+)
 
 if TYPE_CHECKING:
     from roambench.provision.fetching import Fetched

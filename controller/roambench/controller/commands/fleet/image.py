@@ -47,9 +47,8 @@ def image(
 
     User, key, name, network, time server: as the bench description has them. Doing it again changes nothing.
     """
-    import json
-
     from roambench.contract.errors import ConfigError
+    from roambench.controller.screen import print_json
     from roambench.provision.first_boot.partition import Release, recognised
     from roambench.provision.first_boot.settings import first_boots
     from roambench.provision.first_boot.writing import write_card
@@ -79,7 +78,7 @@ def image(
             }
             for one in made
         ]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     for one in made:
         names = ", ".join(one.changed)

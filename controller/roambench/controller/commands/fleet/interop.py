@@ -55,7 +55,7 @@ def import_bench(
 ) -> None:
     """Make a bench description of hosts that Ansible or labgrid knows. No host is asked anything."""
     from roambench.contract.errors import ConfigError
-    from roambench.contract.whole_file import write_whole
+    from roambench.controller.commands.fleet.outcome_table import write_out
     from roambench.controller.screen import print_json
     from roambench.provision.discovery.searching import seen_from
     from roambench.provision.interop.ansible import listed, read_ansible
@@ -85,10 +85,7 @@ def import_bench(
         reason = f"how {first} sees this machine cannot be told ({error.strerror})"
         raise ConfigError([f"--controller: expected an address: {reason}"]) from None
     text = bench_text(found, str(source), controller)
-    try:
-        write_whole(out, text)
-    except OSError as error:
-        raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+    write_out(out, text)
     if as_json:
         notes = {str(host.table["name"]): list(host.notes) for host in found.hosts}
         print_json({"file": out, "hosts": notes, "left_out": list(found.left_out)})
@@ -106,14 +103,10 @@ def export_bench(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The inventory, as hosts.yml.")],
 ) -> None:
     """Write the bench as an Ansible inventory: its tags are groups, its meters variables of their hosts."""
-    from roambench.contract.errors import ConfigError
-    from roambench.contract.whole_file import write_whole
+    from roambench.controller.commands.fleet.outcome_table import write_out
     from roambench.provision.interop.ansible import ansible_inventory
     from roambench.provision.inventory.load import load_bench
 
     text = ansible_inventory(load_bench(bench))
-    try:
-        write_whole(out, text)
-    except OSError as error:
-        raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+    write_out(out, text)
     print(f"{out}: ansible -i {out} all -m ping")

@@ -95,8 +95,7 @@ def release(
 
 def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
     """Show who uses the bench, for what and until when, who waits, and what is booked for later."""
-    import json
-
+    from roambench.controller.screen import print_json
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.described import described
     from roambench.provision.leases.holding import standing_of
@@ -112,7 +111,7 @@ def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
             "waiting": [_row(claim) for claim in found.waiting],
             "bookings": [_row(claim) for claim in found.bookings],
         }
-        print(json.dumps(document, indent=2))
+        print_json(document)
         return
     free = "free but for the boards that are kept" if found.beside else "free"
     print(f"{loaded.name} is {free}" if found.holder is None else f"{loaded.name}: {described(found.holder)}")

@@ -14,3 +14,7 @@ OnlyOption = Annotated[
     list[str] | None, typer.Option("--only", metavar="TAG|HOST", help="Only these hosts; may be repeated.")
 ]
 LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
+WaitOption = Annotated[
+    float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
+]
+DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")]

@@ -1,4 +1,4 @@
-"""Every host's outcome as the `fleet` commands print it, a row each: a table, or JSON."""
+"""Every host's outcome as the `fleet` commands print it, a row each: a table, or JSON; files they write."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Callable, Container, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
+from roambench.contract.errors import ConfigError
+from roambench.contract.whole_file import write_whole
 from roambench.provision.ssh.hosts import HostOutcome
 
 T = TypeVar("T")
@@ -76,6 +79,14 @@ def outcome_json(
         for one in outcomes
     ]
     return json.dumps(rows, indent=2, default=_as_text)
+
+
+def write_out(out: Path, text: str) -> None:
+    """Write what `--out` names; ConfigError where that is refused."""
+    try:
+        write_whole(out, text)
+    except OSError as error:
+        raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
 
 
 def _as_text(value: object) -> str:

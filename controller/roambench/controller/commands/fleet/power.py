@@ -7,8 +7,13 @@ from typing import Annotated
 import typer
 
 from roambench.controller.commands.common_options import JsonOption
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
-from roambench.controller.commands.fleet.shell import WaitOption
+from roambench.controller.commands.fleet.options import (
+    BenchArgument,
+    DuringOption,
+    LimitOption,
+    OnlyOption,
+    WaitOption,
+)
 from roambench.provision.power.deed import OFF_S, Deed
 
 
@@ -27,22 +32,18 @@ def power(
         float, typer.Option("--off-for", min=OFF_S, max=600.0, metavar="S", help="For `cycle`.")
     ] = OFF_S,
     wait_s: WaitOption = 0.0,
-    during_run: Annotated[
-        bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")
-    ] = False,
+    during_run: DuringOption = False,
 ) -> None:
     """Switch boards by what the bench description's `power` tables name (`roambench list switches`).
 
     Without such a table at their meters, over the meters' WebSockets (`wifi_hop`). The table says what each
     switch reports afterwards, or that it cannot be asked.
     """
-    import json
-
     from rich.table import Table
 
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import add_columns, print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.controller.stopping import run_async
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.power.switching import switch_power
@@ -65,7 +66,7 @@ def power(
             }
             for one in switched
         ]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         table = Table(title=f"{loaded.name}: power {deed}", title_justify="left")
         add_columns(table, "host", "output", "reason", "next action")

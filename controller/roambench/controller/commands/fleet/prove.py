@@ -39,10 +39,9 @@ def preflight(
 
     Ends with status 1 if anything failed. `roambench run` does the same before it starts.
     """
-    import json
     from dataclasses import asdict
 
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.preflight.preflight import check
 
@@ -50,7 +49,7 @@ def preflight(
     hosts = loaded.only(only or (), limit)
     made = check(loaded, hosts, smoke=smoke)
     if as_json:
-        print(json.dumps({"passed": made.passed, **asdict(made)}, indent=2))
+        print_json({"passed": made.passed, **asdict(made)})
     else:
         console = screen()
         console.width = max(console.width, _WIDTH)
@@ -83,11 +82,10 @@ def identify(
     The proof is kept in the bench's state folder; runs refuse to tell energy without it. Ends with status 1
     if any board is not proven to hang on the meter that the bench file gives it.
     """
-    import json
     from dataclasses import asdict
 
     from roambench.controller.commands.fleet.outcome_table import print_rows
-    from roambench.controller.screen import progress_screen, say, screen
+    from roambench.controller.screen import print_json, progress_screen, say, screen
     from roambench.provision.identify import identify as prove
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.holding import holding
@@ -104,7 +102,7 @@ def identify(
         made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, report=report)
     path = write_map(loaded, made)
     if as_json:
-        print(json.dumps(asdict(made), indent=2))
+        print_json(asdict(made))
     else:
         console = screen()
         print_rows(_map_table(made), console)

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.controller.commands.common_options import JsonOption, with_progress
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.options import (
+    BenchArgument,
+    DuringOption,
+    LimitOption,
+    OnlyOption,
+    WaitOption,
+)
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
     from roambench.provision.provisioning import Provisioned
     from roambench.provision.ssh.hosts import HostOutcome
-
-WaitOption = Annotated[
-    float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
-]
-DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -120,13 +121,12 @@ def wheelhouse(
     as_json: JsonOption = False,
 ) -> None:
     """Fetch the wheels that hosts install, as provisioning does by itself; hosts then need no internet."""
-    import json
     from dataclasses import asdict
 
     from rich.table import Table
 
     from roambench.contract.errors import ConfigError
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
     from roambench.provision.wheels.source_tree import source_root
@@ -143,7 +143,7 @@ def wheelhouse(
         build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh) for name in wanted
     ]
     if as_json:
-        print(json.dumps([asdict(house) for house in houses], indent=2, default=str))
+        print_json([asdict(house) for house in houses])
         return
     console = screen()
     for name, house in zip(wanted, houses, strict=True):

@@ -14,15 +14,16 @@ import typer
 
 from roambench.contract.errors import RoambenchError
 from roambench.controller.commands.common_options import JsonOption
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.controller.commands.fleet.options import (
+    BenchArgument,
+    DuringOption,
+    LimitOption,
+    OnlyOption,
+    WaitOption,
+)
 
 #: Letters of a line; what is longer is printed in several.
 _LONGEST_LINE: Final = 65536
-
-WaitOption = Annotated[
-    float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
-]
-
 
 OutOption = Annotated[
     Path | None, typer.Option("--out", metavar="DIR", help="Into a file for each host, not on the terminal.")
@@ -240,17 +241,13 @@ def reboot_hosts(
         typer.Option("--back-within", min=0.0, metavar="S", help="Wait so long for them; 0: do not wait."),
     ] = 180.0,
     wait_s: WaitOption = 0.0,
-    during_run: Annotated[
-        bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")
-    ] = False,
+    during_run: DuringOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Reboot hosts and wait until they are back."""
-    import json
-
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
     from roambench.controller.commands.fleet.outcome_table import outcome_table, print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.provision.changes.rebooting import Rebooted, reboot
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
@@ -272,7 +269,7 @@ def reboot_hosts(
             }
             for one in outcomes
         ]
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
     else:
         table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, told)
         print_rows(table, screen())

@@ -35,7 +35,6 @@ def status(
     ] = 3.0,
 ) -> None:
     """Ask every host how it is. In a run's measured phases being asked costs joules: see `fleet who`."""
-    import json
     import time
     from dataclasses import asdict
 
@@ -43,7 +42,7 @@ def status(
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.outcome_table import print_rows
-    from roambench.controller.screen import screen
+    from roambench.controller.screen import print_json, screen
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.provision.status import look_at
@@ -61,20 +60,17 @@ def status(
                 outcomes = on_hosts(loaded, hosts, look_at)
                 shown.update(_table(loaded, outcomes))
     if as_json:
-        print(
-            json.dumps(
-                [
-                    {
-                        "host": one.host.name,
-                        "up": one.value is not None,
-                        **(asdict(one.value) if one.value else {}),
-                        "reason": one.reason or (one.value.trouble if one.value else ""),
-                        "next_action": one.next_action or (one.value.next_action if one.value else ""),
-                    }
-                    for one in outcomes
-                ],
-                indent=2,
-            )
+        print_json(
+            [
+                {
+                    "host": one.host.name,
+                    "up": one.value is not None,
+                    **(asdict(one.value) if one.value else {}),
+                    "reason": one.reason or (one.value.trouble if one.value else ""),
+                    "next_action": one.next_action or (one.value.next_action if one.value else ""),
+                }
+                for one in outcomes
+            ]
         )
     else:
         print_rows(_table(loaded, outcomes), console)

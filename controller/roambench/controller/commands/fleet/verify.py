@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from roambench.controller.commands.common_options import JsonOption, with_progress
-from roambench.controller.commands.fleet.options import OnlyOption
-from roambench.controller.commands.fleet.shell import WaitOption
+from roambench.controller.commands.fleet.options import OnlyOption, WaitOption
 
 
 def register(app: typer.Typer) -> None:
@@ -44,13 +43,12 @@ def verify(
     A quarter of an hour: preflight, rest, all cores on and off, transfers both ways. Exit code 1 if anything
     does not hold. docs/first-contact.md has the list.
     """
-    import json
     from dataclasses import asdict
     from functools import partial
 
     from roambench.contract.errors import ConfigError
     from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.screen import progress_screen, say
+    from roambench.controller.screen import print_json, progress_screen, say
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.verify.collecting import Pace, collect
     from roambench.provision.verify.finding import Held
@@ -78,7 +76,7 @@ def verify(
     lines.append(", ".join(f"{count} {held}" for held, count in counts.items()))
     if as_json:
         about = {"board": kit.board, "driver": kit.driver, "version": kit.version}
-        print(json.dumps({**about, "findings": [asdict(one) for one in findings]}, indent=2))
+        print_json({**about, "findings": [asdict(one) for one in findings]})
     else:
         print("\n".join(lines))
     if out is not None:
