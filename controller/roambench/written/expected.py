@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import annotated_types
@@ -64,13 +65,21 @@ def expected(field: FieldInfo) -> str:
     return _kind(field.annotation) + _bounds(field.metadata)
 
 
+def expected_key(table: FieldInfo | None) -> str:
+    """Of a key of such a table: a key, one of "small", "full"."""
+    annotation = None if table is None else table.annotation
+    kind = _kind(get_args(annotation)[0]) if get_origin(annotation) is dict else ""
+    return f"a key, {kind}" if kind else "another key"
+
+
 def _kind(annotation: Any) -> str:
     origin = get_origin(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, StrEnum):
+        return _one_of(annotation)
     if origin is Annotated:
         return _kind(get_args(annotation)[0])
     if origin is Literal:
-        choices = [f'"{choice}"' for choice in get_args(annotation)]
-        return ("one of " if len(choices) > 1 else "") + ", ".join(choices)
+        return _one_of(get_args(annotation))
     if origin in (Union, types.UnionType):
         written = [
             part for part in get_args(annotation) if part is not types.NoneType
@@ -81,6 +90,11 @@ def _kind(annotation: Any) -> str:
     if origin is dict or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         return "a table"
     return _KINDS.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _one_of(choices: Iterable[object]) -> str:
+    quoted = [f'"{choice}"' for choice in choices]
+    return ("one of " if len(quoted) > 1 else "") + ", ".join(quoted)
 
 
 def _bounds(metadata: Sequence[Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roambench.written.expected import expected, field_at, section_at
+from roambench.written.expected import expected, expected_key, field_at, section_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,8 @@ def _mistake(detail: ErrorDetails, model: type[BaseModel], prefix: tuple[str, ..
     path = tuple(part for part in detail["loc"] if isinstance(part, str))
     if detail["type"] == "extra_forbidden":
         return Mistake((*prefix, *path), "unknown key" + _suggestion(path, model))
+    if detail["loc"][-1:] == ("[key]",):
+        return Mistake((*prefix, *path[:-1]), f"expected {expected_key(field_at(model, path[:-2]))}")
     while path and field_at(model, path) is None:
         path = path[:-1]
     if detail["type"] == "value_error" and section_at(model, path) is not None:  # a rule between its keys

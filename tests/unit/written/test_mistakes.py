@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import pytest
@@ -37,11 +38,19 @@ class Window(Section):
         return self
 
 
+class Size(StrEnum):
+    """Keys of a table."""
+
+    SMALL = "small"
+    FULL = "full"
+
+
 class File(Section):
     """A table of each kind."""
 
     meters: dict[str, Meter] = Field(default={})
     numbers: dict[str, dict[str, int | float]] = Field(default={})
+    why: dict[Annotated[Size, Field(strict=False)], str] = Field(default={})
     rows: list[Meter] = Field(default=[], alias="row")
     window: Window | None = None
 
@@ -56,6 +65,8 @@ class File(Section):
         ({"meters": {"m1": 4}}, "meters.m1: expected a table, got 4"),
         ({"numbers": {"a": {"b": "c"}}}, 'numbers.a.b: expected an integer or a number, got "c"'),
         ({"row": [{"gain": 1.0}, {"gain": -1.0}]}, "row.gain: expected a number > 0.0, got -1.0"),
+        ({"why": {"smal": "x"}}, 'why.smal: expected a key, one of "small", "full"'),
+        ({"why": {"small": 3}}, "why.small: expected a text, got 3"),
         ({"row": 3}, "row: expected a list of tables, got 3"),
         ({"window": {"last": "x"}}, 'window.last: expected an integer, got "x"'),
         ({"window": {"first": 10}}, "window: first: expected at most last"),

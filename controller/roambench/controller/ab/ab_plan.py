@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.table import fleet_of, refuse_unfit
+from roambench.controller.sweep.alike import FREE
 from roambench.controller.sweep.points import Point, point_key, text
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override, parse_overrides
@@ -20,8 +21,6 @@ ArmName = Literal["A", "B"]
 ARMS: Final[tuple[ArmName, ArmName]] = ("A", "B")
 #: What makes A's and B's joules incomparable whatever the systems do.
 _ALIKE: Final = ("fleet.agents", "local.time_scale", "local.cpu_slowdown", "trace")
-#: Between these a difference is what is compared, or means nothing.
-_NAMES: Final = ("name", "simulated.workers", "seed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +141,7 @@ def _differences(a: Any, b: Any, path: Sequence[str] = ()) -> Iterator[tuple[str
     if isinstance(a, dict) and isinstance(b, dict):
         for name in dict.fromkeys((*a, *b)):
             yield from _differences(a.get(name), b.get(name), (*path, name))
-    elif a != b and (key := ".".join(path)) not in _NAMES:
+    elif a != b and (key := ".".join(path)) not in FREE:
         yield key, text(a), text(b)
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 from scipy.special import stdtrit
 
 from roambench.controller.reproduce.catalogue import Claim, Values
-from roambench.controller.sweep.alike import leaves
+from roambench.controller.sweep.alike import FREE, leaves
 from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.metrics import accuracy_in, metric_of
 from roambench.controller.sweep.points import text
@@ -27,8 +27,6 @@ from roambench.report.table import Table
 
 _CONFIDENCE: Final = 0.95
 _SEED: Final = "seed"
-#: Of no meaning for what a run ends with.
-_FREE: Final = frozenset({"name", _SEED, "simulated.workers"})
 
 
 class Verdict(StrEnum):
@@ -94,7 +92,7 @@ def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]
     flat = [(run, values_of(run)) for run in runs]
     told = {
         key
-        for key in {key for _, values in flat for key in values} - _FREE
+        for key in {key for _, values in flat for key in values} - FREE
         if len({repr(values.get(key)) for _, values in flat}) > 1
     }
     found = []

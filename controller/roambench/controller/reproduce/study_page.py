@@ -17,7 +17,7 @@ from roambench.controller.reproduce.claims import (
     values_of,
 )
 from roambench.controller.reproduce.scale import Scale
-from roambench.controller.sweep.alike import leaves, taken_together
+from roambench.controller.sweep.alike import FREE, leaves, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.mohawk_page import mohawk_page
 from roambench.controller.sweep.peer_page import peer_page
@@ -29,8 +29,6 @@ from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.table import Table
 
-#: What differs between the seeds of a setting, or says nothing of it.
-_FREE: Final = frozenset({"name", "seed", "simulated.workers"})
 _SAYS: Final[Says] = (
     ("fleet", lambda run: run.fleet),
     ("systems", lambda run: run.system),
@@ -164,7 +162,7 @@ def _beside_the_paper(printed: Sequence[Printed], runs: Sequence[FinishedRun]) -
 def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> Table:
     """A row for each setting that the study varies, mean ± sd over its seeds."""
     flat = [values_of(run) for run in runs]
-    keys = [key for key in flat[0] if key not in _FREE and len({repr(v.get(key)) for v in flat}) > 1]
+    keys = [key for key in flat[0] if key not in FREE and len({repr(v.get(key)) for v in flat}) > 1]
     keys = ["systems", *(key for key in keys if key != "systems")]
     groups: dict[tuple[str, ...], list[FinishedRun]] = {}
     for run, values in zip(runs, flat, strict=True):

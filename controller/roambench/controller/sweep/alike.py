@@ -10,8 +10,8 @@ from roambench.contract.errors import RunError
 from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
 from roambench.experiment.sections import resolved
 
-#: What may differ between the seeds of a setting.
-_FREE: Final = frozenset({"name", "seed", "simulated.workers"})
+#: Keys that may differ between runs of one setting: of no meaning for what a run ends with.
+FREE: Final = frozenset({"name", "seed", "simulated.workers"})
 #: Of these the name counts: the folder is another one on every machine.
 _FILES: Final = frozenset({"trace.file", "learning.data_path", "links.model"})
 _MOST_SHOWN: Final = 5
@@ -37,7 +37,7 @@ def refuse_unlike(runs: Sequence[FinishedRun], cell: Callable[[FinishedRun], Has
         found = [dict(leaves(resolved(run.experiment))) for run in together]
         for key in dict.fromkeys(key for keys in found for key in keys):
             values = dict.fromkeys(_shown(key, keys.get(key)) for keys in found)
-            if len(values) > 1 and key not in _FREE:
+            if len(values) > 1 and key not in FREE:
                 differing.setdefault(key, {}).update(values)
     if differing:
         told = "; ".join(f"{key} = {_some(list(values))}" for key, values in differing.items())
