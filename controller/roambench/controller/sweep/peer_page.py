@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.controller.sweep.alike import refuse_unlike, taken_together
 from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, part_of, results_page, scale_lines
+from roambench.controller.sweep.results_page import (
+    CurvesOf,
+    ResultsPage,
+    Says,
+    part_of,
+    results_page,
+    scale_lines,
+)
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.papers.dam import JOURNAL, WORKSHOP, GridPaper, dam_tables, of_one_place
@@ -21,7 +28,7 @@ from roambench.report.table import Table
 #: Whose clients are on a grid.
 _ON_GRID: Final[Mapping[str, GridPaper]] = {"dam": JOURNAL, "workshop": WORKSHOP}
 #: What a page says of the scale, and what the paper says where it does.
-_SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+_SAYS: Final[Says] = (
     ("fleet", lambda run: run.fleet),
     ("mixing", lambda run: run.system),
     ("seeds", lambda run: run.experiment.seed),
@@ -39,12 +46,12 @@ _SAYS: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
     ("test images", lambda run: part_of(run.experiment.learning.test_images)),
     ("contact radius", lambda run: f"{run.experiment.contacts.radius:g}"),
 )
-_GRID: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+_GRID: Final[Says] = (
     ("grid", lambda run: f"{run.experiment.mobility.grid} x {run.experiment.mobility.grid}"),
     ("mobile clients", lambda run: run.experiment.mobility.mobile),
     ("longest move R_m", lambda run: _reach(run.experiment.mobility.reach or math.inf)),
 )
-_BOX: Final[tuple[tuple[str, Callable[[FinishedRun], object]], ...]] = (
+_BOX: Final[Says] = (
     (
         "box, m",
         lambda run: f"{run.experiment.mobility.width_m:g} x {run.experiment.mobility.height_m:g}",
@@ -99,7 +106,7 @@ def peer_page(
         folders,
         runs,
         title=title,
-        scale=scale_lines(runs, _SAYS + (_GRID if grid is not None else _BOX), _PAPER_SAYS[paper]),
+        scale=scale_lines(runs, (*_SAYS, *(_GRID if grid is not None else _BOX)), _PAPER_SAYS[paper]),
         tables=[*first, *tables],
         points=_points(peers, paper),
         curves=CurvesOf(
