@@ -113,7 +113,7 @@ def test_boards_of_a_local_fleet_warm_up_and_wait_at_a_price_unless_they_are_tol
     energy = energies["gain"]
     for device in energy.devices:
         _, idle = read_truths(runs["gain"].folder() / "truth" / f"{device.device}.csv")
-        assert isinstance(idle, IdleBaselines)
+        assert idle is not None
         assert 1.9 < idle.watts_at(energy.start_ns) < idle.watts_at(energy.end_ns) < 1.9 + 0.05 + 0.05
         assert device.truth is not None
         net_j = list(zip(device.truth.net_j, device.rows, strict=True))

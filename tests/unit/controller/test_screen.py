@@ -83,7 +83,8 @@ def test_a_quiet_sweep_leaves_its_table_and_where_that_is(
         f'experiment = "{DEMO}"\nfleet = "rehearsal"\nmetrics = ["wasted_share"]\n'
         '[grid]\nsystems = ["mohawk", "hierfavg"]\n'
     )
-    head, mohawk, hierfavg, _, *files = told(capsys, "sweep", "s.toml", "-q")
+    head, mohawk, hierfavg, _, direction, *files = told(capsys, "sweep", "s.toml", "-q")
+    assert direction == "↓ lower is better"
     assert head.split()[:2] == ["system", "runs"]
     assert (mohawk.split()[0], hierfavg.split()[0]) == ("mohawk", "hierfavg")
     assert files == [f"runs/s/table.{kind}" for kind in ("parquet", "csv", "json")]

@@ -30,7 +30,7 @@ from roambench.contract.orders import (
     UploadOrder,
     UploadReply,
 )
-from roambench.fleet.simulated.fork_server import ForkedProcess
+from roambench.fleet.simulated.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
@@ -278,3 +278,18 @@ async def test_workers_that_cannot_start_say_why(tmp_path: Path) -> None:
     ModelRows(Path(setting.models_path), setting.model_size, setting.model_capacity, create=True)
     with pytest.raises(FleetError, match=r"unknown model 'resnet-1000'.*; see .*/worker-1\.log$"):
         await TrainingWorkers(setting, tmp_path, 1).start()
+
+
+async def test_a_process_whose_asker_was_cancelled_does_not_keep_the_fork_server_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "reads_to_its_end.py").write_text(
+        "import sys\ndef forked(_):\n    sys.stdin.read()\n    return 0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    server = ForkServer(["reads_to_its_end"], tmp_path / "log")
+    lost = await server.fork("reads_to_its_end", "", tmp_path / "log")
+    assert lost is not None
+    assert psutil.pid_exists(lost.pid)
+    await asyncio.wait_for(server.end(), 60.0)
+    assert not psutil.pid_exists(lost.pid)

@@ -78,6 +78,7 @@ class ForkServer:
         self._process: asyncio.subprocess.Process | None = None
         self._orders: socket.socket | None = inherited
         self._starting = asyncio.Lock()
+        self._lines: list[asyncio.StreamWriter] = []
 
     async def fork(
         self, module: str, argument: str, log_path: Path, *, tells_end: bool = False, may_fork: bool = False
@@ -90,6 +91,7 @@ class ForkServer:
         assert self._orders is not None
         ours, theirs = socket.socketpair()
         answers, orders = await asyncio.open_unix_connection(sock=ours)
+        self._lines = [line for line in self._lines if not line.is_closing()] + [orders]
         message = json.dumps({"module": module, "argument": argument, "tells_end": tells_end}).encode()
         with theirs, log_path.open("ab") as log, contextlib.suppress(OSError):
             own = [self._orders.fileno()] if may_fork else []
@@ -113,8 +115,11 @@ class ForkServer:
         return await self._process.wait() < 0  # its end of the line is closed: it ends, however slow that is
 
     async def end(self) -> None:
-        """Let the process end, and wait for it, however slow that is: it ends with its last child. An
-        inherited one goes on for the others."""
+        """Let the process end, and wait for it, however slow that is: it ends with its last child, and all
+        that were forked here end with their lines, those whose asker was cancelled before it had them, too.
+        An inherited one goes on for the others."""
+        for line in self._lines:
+            line.close()
         if self._process is None or self._orders is None:
             return
         self._orders.close()
