@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hosts.lab.bench_hosts import BenchHosts
 
-#: Written by every boot, login and package manager; and backups that useradd makes of what it changes.
+#: Written by every boot, login and package manager; and backups: those that useradd makes of what it changes,
+#: and those of dpkg's own timer at midnight.
 _LIVING = (
     "/dev",
     "/home/*/.cache",
@@ -15,6 +16,7 @@ _LIVING = (
     "/run",
     "/sys",
     "/tmp",
+    "/var/backups",
     "/var/log",
     "/var/tmp",
     "/var/cache",
