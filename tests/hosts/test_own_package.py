@@ -46,15 +46,20 @@ _RUN = (
 )
 
 
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project folder, installed on this machine by pip, in a folder of PYTHONPATH."""
-    folder = tmp_path / "project"
+def write_project(above: Path) -> Path:
+    """The folder of a project whose package brings a model, `flat`."""
+    folder = above / "project"
     (folder / "bench_pack").mkdir(parents=True)
     (folder / "pyproject.toml").write_text(_PROJECT)
     (folder / "bench_pack/__init__.py").write_text("")
     (folder / "bench_pack/flat.py").write_text(_MODEL)
-    here = tmp_path / "here"
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder, installed on this machine by pip, in a folder of PYTHONPATH."""
+    folder, here = write_project(tmp_path), tmp_path / "here"
     words = ("-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", f"--target={here}")
     subprocess.run([sys.executable, *words, str(folder)], check=True)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(here), os.environ.get("PYTHONPATH", "")]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,18 @@ import pytest
 from hosts.card_walk import ROOT
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import Said, roambench
+from hosts.test_own_package import write_project
+from roambench.provision.inventory.load import load_bench
+from roambench.provision.wheels.user_packages import keep_packages, wheel_of
 
 _PACKAGES = ("protos", "agent", "controller")
 _SETTINGS = "agent/roambench/agent/settings.py"
 _AGENT = "agent/roambench/agent/cli.py"
+#: The last layer of the package's model, as the agent's own Python makes it.
+_FLAT = (
+    "/opt/roambench/current/bin/python -c "
+    "'from roambench.learning.models.build import build; print(build(\"flat\", 1, 10)[-1])'"
+)
 
 
 @pytest.fixture
@@ -34,9 +43,20 @@ def other_tree(tmp_path: Path) -> Path:
     return tree
 
 
+@pytest.fixture
+def package(provisioned: BenchHosts, tmp_path: Path) -> Iterator[None]:
+    """The bench keeps a package of its user's, as `fleet provision --with-package` would have left it."""
+    state_dir = load_bench(provisioned.bench).state_dir
+    made = wheel_of(write_project(tmp_path), tmp_path)
+    keep_packages(state_dir, (made,))
+    yield
+    keep_packages(state_dir, ())
+
+
 def test_a_host_gets_a_newer_build_and_goes_back_to_the_one_before_with_its_settings(
-    provisioned: BenchHosts, other_tree: Path
+    provisioned: BenchHosts, package: None, other_tree: Path
 ):
+    """The newer build has the bench's package beside it, the one before has none."""
     bench, only = provisioned.bench, ("--only", "pi3")
     before = _runs(provisioned)
     settings = provisioned.inside("pi3", "cat /etc/roambench/agent.json")
@@ -47,6 +67,7 @@ def test_a_host_gets_a_newer_build_and_goes_back_to_the_one_before_with_its_sett
     assert newer != before
     assert said.rows()["pi3"]["runs"].startswith(f"{newer} (")
     assert _settings(provisioned)["spirit"] == "newer"
+    assert provisioned.inside("pi3", _FLAT) == "Linear(in_features=1024, out_features=10, bias=True)\n"
     again = _from(other_tree, "fleet", "upgrade", bench, *only)
     assert again.rows()["pi3"]["runs"].endswith(", as before")
 
@@ -56,7 +77,8 @@ def test_a_host_gets_a_newer_build_and_goes_back_to_the_one_before_with_its_sett
     assert said.rows()["pi3"]["state"].endswith(f"instead of {newer}")
     assert _runs(provisioned) == before
     assert provisioned.inside("pi3", "cat /etc/roambench/agent.json") == settings
-    unchanged = json.loads(roambench("fleet", "provision", bench, *only, "--json").out)
+    again = roambench("fleet", "provision", bench, *only, "--without-packages", "--json")
+    unchanged = json.loads(again.out)
     assert [row["state"] for row in unchanged] == ["unchanged"]
 
 
