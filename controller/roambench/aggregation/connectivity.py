@@ -8,11 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
+import scipy
 
-Neighbours: TypeAlias = sparse.csr_array
-Mixing: TypeAlias = sparse.csr_array
+Neighbours: TypeAlias = "scipy.sparse.csr_array"
+Mixing: TypeAlias = "scipy.sparse.csr_array"
 
 
 def strong_connectivity(steps: Sequence[Neighbours]) -> int | None:
@@ -104,7 +103,7 @@ def _connected_at(steps: Sequence[Neighbours], start: int) -> int | None:
     for step in range(start, len(steps)):
         more = _others(steps[step])
         links = more if links is None else links + more
-        parts, _ = connected_components(links, directed=True, connection="strong")
+        parts, _ = scipy.sparse.csgraph.connected_components(links, directed=True, connection="strong")
         if parts == 1:
             return step
     return None
@@ -112,10 +111,12 @@ def _connected_at(steps: Sequence[Neighbours], start: int) -> int | None:
 
 def _others(neighbours: Neighbours) -> Neighbours:
     """The same links as a bool matrix, without explicit zeros and loops."""
-    links = sparse.coo_array(neighbours)
+    links = scipy.sparse.coo_array(neighbours)
     rows, columns = links.coords
     kept = (rows != columns) & (links.data != 0)
-    return sparse.csr_array((np.ones(int(kept.sum()), np.bool_), (rows[kept], columns[kept])), links.shape)
+    return scipy.sparse.csr_array(
+        (np.ones(int(kept.sum()), np.bool_), (rows[kept], columns[kept])), links.shape
+    )
 
 
 def _distribution(counts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from roambench.aggregation.mixing_rule import MIXINGS, Mixing, MixingRule, Neighbours
 from roambench.contract.errors import ConfigError, PluginError
@@ -120,7 +120,7 @@ def fully_connected_mixing(devices: int) -> Mixing:
     """The bound of the journal's §V-B5 (R_c = inf): everybody gets the plain mean of all, 1 / devices."""
     if devices < 1:
         raise ValueError("a mixing matrix needs at least one device")
-    return sparse.csr_array(np.full((devices, devices), 1.0 / devices))
+    return scipy.sparse.csr_array(np.full((devices, devices), 1.0 / devices))
 
 
 def left_out(mixing: Mixing, receivers: Sequence[int], senders: Sequence[int]) -> Mixing:
@@ -141,7 +141,7 @@ def left_out(mixing: Mixing, receivers: Sequence[int], senders: Sequence[int]) -
     missing = np.isin(cells, gone)
     weights = np.where(missing, 0.0, mixing.data)
     weights[rows == mixing.indices] += np.bincount(rows[missing], mixing.data[missing], devices)
-    return sparse.csr_array((weights, mixing.indices.copy(), mixing.indptr.copy()), shape=mixing.shape)
+    return scipy.sparse.csr_array((weights, mixing.indices.copy(), mixing.indptr.copy()), shape=mixing.shape)
 
 
 def mixing_row(mixing: Mixing, device: int) -> tuple[Devices, Weights]:
@@ -155,9 +155,9 @@ def mixing_row(mixing: Mixing, device: int) -> tuple[Devices, Weights]:
 def _checked(answer: object, neighbours: Neighbours) -> Mixing:
     """The answer of somebody else's rule as a W like ours: entries for all neighbours and the diagonal."""
     rows, columns, devices = _cells(neighbours)
-    if not sparse.issparse(answer) and not isinstance(answer, np.ndarray):
+    if not scipy.sparse.issparse(answer) and not isinstance(answer, np.ndarray):
         raise PluginError(f"mixing: expected a matrix, got {type(answer).__name__}")
-    given = sparse.csr_array(answer)
+    given = scipy.sparse.csr_array(answer)
     if given.shape != (devices, devices):
         raise PluginError(f"mixing: expected a matrix of {devices} x {devices}, got {given.shape}")
     if not np.isfinite(given.data).all():
@@ -180,7 +180,7 @@ def _cells(neighbours: Neighbours) -> tuple[Devices, Devices, int]:
     devices, width = neighbours.shape
     if devices != width or devices < 1:
         raise ValueError(f"neighbour matrix of shape {neighbours.shape}: expected (devices, devices)")
-    rows, columns = sparse.coo_array(neighbours).coords
+    rows, columns = scipy.sparse.coo_array(neighbours).coords
     own = np.arange(devices, dtype=np.int64)
     cells = np.concatenate((rows.astype(np.int64) * devices + columns, own * devices + own))
     rows, columns = np.divmod(np.unique(cells), devices)
@@ -212,4 +212,4 @@ def _amounts(values: npt.ArrayLike, what: str, devices: int) -> Weights:
 
 def _matrix(weights: Weights, columns: Devices, rows: Devices, devices: int) -> Mixing:
     starts = np.searchsorted(rows, np.arange(devices + 1))
-    return sparse.csr_array((weights, columns, starts), shape=(devices, devices))
+    return scipy.sparse.csr_array((weights, columns, starts), shape=(devices, devices))

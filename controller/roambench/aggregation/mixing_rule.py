@@ -1,17 +1,15 @@
-"""What a mixing rule is, and the names of ours: read for every experiment file, so without SciPy (0.15 s)."""
+"""What a mixing rule is, and the names of ours: read for every experiment file, and `mixing` not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
-Neighbours: TypeAlias = "sparse.csr_array"
-Mixing: TypeAlias = "sparse.csr_array"
+Neighbours: TypeAlias = "scipy.sparse.csr_array"
+Mixing: TypeAlias = "scipy.sparse.csr_array"
 
 #: The names an experiment may give to a rule.
 MIXINGS: Final[tuple[str, ...]] = (

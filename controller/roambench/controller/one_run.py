@@ -8,8 +8,8 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
-from roambench.controller.agents.agent_bench import Watch
 from roambench.controller.agents.checkpoints import Checkpoints
+from roambench.controller.agents.watch import Watch
 from roambench.controller.places.place import Place
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld

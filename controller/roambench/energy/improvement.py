@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from scipy.special import stdtrit
+import scipy
 
 from roambench.contract.metric import Better
 from roambench.energy.energy_value import Part, Term
@@ -142,7 +142,9 @@ def t_interval(values: Sequence[float], u_common: float = 0.0) -> Interval | Non
         return None
     mean = math.fsum(values) / count
     scatter2 = math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count
-    student, normal = (float(stdtrit(freedom, 0.5 + CONFIDENCE / 2.0)) for freedom in (count - 1, 1e9))
+    student, normal = (
+        float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2.0)) for freedom in (count - 1, 1e9)
+    )
     half = math.hypot(student * math.sqrt(scatter2), normal * u_common)
     return Interval(mean - half, mean + half)
 

@@ -7,13 +7,14 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.phases import Outcome
 from roambench.live.board_records import BoardRecords
 from roambench.live.boards import Board
 from roambench.live.history import RunHistory
+from roambench.live.modelled import ModelledJoules
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
@@ -21,9 +22,6 @@ from roambench.rounds.records import ClockProbed
 from roambench.runs.event_tail import EventTail
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
-
-if TYPE_CHECKING:
-    from roambench.live.modelled import ModelledJoules
 
 #: Records per look, so that a look at a run of hours does not take seconds.
 _MOST: Final = 20_000
@@ -165,9 +163,6 @@ class RunView:
         self.boards = [Board() for _ in info.device_names]
         self._modelled: ModelledJoules | None = None
         if info.kind.is_virtual:
-            # Late: the link models' scipy costs a page of measured runs as much again as all the rest.
-            from roambench.live.modelled import ModelledJoules
-
             self._modelled = ModelledJoules(folder)
         self._events = EventTail(folder.path / "events.sqlite")
         self._records = BoardRecords(folder, self.boards, self.history, self.now_s)

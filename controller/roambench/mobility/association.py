@@ -12,20 +12,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 
-if TYPE_CHECKING:
-    from scipy.spatial import cKDTree
-
 #: Distances this close, relatively, are a tie: far above float64 rounding (1e-16), far below a millimetre.
 _TIE: Final = 1e-12
+#: A fix is compared with so many places as fast as a tree finds it, which takes 0.2 s to load.
+_FEW: Final = 64
 _CHUNK: Final = 1 << 20  # fixes per tree query: bounds the temporary arrays to ~32 MB
 Indices = Sequence[int] | npt.NDArray[np.signedinteger[Any]]
 
@@ -79,19 +79,17 @@ class NearestAp(Association):
     @cached_property
     def aps(self) -> IntColumn:
         """The nearest access point of every fix, shape (fixes,)."""
-        from scipy.spatial import cKDTree  # every command knows the rules, few follow one: 0.15 s
-
         trace = self.trace
         _require_aps(trace)
         aps = np.empty(len(trace.step), np.int32)
         # APs at one place can never be told apart by distance: keep the lowest index of each place.
         places, first = np.unique(np.column_stack((trace.ap_x_m, trace.ap_y_m)), axis=0, return_index=True)
         first, places = np.sort(first), places[np.argsort(first)]
-        tree = cKDTree(places)
+        tree = scipy.spatial.cKDTree(places) if len(places) > _FEW else None
         for start in range(0, len(aps), _CHUNK):
             rows = slice(start, start + _CHUNK)
             points = np.column_stack((trace.x_m[rows], trace.y_m[rows]))
-            aps[rows] = first[_nearest(tree, places, points)]
+            aps[rows] = first[_nearest(places, points, tree)]
         return aps if trace.ap is None else np.where(_as_near(trace, trace.ap, aps), trace.ap, aps)
 
 
@@ -202,17 +200,22 @@ def all_pair_statistics(trace: Trace) -> tuple[float, float]:
     return mean, math.sqrt(max(0.0, squares / pairs - mean * mean))
 
 
-def _nearest(tree: cKDTree, places: FloatColumn, points: FloatColumn) -> npt.NDArray[np.intp]:
-    if len(places) == 1:
-        return np.zeros(len(points), np.intp)
-    # The tree visits its leaves in its own order, so which of two equals it names is luck: ask for two,
-    # and compare with all places where they tie.
-    distances, found = tree.query(points, k=2, workers=-1)
-    nearest: npt.NDArray[np.intp] = found[:, 0]
-    tied = np.flatnonzero(distances[:, 1] <= distances[:, 0] * (1 + _TIE))
-    for start in range(0, len(tied), 4096):
-        rows = tied[start : start + 4096]
-        squared = ((points[rows, None, :] - places[None, :, :]) ** 2).sum(axis=2)
+def _nearest(
+    places: FloatColumn, points: FloatColumn, tree: scipy.spatial.cKDTree | None
+) -> npt.NDArray[np.intp]:
+    """Without a `tree` every point is compared with all places."""
+    if tree is None:
+        nearest, compared = np.zeros(len(points), np.intp), np.arange(len(points))
+    else:
+        # The tree visits its leaves in its own order, so which of two equals it names is luck: ask for two,
+        # and compare with all places where they tie.
+        distances, found = tree.query(points, k=2, workers=-1)
+        nearest = found[:, 0]
+        compared = np.flatnonzero(distances[:, 1] <= distances[:, 0] * (1 + _TIE))
+    for start in range(0, len(compared), 4096):
+        rows = compared[start : start + 4096]
+        x_m, y_m = points[rows].T
+        squared = (x_m[:, None] - places[:, 0]) ** 2 + (y_m[:, None] - places[:, 1]) ** 2
         nearest[rows] = np.argmax(squared <= squared.min(axis=1, keepdims=True) * (1 + 2 * _TIE), axis=1)
     return nearest
 

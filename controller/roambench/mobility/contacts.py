@@ -12,8 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
-from scipy.spatial import cKDTree
+import scipy
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.contacts_motion import Motion, Points, closest_m, reflected_path, straight_path
@@ -35,7 +34,7 @@ __all__ = [
     "walk_motion",
 ]
 
-Neighbours: TypeAlias = sparse.csr_array
+Neighbours: TypeAlias = "scipy.sparse.csr_array"
 TraceReading = Literal["at_step", "any_moment"]
 
 #: Candidates are searched a little wider than exact arithmetic needs, so that rounding loses none.
@@ -109,7 +108,7 @@ def alone(devices: int) -> Neighbours:
 
 def everybody(devices: int) -> Neighbours:
     """All are neighbours of all others: R_c = inf."""
-    return sparse.csr_array(~np.eye(devices, dtype=np.bool_))
+    return scipy.sparse.csr_array(~np.eye(devices, dtype=np.bool_))
 
 
 def neighbours_of(neighbours: Neighbours, device: int) -> npt.NDArray[np.int64]:
@@ -122,7 +121,7 @@ def _near(points_m: Points, radius_m: float) -> _Pairs:
     """Pairs at most `radius_m` (and a little more) apart, each once."""
     if len(points_m) < 2:
         return np.empty((0, 2), np.intp)
-    found = cKDTree(points_m).query_pairs(radius_m * _WIDER, output_type="ndarray")
+    found = scipy.spatial.cKDTree(points_m).query_pairs(radius_m * _WIDER, output_type="ndarray")
     return np.asarray(found, np.intp).reshape(-1, 2)
 
 
@@ -132,12 +131,12 @@ def _symmetric(pairs: _Pairs, devices: int) -> Neighbours:
     cells = np.unique(rows.astype(np.int64) * devices + columns)
     rows, columns = np.divmod(cells, max(1, devices))
     starts = np.searchsorted(rows, np.arange(devices + 1))
-    return sparse.csr_array((np.ones(len(cells), np.bool_), columns, starts), shape=(devices, devices))
+    return scipy.sparse.csr_array((np.ones(len(cells), np.bool_), columns, starts), shape=(devices, devices))
 
 
 def _named(neighbours: Neighbours, devices: npt.NDArray[np.int32]) -> _Pairs:
     """Pairs of a matrix over some devices, by the numbers of these devices."""
-    rows, columns = sparse.triu(neighbours, format="coo").coords
+    rows, columns = scipy.sparse.triu(neighbours, format="coo").coords
     return np.stack((devices[rows], devices[columns]), axis=1).astype(np.intp)
 
 

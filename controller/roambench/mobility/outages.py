@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.trace import Trace
@@ -79,10 +80,9 @@ def outage_runs(present: npt.NDArray[np.integer], step_s: float, start_utc_s: in
 
 def _without_zeros(mean: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The means of Poisson distributions of which only what is not 0 has these means; 0 up to a mean of 1."""
-    from scipy.special import lambertw  # every run draws a trace, few import one: 0.1 s
 
     above = np.maximum(mean, 1.0 + 1e-9)  # mean = m / (1 - e^-m), solved for m
-    solved: npt.NDArray[np.float64] = above + lambertw(-above * np.exp(-above)).real
+    solved: npt.NDArray[np.float64] = above + scipy.special.lambertw(-above * np.exp(-above)).real
     return solved.clip(min=0.0)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from roambench.aggregation.connectivity import neighbourhood_distances, spectral_gap
 from roambench.aggregation.mixing import mixing_row
@@ -110,11 +110,11 @@ def mixing_record(
         present = [order.device for order in orders]
         offsets = np.cumsum([0, *counts])
         if len(present) <= settings.spectral_gap_devices:
-            whole = sparse.csr_array((weights, columns, offsets), shape=(len(counts), len(counts)))
-            gap = spectral_gap(sparse.csr_array(whole[present][:, present]))
+            whole = scipy.sparse.csr_array((weights, columns, offsets), shape=(len(counts), len(counts)))
+            gap = spectral_gap(scipy.sparse.csr_array(whole[present][:, present]))
         if class_counts is not None:
             links = (np.ones(len(columns), np.bool_), columns, offsets)
-            reached = sparse.csr_array(links, shape=(len(counts), len(counts)))
+            reached = scipy.sparse.csr_array(links, shape=(len(counts), len(counts)))
             distance = float(neighbourhood_distances(reached, class_counts)[present].mean())
     return MixingPlanned(step, tuple(counts), tuple(columns), tuple(weights), gap, distance)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roambench.contract.errors import FleetError
-from roambench.controller.agents.agent_bench import SILENT_STEPS, Answering
+from roambench.controller.agents.watch import SILENT_STEPS, Answering
 from roambench.rounds.records import OrderAnswered, OrderGiven, StepClosed
 
 

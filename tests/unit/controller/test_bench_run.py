@@ -16,7 +16,7 @@ from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.events import EventKind
-from roambench.controller.agents.agent_bench import Watch, observe
+from roambench.controller.agents.watch import Watch, observe
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.benches.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
 from roambench.controller.places.bench import BenchPlace, calibration_of

@@ -60,37 +60,6 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     return run
 
 
-def test_help_is_quick_because_it_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, contextlib\n"
-        "from roambench.controller.cli import main\n"
-        "with contextlib.suppress(SystemExit): main(['--help'])\n"
-        "heavy = {'torch', 'pyarrow', 'plotly', 'jinja2', 'numpy', 'scipy', 'grpc', 'pydantic', 'sklearn'}\n"
-        "print('loaded:', sorted(heavy & sys.modules.keys()))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "loaded: []"
-    assert "trace" in done.stdout
-
-
-def test_a_wrong_file_is_refused_before_anything_heavy_is_read(tmp_path: Path) -> None:
-    (tmp_path / "bad.toml").write_text('seed = "x"\n')
-    code = (
-        "import sys, contextlib\n"
-        "from roambench.controller.cli import main\n"
-        f"with contextlib.suppress(SystemExit): main(['run', {str(tmp_path / 'bad.toml')!r}])\n"
-        "heavy = {'torch', 'pyarrow', 'plotly', 'jinja2', 'scipy', 'grpc', 'sklearn'}\n"
-        "print('loaded:', sorted(heavy & sys.modules.keys()))\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert done.stdout.splitlines()[-1] == "loaded: []"
-    assert "seed: expected an integer" in done.stderr
-
-
 def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text(
         'sede = 3\n[fleet]\nagents = -1\n[learning]\nbatch_size = "eight"\nmodel = "mohawk"\n'

@@ -14,7 +14,7 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
-from roambench.controller.agents.agent_bench import Watch
+from roambench.controller.agents.watch import Watch
 from roambench.controller.benches import local_bench
 from roambench.controller.sweep import point_process, pool
 from roambench.controller.sweep.sweep_folder import read_outcome

@@ -12,7 +12,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
-from roambench.controller.sweep.pool import _POINT, _SHARED, _TRAINING
+from roambench.controller.sweep.pool import _MEETING, _POINT, _TRAINING
 from roambench.mobility.files import write_trace
 from roambench.runs.lock import is_held
 from small_traces import two_walks
@@ -239,7 +239,7 @@ def test_what_is_loaded_before_the_forks_has_no_grpc_and_no_threads_of_torch() -
         "print([open(f'/proc/self/task/{one}/comm').read().strip() for one in os.listdir('/proc/self/task')])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, *_TRAINING, *_SHARED],
+        [sys.executable, "-c", code, _POINT, *_MEETING, *_TRAINING],
         capture_output=True,
         text=True,
         check=True,

@@ -47,9 +47,11 @@ def test_two_aps_at_one_place_leave_the_second_without_devices(make_trace):
     assert rule.placement(0).aps.tolist() == [1, 1]
 
 
-def test_the_nearest_ap_agrees_with_a_search_through_all_of_them(make_trace):
+@pytest.mark.parametrize(("count", "side"), [(60, 40), (300, 100)])  # few and many
+def test_the_nearest_ap_agrees_with_a_search_through_all_of_them(make_trace, count, side):
     draw = generator(7, "test points")
-    points, aps = draw.integers(0, 40, (500, 2)).astype(float), draw.integers(0, 40, (60, 2)).astype(float)
+    points = draw.integers(0, side, (500, 2)).astype(float)
+    aps = draw.integers(0, side, (count, 2)).astype(float)
     trace = make_trace([(0, row, *point) for row, point in enumerate(points)], aps, devices=500, steps=1)
     squared = ((points[:, None] - aps[None]) ** 2).sum(axis=2)  # whole numbers: ties are exact
     assert (np.sort(squared, axis=1)[:, 0] == np.sort(squared, axis=1)[:, 1]).sum() > 50

@@ -1,159 +1,15 @@
-"""A fleet of real agents while a run lasts, wherever they live: what a run does with it, and what it saw."""
+"""A fleet of real agents while a run lasts, wherever they live: what a run does with it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from dataclasses import dataclass
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError
-from roambench.contract.events import AnyEventKind, EventKind
-from roambench.contract.orders import AnswerStatus, IdleOrder, order_id
-from roambench.contract.records import Reading, RecordKind
+from roambench.contract.orders import IdleOrder, order_id
 from roambench.controller.agents.clocks import FleetClocks
+from roambench.controller.agents.watch import Watch
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.ports import Fleet
-from roambench.rounds.records import (
-    ClockProbed,
-    FleetEvent,
-    OrderAnswered,
-    OrderGiven,
-    RoundRecord,
-    StepClosed,
-)
-from roambench.runs.folder import RunFolder
-
-#: Steps in a row in which nobody answers anything are the end of a fleet, whether its processes live or not.
-SILENT_STEPS: Final = 3
-#: Orders that are told, and need no answer.
-_WITHOUT_ANSWER: Final = ("idle", "discard")
-_UNANSWERED: Final = (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
-_LONGEST_STEP_NS = 2_500_000_000  # a longer distance between two readings is a gap (rule R4)
-#: What the fleet sees of certificates and limits; each is told once a minute at most.
-REFUSALS: Final = frozenset(
-    (
-        EventKind.CALL_FAILED,
-        EventKind.CALL_REFUSED,
-        EventKind.CONNECTION_REFUSED,
-        EventKind.DRAIN_REFUSED,
-        EventKind.FRAMES_SLOWED,
-        EventKind.IDENTITY_REFUSED,
-        EventKind.PORT_REPLACED,
-        EventKind.SESSION_CUT_OFF,
-        EventKind.SESSION_REFUSED,
-    )
-)
-
-
-@dataclass(slots=True)
-class Answering:
-    """Whether anybody of a fleet of agents still does what it is told: follows what a run writes down.
-
-    A step in which nobody was given work says nothing.
-    """
-
-    _work: set[str] = field(default_factory=set)  # orders of the open step
-    _answered: bool = False
-    _silent: list[int] = field(default_factory=list)  # the last steps, ascending
-
-    def answered(self) -> None:
-        """Of an answer to no matter what: one that comes too late is one."""
-        self._answered = True
-
-    def follow(self, record: RoundRecord) -> None:
-        """FleetError as soon as the fleet has been silent for too long."""
-        match record:
-            case OrderGiven() if record.kind not in _WITHOUT_ANSWER:
-                self._work.add(record.order_id)
-            case OrderAnswered() if record.order_id in self._work and record.status not in _UNANSWERED:
-                self._answered = True
-            case StepClosed():
-                self._close(record.step)
-
-    def _close(self, step: int) -> None:
-        if self._answered:
-            self._silent.clear()
-        elif self._work:
-            self._silent.append(step)
-        orders, self._answered = len(self._work), False
-        self._work.clear()
-        if len(self._silent) >= SILENT_STEPS:
-            raise FleetError(
-                f"the fleet is gone: nobody answered anything in {SILENT_STEPS} steps in a row, from step "
-                f"{self._silent[0] + 1} on, the last {orders} order(s) among it"
-            )
-
-
-class RunningJoules:
-    """Joules so far, summed over devices by trapezoid; for the display only, gaps are left out."""
-
-    def __init__(self) -> None:
-        self.total_j = 0.0
-        self._last: dict[str, Reading] = {}
-
-    def add(self, device: str, records: Sequence[tuple[int, int, bytes]]) -> None:
-        """Add the joules of a device's newly arrived readings."""
-        for _, kind, payload in records:
-            if kind != RecordKind.READING:
-                continue
-            try:
-                reading = Reading.from_bytes(payload)
-            except ValueError:
-                continue  # the record store keeps it as a dead letter
-            last = self._last.get(device)
-            if last is not None and 0 < reading.monotonic_ns - last.monotonic_ns <= _LONGEST_STEP_NS:
-                seconds = (reading.monotonic_ns - last.monotonic_ns) * 1e-9
-                self.total_j += 0.5 * (last.watts + reading.watts) * seconds
-            self._last[device] = reading
-
-
-@dataclass(slots=True)
-class Watch:
-    """Follows what the fleet sees: the journal keeps it, the start waits for it."""
-
-    folder: RunFolder
-    started_s: float = field(default_factory=time.monotonic)
-    step: int = -1
-    hello_s: dict[str, float] = field(default_factory=dict)
-    ready: set[str] = field(default_factory=set)
-    not_ready: dict[str, str] = field(default_factory=dict)
-    not_resuming: set[str] = field(default_factory=set)  # who lacks what the run would go on from
-    fetching: set[str] = field(default_factory=set)
-    refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
-    joules: RunningJoules = field(default_factory=RunningJoules)
-    said: set[str] = field(default_factory=set)
-    answering: Answering = field(default_factory=Answering)
-
-    def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
-        """Put an event of the fleet into the event log, and note who is there."""
-        self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
-        if kind == EventKind.SESSION_OPENED:
-            self.hello_s.setdefault(name, time.monotonic() - self.started_s)
-        elif kind == EventKind.TRAINER_READY:
-            self.ready.add(name)
-        elif kind == EventKind.TRAINER_NOT_READY:
-            self.not_ready[name] = detail
-        elif kind == EventKind.CANNOT_RESUME:
-            self.not_resuming.add(name)
-        elif kind == EventKind.ANSWER_IGNORED:
-            self.answering.answered()
-        elif kind == EventKind.FETCHING_DATA:
-            self.fetching.add(name)
-        elif kind == EventKind.SESSION_REFUSED:
-            self.refused[name] = detail
-
-    def clock_probed(self, record: ClockProbed) -> None:
-        """Put a clock probe into the event log, under the present step."""
-        self.folder.journal.append(replace(record, step=self.step))
-
-    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
-        """The fleet's record sink: durable in the run folder before it returns, as are their orders."""
-        self.folder.journal.sync()
-        through = self.folder.records.insert(name, spool_uuid, records)
-        self.joules.add(name, records)
-        return through
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,22 +37,3 @@ class AgentBench:
         await self.fleet.perform(
             [IdleOrder(order_id(run_id, step, i, "idle"), i, step, True) for i in devices]
         )
-
-
-def observe(
-    watch: Watch, say: Callable[[str], None], device: int, name: str, kind: AnyEventKind, detail: str
-) -> None:
-    """Put an event into the log, and print what an operator should see at once."""
-    watch.observe(device, name, kind, detail)
-    if kind == EventKind.STORE_REFUSES and detail not in watch.said:
-        watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
-        say(f"{name}: {kind}: {detail}")
-    elif kind in REFUSALS:
-        say(f"{name}: {kind}: {detail}")
-    elif kind == EventKind.LEFT_IN_SPOOL:
-        say(f"{name}: {kind}: {detail} (agents/{name}/spool.sqlite)")
-
-
-def report(watch: Watch, say: Callable[[str], None], kind: EventKind, detail: str) -> None:
-    """Report an event of the controller's own store."""
-    observe(watch, say, -1, "controller", kind, detail)

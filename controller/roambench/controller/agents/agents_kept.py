@@ -12,14 +12,13 @@ from roambench.contract.errors import ModelError, RunError
 from roambench.contract.model_blob import decode, digest_of
 from roambench.contract.orders import Vector
 from roambench.contract.whole_file import write_whole
+from roambench.controller.agents.checkpoints import MODELS
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.records import ClockProbed
 from roambench.runs.database import naming
 
 #: A power cut takes back the times of files that were written in the last 5 s.
 _UNSYNCED_NS: Final = 5 * 10**9
-#: In the run folder: the models that the checkpoint names, by digest.
-MODELS: Final = "checkpoint-models"
 
 
 class AgentsKept:

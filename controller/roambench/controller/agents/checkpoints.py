@@ -11,7 +11,6 @@ from typing import Any, Final, Protocol
 
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
-from roambench.controller.agents.agents_kept import MODELS
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.world import versions
 from roambench.experiment.sections import Experiment
@@ -26,6 +25,8 @@ from roambench.runs.folder import RunFolder
 #: At most this share of a run's time goes into its checkpoints: where steps are quicker than that, not every
 #: one is followed by a checkpoint, and a run that goes on plays some steps again.
 SHARE: Final = 0.05
+#: In the run folder: the models that the checkpoint of a fleet of agents names, by digest.
+MODELS: Final = "checkpoint-models"
 #: In the run folder: the models that virtual devices hold.
 SIMULATION: Final = "simulation"
 

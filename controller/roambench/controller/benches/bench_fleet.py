@@ -18,7 +18,7 @@ from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, HostsFailed
-from roambench.controller.agents.agent_bench import AgentBench, Watch, observe, report
+from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import (
     behind_boards_ns,
     clock_again,
@@ -26,6 +26,7 @@ from roambench.controller.agents.agents_kept import (
 )
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
+from roambench.controller.agents.watch import Watch, observe, report
 from roambench.controller.influx_live import InfluxLive
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.screen import say, warn

@@ -16,10 +16,11 @@ from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
-from roambench.controller.agents.agent_bench import AgentBench, Watch, observe, report
+from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import clock_again, was_booted
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
+from roambench.controller.agents.watch import Watch, observe, report
 from roambench.controller.influx_live import InfluxLive, influx_settings
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end

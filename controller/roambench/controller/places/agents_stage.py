@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
-from roambench.controller.agents.agent_bench import AgentBench, Watch
+from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import AgentsKept
 from roambench.controller.agents.checkpoints import Checkpoints
+from roambench.controller.agents.watch import Watch
 from roambench.controller.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.plays.play import Play
 from roambench.experiment.sections import Experiment

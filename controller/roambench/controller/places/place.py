@@ -6,11 +6,10 @@ import secrets
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from rich.console import Console
 
-from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.plays.play import Play
@@ -20,6 +19,9 @@ from roambench.experiment.sections import Experiment
 from roambench.provision.leases.holding import Expects, nobody_knows
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
+
+if TYPE_CHECKING:  # it brings grpc, which only fleets of agents need
+    from roambench.controller.agents.agent_bench import AgentBench
 
 
 class Place(Protocol):

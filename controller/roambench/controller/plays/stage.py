@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from roambench.controller.agents.agent_bench import Watch
 from roambench.controller.agents.checkpoints import Checkpoints, Keeper
+from roambench.controller.agents.watch import Watch
 from roambench.controller.pacing import PauseGate
 from roambench.rounds.ports import Fleet
 from roambench.rounds.records import RunResumed

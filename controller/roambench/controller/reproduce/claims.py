@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from scipy.special import stdtrit
+import scipy
 
 from roambench.controller.reproduce.catalogue import Claim, Values
 from roambench.controller.sweep.alike import FREE, leaves
@@ -199,7 +199,7 @@ def _difference(
     half = None
     if count > 1:
         sd = math.sqrt(math.fsum((lead - mean) ** 2 for lead in leads) / (count - 1))
-        half = float(stdtrit(count - 1, 0.5 + _CONFIDENCE / 2.0)) * sd / math.sqrt(count)
+        half = float(scipy.special.stdtrit(count - 1, 0.5 + _CONFIDENCE / 2.0)) * sd / math.sqrt(count)
     both = [pair for found in pairs.values() for pair in found]
     name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
     return Difference(

@@ -26,14 +26,16 @@ from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
 from roambench.fleet.left_processes import cpu_s_of_descendants
 from roambench.fleet.simulated.fork_server import ForkServer
+from roambench.systems.peers import is_peer_system
 
 #: Told of every point when its process starts (None) and when it has ended.
 Listener = Callable[[Point, Outcome | None], None]
 
 _POINT: Final = "roambench.controller.sweep.point_process"
-#: What every point loads that does not load grpc, and what one loads besides that trains, and its workers.
-_SHARED: Final = ("roambench.controller.kept", "roambench.mobility.peer_movement", "roambench.report.report")
-_TRAINING: Final = ("roambench.fleet.simulated.worker", "roambench.controller.plan_costs")
+#: What points without agents load besides, once for all of them: where devices meet each other, and where
+#: they train. Nothing of it, and nothing that every point loads, loads grpc.
+_MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
+_TRAINING: Final = ("roambench.controller.places.simulated", "roambench.fleet.simulated.worker")
 _STARTS: Final = 3
 #: Host seconds for which points that were told to stop may do nothing: by then they have ended themselves.
 _PATIENCE_S: Final = 2 * STILL_S
@@ -58,8 +60,10 @@ async def run_points(
     kind, _ = fleet_of(points[0].fleet)
     server = None
     if len(points) > 1 and not kind.has_agents:
-        shared = (*_TRAINING, *_SHARED) if kind.trains else _SHARED
-        server = ForkServer(shared, folder.path / "points.log")
+        meeting = _MEETING if any(is_peer_system(point.system) for point in points) else ()
+        server = ForkServer(
+            (_POINT, *meeting, *(_TRAINING if kind.trains else ())), folder.path / "points.log"
+        )
 
     async def pull() -> None:
         while waiting:

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.attribution.attribution import Attribution
@@ -275,7 +275,7 @@ class _Touched:
             return None
         net_w = float(joules.sum() / windows.sum())
         off = joules - net_w * windows
-        widened = float(stdtrit(len(number) - 1, TWO_SIGMA)) / 2.0
+        widened = float(scipy.special.stdtrit(len(number) - 1, TWO_SIGMA)) / 2.0
         scatter = widened * math.sqrt(len(number) / (len(number) - 1.0) * float(off @ off))
         trainings = beside & (self.phase_of[self.share.col] == Phase.TRAIN)
         seen = float(windows.sum())

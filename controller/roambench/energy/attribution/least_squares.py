@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy import linalg
+import scipy
 
 from roambench.energy.attribution.design import Design, Families
 from roambench.energy.readings.occupancy import Floats
@@ -74,9 +74,9 @@ def fit_levels(design: Design, readings_w: Floats, step_w: float, noise_w2: Floa
         weighted = matrix.T / variance
         normal = weighted @ matrix + precision
         score = weighted @ (readings_w - prior_w)
-        _, solved, failed = linalg.lapack.dposv(normal, np.column_stack((score, identity)))
+        _, solved, failed = scipy.linalg.lapack.dposv(normal, np.column_stack((score, identity)))
         if failed:
-            raise linalg.LinAlgError(f"the powers of {levels} levels cannot be solved for")
+            raise scipy.linalg.LinAlgError(f"the powers of {levels} levels cannot be solved for")
         watts, covariance = prior_w + solved[:, 0], solved[:, 1:]
         residual = readings_w - matrix @ watts
         scatter_w2 = _scatter(design, residual, noise_w2)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg, sparse
-from scipy.sparse.linalg import splu
+import scipy
 
 from roambench.energy.attribution.design import Design
 from roambench.energy.attribution.least_squares import Fit
@@ -59,7 +58,7 @@ def span_powers(design: Design, fit: Fit, readings_w: Floats) -> SpanPowers:
     by_unit = design.by_span()
     if units < len(unit_of):
         spans = np.arange(len(unit_of))
-        by_unit = (by_unit @ sparse.csr_array((np.ones(len(spans)), (spans, unit_of)))).tocsr()
+        by_unit = (by_unit @ scipy.sparse.csr_array((np.ones(len(spans)), (spans, unit_of)))).tocsr()
     quantum_w2 = fit.step_w**2 / 12.0
     to_levels = np.zeros((units, levels))
     to_levels[np.arange(units), level] = 1.0
@@ -68,14 +67,14 @@ def span_powers(design: Design, fit: Fit, readings_w: Floats) -> SpanPowers:
     information = weighted @ by_unit
     score = np.asarray(weighted @ (readings_w - fit.prior_w)).reshape(-1)
     precision = 1.0 / tau_w2[level]
-    inverse = splu((information + sparse.diags_array(precision)).tocsc())
+    inverse = scipy.sparse.linalg.splu((information + scipy.sparse.diags_array(precision)).tocsc())
     to_means = information @ to_levels
     spread_own = inverse.solve(to_means)
     means = to_levels.T @ to_means - to_means.T @ spread_own
-    factor = linalg.cho_factor(means + fit.precision_w2)
+    factor = scipy.linalg.cho_factor(means + fit.precision_w2)
     own_score = inverse.solve(score)
-    mean_w = linalg.cho_solve(factor, to_levels.T @ score - to_means.T @ own_score)
-    mean_covariance = linalg.cho_solve(factor, np.eye(levels))
+    mean_w = scipy.linalg.cho_solve(factor, to_levels.T @ score - to_means.T @ own_score)
+    mean_covariance = scipy.linalg.cho_solve(factor, np.eye(levels))
     spread = to_levels - spread_own
     diagonal = _diagonal(inverse, units)
     variance_w2 = diagonal + np.einsum("ij,jk,ik->i", spread, mean_covariance, spread) + quantum_w2

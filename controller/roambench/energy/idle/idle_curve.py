@@ -18,7 +18,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import linalg
+import scipy
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.energy.idle.baseline import BASELINE_PHASES, MARGIN_S
@@ -138,8 +138,8 @@ class _Posterior:
 
     def variance(self, knots: Floats, fixed: Floats) -> float:
         rest = fixed - knots @ self._solved
-        own = knots @ linalg.cho_solve_banded((self._band, True), knots)
-        return float(own + rest @ linalg.cho_solve(self._schur, rest))
+        own = knots @ scipy.linalg.cho_solve_banded((self._band, True), knots)
+        return float(own + rest @ scipy.linalg.cho_solve(self._schur, rest))
 
 
 def idle_curve(
@@ -260,13 +260,13 @@ def _posterior(
     for side in (0, 1):
         np.add.at(border, index[:, side], share[:, side, None] * fixed / noise_w2)
         score += np.bincount(index[:, side], share[:, side] * watts, knots) / noise_w2
-    factor = linalg.cholesky_banded(band, lower=True)
-    both = linalg.cho_solve_banded((factor, True), np.column_stack((border, score)))
+    factor = scipy.linalg.cholesky_banded(band, lower=True)
+    both = scipy.linalg.cho_solve_banded((factor, True), np.column_stack((border, score)))
     solved, own = both[:, :-1], both[:, -1]
     fixed_score = fixed.T @ watts / noise_w2
     schur = fixed.T @ fixed / noise_w2 + np.diag(1.0 / prior_w2) - border.T @ solved
-    schur_factor = linalg.cho_factor(schur)
-    fixed_w = linalg.cho_solve(schur_factor, fixed_score - border.T @ own)
+    schur_factor = scipy.linalg.cho_factor(schur)
+    fixed_w = scipy.linalg.cho_solve(schur_factor, fixed_score - border.T @ own)
     knots_w = own - solved @ fixed_w
     explained = score @ knots_w + fixed_score @ fixed_w
     log_precision = 2.0 * np.log(factor[0]).sum() + 2.0 * np.log(np.diag(schur_factor[0])).sum()

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
@@ -197,7 +197,7 @@ def _beta_difference(
     own = np.column_stack((design, up.astype(np.float64)))
     values, covariance, chi2 = _least_squares(own, watts, error)
     u = math.sqrt(covariance[3, 3] * max(1.0, chi2 / dof))
-    return float(values[3]), float(stdtrit(dof, 0.975)) * u
+    return float(values[3]), float(scipy.special.stdtrit(dof, 0.975)) * u
 
 
 def _power(name: str, values: Numbers) -> LinkPower:

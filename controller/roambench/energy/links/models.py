@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LTE, WIFI, LinkPower
@@ -64,12 +65,12 @@ class KnownLink:
         The fit's part uses Student's t with `dof`, the gain's part (known from data sheets, not from the
         fit's scatter) the normal quantile; they are independent and add in quadrature.
         """
-        from scipy.special import ndtri, stdtrit  # every command reads link models, few ask for this: 0.1 s
 
         tail = 0.5 + 0.5 * confidence
-        t = float(stdtrit(self.dof, tail)) if math.isfinite(self.dof) else float(ndtri(tail))
+        normal = float(scipy.special.ndtri(tail))
+        t = float(scipy.special.stdtrit(self.dof, tail)) if math.isfinite(self.dof) else normal
         fitted = t * np.sqrt(np.diag(np.array(self.covariance)))
-        return np.asarray(np.hypot(fitted, float(ndtri(tail)) * self.u_gain * np.abs(self.values)))
+        return np.asarray(np.hypot(fitted, normal * self.u_gain * np.abs(self.values)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from roambench.meters.traits import TRAITS
 
@@ -65,7 +65,7 @@ def occupancy(at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindo
     """
     rows, columns, offsets = _touched(at_s, starts_s, ends_s, window)
     share = _shares(at_s, starts_s, ends_s, window, rows, columns)
-    return sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
+    return scipy.sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
 
 
 def level_occupancy(

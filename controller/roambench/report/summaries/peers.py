@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
+import scipy
 
 from roambench.aggregation.connectivity import cumulative_neighbours, strong_connectivity
 from roambench.contract.metric import ACCURACY, Metric
@@ -148,14 +148,14 @@ def peer_summary(records: Sequence[RoundRecord]) -> PeerSummary | None:
     )
 
 
-def _neighbours(record: MixingPlanned) -> sparse.csr_array:
+def _neighbours(record: MixingPlanned) -> scipy.sparse.csr_array:
     """Matrix of who exchanged with whom, without oneself."""
     devices = len(record.counts)
     rows = np.repeat(np.arange(devices), record.counts)
     columns = np.array(record.columns, np.int64)
     others = rows != columns
     cells = rows[others], columns[others]
-    return sparse.csr_array((np.ones(len(cells[0]), np.bool_), cells), shape=(devices, devices))
+    return scipy.sparse.csr_array((np.ones(len(cells[0]), np.bool_), cells), shape=(devices, devices))
 
 
 def _point(record: ModelsScored, fast: npt.NDArray[np.bool_], metric: Metric) -> PeerPoint:
