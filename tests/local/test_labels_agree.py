@@ -7,8 +7,6 @@ import json
 import os
 import re
 import statistics
-import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.datasets import load_diabetes
 
+import forked_commands
 import roambench as rb
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
@@ -45,15 +44,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def roambench(folder: Path, *command: str) -> str:
-    done = subprocess.run(
-        [str(Path(sys.executable).parent / "roambench"), *command],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(folder), "NO_COLOR": "1", "COLUMNS": "200"}
+    done = forked_commands.roambench(*command, cwd=folder, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

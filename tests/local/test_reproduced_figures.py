@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import shutil
 import statistics
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from raw_runs import RawRun, lead_interval, rows_of, shown
 
 pytestmark = pytest.mark.timeout(600)
 
 ROOT = Path(__file__).parents[2]
-CLI = [sys.executable, "-m", "roambench.controller.cli"]
 
 
 @dataclass(frozen=True)
@@ -163,7 +161,7 @@ def made(study: str, folder: Path) -> Made:
     words = ["reproduce", study, "--out", "runs", "--pages", ".", "--jobs", "2"]
     for key in STUDIES[study].keys:
         words += ["--set", key]
-    done = subprocess.run([*CLI, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = roambench(*words, cwd=folder)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     paths = (folder / "runs").glob(f"{study}-small/points/*/runs/*/experiment.json")
     return (folder / f"{study}-small.md").read_text(encoding="utf-8"), [RawRun(p.parent) for p in paths]

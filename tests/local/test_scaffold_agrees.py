@@ -3,8 +3,6 @@ with SCAFFOLD's charged as communication."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from forked_commands import roambench
 from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered, RoundRecord
 from roambench.runs.folder import RunFolder
@@ -66,9 +65,8 @@ def run(folder: Path, fleet: str, *changes: str) -> dict[str, Run]:
     """The run of every system."""
     (folder / "vectors.toml").write_text(EXPERIMENT)
     runs = folder / f"{fleet}{len(changes)}"
-    command = [str(Path(sys.executable).parent / "roambench"), "run", "vectors.toml", "--fleet", fleet]
-    command += ["--runs-dir", str(runs), *(part for change in changes for part in ("--set", change))]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=280, check=False)
+    command = ["run", "vectors.toml", "--fleet", fleet, "--runs-dir", str(runs)]
+    done = roambench(*command, *(part for change in changes for part in ("--set", change)), cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     told: dict[str, Run] = {}
     for path in runs.glob("vectors/latest/*/run.json"):

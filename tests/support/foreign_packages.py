@@ -8,6 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import forked_commands
+
 
 def install(
     folder: Path,
@@ -41,12 +43,4 @@ def roambench(folder: Path, *arguments: str, site: Path | None = None) -> subpro
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
     if site is not None:
         environment["PYTHONPATH"] = str(site)
-    return subprocess.run(
-        [str(Path(sys.executable).parent / "roambench"), *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    return forked_commands.roambench(*arguments, cwd=folder, env=environment)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from forked_commands import roambench
 
 #: What decides whether there is a desktop, and which browser it has.
 _ASKED = ("CI", "DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
@@ -31,14 +32,9 @@ def test_the_demo_says_who_wastes_more_and_opens_its_report_on_a_desktop(
     browser.write_text(f'#!/bin/sh\necho "$1" >{tmp_path}/opened\n')
     browser.chmod(0o755)
     env = {name: value for name, value in os.environ.items() if name not in _ASKED}
-    done = subprocess.run(
-        [sys.executable, "-m", "roambench.controller.cli", "demo", "--fleet", "rehearsal", *words],
-        cwd=tmp_path,
-        env={**env, **variables, "BROWSER": f"{browser} %s"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    env |= {**variables, "BROWSER": f"{browser} %s"}
+    done = roambench("demo", "--fleet", "rehearsal", *words, cwd=tmp_path, env=env)
+    done.check_returncode()
     assert "In one run each, hierfavg wasted 27 % of its trainings, mohawk 8 %." in done.stdout
     assert re.search(r"^trace \w{12}: 8 devices, .* \d+ cores$", done.stdout, re.MULTILINE)  # in one piece
     report = (tmp_path / "runs/demo/latest/report.html").resolve()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from forked_commands import roambench
 from small_runs import measured
 from tiny_experiment import SWEEP, TINY
 
@@ -36,14 +37,9 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def piped(folder: Path, *words: str) -> str:
     """What a command writes into a pipe that pretends to be as narrow as a phone."""
-    return subprocess.run(
-        [*ROAMBENCH, *words],
-        cwd=folder,
-        env={**os.environ, "COLUMNS": "20"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
+    done = roambench(*words, cwd=folder, env={**os.environ, "COLUMNS": "20"})
+    done.check_returncode()
+    return done.stdout
 
 
 def rows(out: str) -> list[list[str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import forked_commands
 from roambench.contract.errors import RunError
 from roambench.controller.sweep.finished_runs import finished_runs
 from roambench.controller.sweep.metrics import METRICS
@@ -47,9 +48,7 @@ stop_at_threshold = true
 
 def roambench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        [*CLI, *arguments], capture_output=True, text=True, timeout=200, cwd=cwd, env=environment, check=False
-    )
+    return forked_commands.roambench(*arguments, cwd=cwd, env=environment)
 
 
 @pytest.mark.timeout(400)

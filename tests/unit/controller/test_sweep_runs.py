@@ -12,6 +12,7 @@ import psutil
 import pyarrow.parquet as pq
 import pytest
 
+from forked_commands import roambench
 from roambench.controller.sweep.pool import _MEETING, _POINT, _TRAINING
 from roambench.mobility.files import write_trace
 from roambench.runs.lock import is_held
@@ -41,15 +42,7 @@ cloud_every_steps = 2
 
 def sweep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(
-        [*CLI, "sweep", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=cwd,
-        env=environment,
-        check=False,
-    )
+    return roambench("sweep", *arguments, cwd=cwd, env=environment)
 
 
 def wait_for(path: Path, pattern: str, count: int = 1) -> list[Path]:
@@ -71,7 +64,15 @@ def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Pa
         'experiment = "walks.toml"\nfleet = "rehearsal"\nmetrics = ["aggregated_per_step", "wasted_share"]\n'
         '[grid]\nsystems = ["mohawk", "hierfavg"]\n'
     )
-    done = sweep("paper.toml", "--jobs", "1", cwd=tmp_path)
+    done = subprocess.run(
+        [*CLI, "sweep", "paper.toml", "--jobs", "1"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     rows = json.loads((tmp_path / "runs" / "paper" / "table.json").read_text())["rows"]
     assert [(row["values"]["system"], row["finished"]) for row in rows] == [("mohawk", 1), ("hierfavg", 1)]
@@ -254,8 +255,7 @@ def test_what_is_loaded_before_the_forks_has_no_grpc_and_no_threads_of_torch() -
 def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
-    command = [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    sweep("s.toml", "--jobs", "2", "--out", "o", cwd=tmp_path).check_returncode()
     folder = next((tmp_path / "o" / "points").iterdir())
     forked = json.loads((folder / "result.json").read_text())
     (folder / "result.json").unlink()

@@ -6,6 +6,7 @@ Only `pip install -e .` is replaced: the entry points are recorded by hand, as p
 import dataclasses
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from roambench.experiment import catalogue
 from roambench.mobility.trace import Trace
 from roambench.systems.system import ApWork, Candidates, CloudInput, EdgeInput, PastTraining, Training
@@ -67,23 +69,18 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    bin_folder = Path(sys.executable).parent
     environment = {
         **os.environ,
         "PYTHONPATH": str(folder),
-        "PATH": f"{bin_folder}:{os.environ['PATH']}",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "COLUMNS": "200",
         "NO_COLOR": "1",
     }
+    program, *words = shlex.split(command)
+    if program == "roambench":
+        return roambench(*words, cwd=folder, env=environment)
     return subprocess.run(
-        command,
-        shell=True,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 

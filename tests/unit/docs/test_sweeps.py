@@ -6,12 +6,12 @@ Where the page says "install", PYTHONPATH does.
 import json
 import os
 import re
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from roambench.controller.sweep.metrics import METRICS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
@@ -20,16 +20,10 @@ ROOT = Path(__file__).parents[3]
 
 
 def run(command: str, folder: Path) -> str:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(folder),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "COLUMNS": "200",
-        "NO_COLOR": "1",
-    }
-    done = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    program, *words = shlex.split(command)
+    assert program == "roambench"
+    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200", "NO_COLOR": "1"}
+    done = roambench(*words, cwd=folder, env=environment)
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return " ".join(done.stdout.split())
 

@@ -1,0 +1,147 @@
+"""`roambench` as a command of its own process, forked of one that has read what all commands read.
+
+As a sweep forks its points: a small run on virtual devices takes 2 s of CPU time, one that loads torch itself
+takes 5. For tests of what a command does. How it starts (`python -m`, the script, what it imports, which
+signals it is given) is a matter for `subprocess`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from roambench.controller.cli import main
+from roambench.controller.sweep.pool import _MEETING, _POINT, _TRAINING
+from roambench.fleet.simulated import fork_server_process
+
+_SUPPORT, _ROOT = str(Path(__file__).parent), Path(__file__).parents[2]
+#: All but grpc, of which nothing can be forked.
+_LOADED = (
+    *(_POINT, *_MEETING, *_TRAINING),
+    *("roambench.mobility.walks.city", "roambench.learning.datasets.digits", "roambench.report.console"),
+    *("pandas", "forked_commands"),
+)
+
+
+class Command:
+    """A command in progress or done, with what tests use of a `subprocess.Popen`.
+
+    It prints to the open file `out`, and its errors behind what `errors` holds. `env` is its whole
+    environment; None: that of this process.
+    """
+
+    def __init__(
+        self, words: Sequence[str], cwd: Path, out: int, errors: Path, env: Mapping[str, str] | None = None
+    ) -> None:
+        self.args = ["roambench", *words]
+        self.returncode: int | None = None
+        # A server of its own, where it is itself, forks what it asks for: a run's workers, a sweep's points.
+        place = {"folder": str(cwd), "environ": dict(os.environ if env is None else env)}
+        command = {"words": words, "errors": str(errors)}
+        with (
+            errors.open("ab") as log,
+            _forked(_server(), place, log.fileno(), socket.SOCK_SEQPACKET) as orders,
+        ):
+            orders.recv(1024)  # its process id
+            self._link = _forked(orders, command, out, socket.SOCK_STREAM, orders.fileno())
+        self._told = self._link.makefile()
+        self.pid = int(json.loads(self._told.readline())["pid"])
+
+    def wait(self) -> int:
+        """Its exit status, negative for a signal."""
+        if self.returncode is None:
+            self.returncode = int(json.loads(self._told.readline())["status"])
+            self._told.close()
+            self._link.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self.wait()
+
+
+def roambench(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command at its end; what it printed went through a pipe."""
+    with tempfile.TemporaryDirectory() as kept:
+        errors, (ours, theirs) = Path(kept, "errors"), os.pipe()
+        with os.fdopen(ours, encoding="utf-8") as out:
+            try:
+                command = Command(words, cwd, theirs, errors, env)
+            finally:
+                os.close(theirs)
+            try:
+                printed = out.read()
+                status = command.wait()
+            finally:
+                command.kill()
+        return subprocess.CompletedProcess(command.args, status, printed, errors.read_text("utf-8"))
+
+
+def forked(argument: str) -> int:
+    """Called in a forked process, which becomes the server of one command, or that command."""
+    told = json.loads(argument)
+    return _command(told["words"], told["errors"]) if "words" in told else _own_server(**told)
+
+
+def _own_server(folder: str, environ: Mapping[str, str]) -> int:
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environ)
+    of_modules = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    sys.path[:] = [*of_modules, *(one for one in sys.path if one not in (_SUPPORT, str(_ROOT)))]
+    return fork_server_process.main([])
+
+
+def _command(words: Sequence[str], errors: str) -> int:
+    with Path(os.devnull).open() as nothing, Path(errors).open("ab") as told:
+        os.dup2(nothing.fileno(), 0)
+        os.dup2(told.fileno(), 2)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        main(words)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(bool(end.code))
+    return 0
+
+
+@cache
+def _server() -> socket.socket:
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", fork_server_process.__name__, *_LOADED],
+            stdin=theirs.fileno(),
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": _SUPPORT, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def _forked(
+    orders: socket.socket, argument: Mapping[str, object], log: int, kind: socket.SocketKind, *own: int
+) -> socket.socket:
+    """The line to a process that is forked; it asks `own` for processes."""
+    ours, theirs = socket.socketpair(type=kind)
+    order = {"module": __name__, "argument": json.dumps(argument), "tells_end": bool(own)}
+    with theirs:
+        socket.send_fds(orders, [json.dumps(order).encode()], [theirs.fileno(), log, *own])
+    return ours
