@@ -52,7 +52,7 @@ def signals_heeded(*, also_ignored: bool = False) -> Iterator[None]:
         yield
         return
     before = {number: signal.getsignal(number) or signal.SIG_DFL for number in SIGNALS}
-    complain, sys.unraisablehook = sys.unraisablehook, _not_lost(sys.unraisablehook)
+    complain, sys.unraisablehook = sys.unraisablehook, _NotLost(sys.unraisablehook)
     for number, handler in before.items():
         if also_ignored or handler is not signal.SIG_IGN:
             signal.signal(number, _on_signal)
@@ -147,6 +147,9 @@ async def to_its_end(work: Callable[P, Coroutine[Any, Any, T]], *words: P.args, 
 def _on_signal(number: int, frame: FrameType | None) -> None:
     """While a loop runs, an exception is raised in the work itself alone: gRPC loses one that meets it, and
     with it what it was about to tell the loop."""
+    if _NotLost.is_at_work(frame):
+        _send_later(number)
+        return
     first, _Asked.by = _Asked.by is None, _Asked.by or signal.Signals(number)
     _Asked.again = not first
     task = _Asked.task
@@ -166,23 +169,35 @@ def _on_signal(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(_reason(_Asked.by))
 
 
-def _not_lost(complain: Callable[[Unraisable], Any]) -> Callable[[Unraisable], None]:
+class _NotLost:
     """A hook for exceptions in what cannot raise, as `__del__` or the end of an import: a signal's would be
     lost there, so the signal is sent again. After a second signal nothing else complains."""
 
-    def heard(unraisable: Unraisable) -> None:
+    def __init__(self, complain: Callable[[Unraisable], Any]) -> None:
+        self._complain = complain
+
+    def __call__(self, unraisable: Unraisable) -> None:
         lost = _Asked.by
         if lost is None or not issubclass(unraisable.exc_type, KeyboardInterrupt):
             if not _Asked.again:
-                complain(unraisable)
+                self._complain(unraisable)
             return
         if not _Asked.again:
             _Asked.by = None
-        again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), lost))  # behind what cannot raise
-        again.daemon = True
-        again.start()
+        _send_later(lost)
 
-    return heard
+    @classmethod
+    def is_at_work(cls, frame: FrameType | None) -> bool:
+        """Whether the frame is of the hook or of what it calls: it cannot raise either."""
+        while frame is not None and frame.f_code is not cls.__call__.__code__:
+            frame = frame.f_back
+        return frame is not None
+
+
+def _send_later(number: int) -> None:
+    again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))  # behind what cannot raise
+    again.daemon = True
+    again.start()
 
 
 def _reason(by: signal.Signals) -> str:

@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -196,6 +197,34 @@ def test_a_signal_that_meets_what_cannot_raise_is_not_lost() -> None:
         with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
             work()
         assert leave() == exit_status() == 143  # and it is no second one: that would end this process here
+
+
+def test_a_signal_that_comes_again_while_it_is_being_sent_again_is_not_lost_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As on a busy machine, where the thread that sends it is done before the one that started it goes on."""
+    start, started = threading.Timer.start, list[threading.Thread]()
+
+    def done_at_once(timer: threading.Timer) -> None:
+        started.append(timer)
+        start(timer)
+        if len(started) == 1:
+            timer.join()
+
+    class Gone:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work() -> None:
+        Gone()
+        time.sleep(20.0)
+
+    monkeypatch.setattr(threading.Timer, "start", done_at_once)
+    with signals_heeded():
+        with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
+            work()
+        assert leave() == exit_status() == 143
+    assert len(started) == 2
 
 
 def test_a_signal_that_meets_the_making_of_a_class_is_no_bug(
