@@ -10,8 +10,8 @@ import psutil
 
 
 def processes_of(folder: Path) -> list[psutil.Process]:
-    """Living processes whose command line names something in `folder` (forked agents keep their fork
-    server's)."""
+    """Living processes whose command line names something in `folder` (those that are forked keep the
+    command's)."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -37,7 +37,7 @@ def agent_processes(folder: Path, name: str) -> AgentProcesses:
 
     ValueError while one of them is missing."""
     log = str(folder / "agents" / name / "agent.log")
-    family = [p for p in processes_of(folder) if _output(p) == log]
+    family = [process for process in psutil.process_iter() if output_of(process) == log]
     pids = {process.pid for process in family}
     (reader,) = [process for process in family if process.ppid() not in pids]
     (fork_server,) = reader.children()
@@ -45,7 +45,8 @@ def agent_processes(folder: Path, name: str) -> AgentProcesses:
     return AgentProcesses(reader, fork_server, trainer)
 
 
-def _output(process: psutil.Process) -> str:
+def output_of(process: psutil.Process) -> str:
+    """The file that is its standard output; empty for a process that is gone."""
     try:
         return str(Path(f"/proc/{process.pid}/fd/1").readlink())
     except OSError:

@@ -27,7 +27,7 @@ from soaking.faults import KINDS
 from soaking.hosts import SoakedHosts
 from soaking.influxd import Influxd, free_port
 from soaking.plan import Fault, PlannedRun
-from soaking.processes import processes_of
+from soaking.processes import output_of, processes_of
 from soaking.sockets import Found, both_ends, tcp_sockets
 from soaking.worlds import WORLDS, World
 
@@ -288,24 +288,13 @@ class Underway:
         """Every agent's own process, by device."""
         found = {}
         try:
-            children = self.controller.children()
-            fork_servers = [
-                process for process in children if "roambench.agent.agent_fork_server" in process.cmdline()
-            ]
+            family = self.controller.children(recursive=True)
         except psutil.Error:
             return {}
-        for fork_server in fork_servers:
-            try:
-                agents = fork_server.children()
-            except psutil.Error:
-                continue
-            for process in agents:
-                try:
-                    log = Path(f"/proc/{process.pid}/fd/1").readlink()
-                except OSError:
-                    continue
-                if log.name == "agent.log":
-                    found[log.parent.name] = process
+        for process in reversed(family):  # forked by it are its fork server and its trainer
+            log = Path(output_of(process))
+            if log.name == "agent.log":
+                found[log.parent.name] = process
         return found
 
     def process_of(self, name: str, who: str) -> psutil.Process | None:

@@ -16,25 +16,28 @@ from late_agents import late_agents
 from rich.console import Console
 
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.benches import local_bench
-from roambench.controller.collecting import collect_seldom
-from roambench.controller.composition import run_experiment
+from roambench.controller.command_process import fork_trainings, settle
 from roambench.experiment.load import load_experiment
+from roambench.fleet.local_agents import LocalAgents
 
 
-def main(arguments: list[str]) -> None:
-    collect_seldom()  # as the command does
+def main(arguments: list[str], agents: type[LocalAgents] = LocalAgents) -> None:
+    settle()  # as the command does
     if arguments[0] == "--one-core":
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # agents and emulator inherit it
         arguments = arguments[1:]
     if arguments[0].startswith("--late="):
-        random_s, reversed_s = map(float, arguments[0].removeprefix("--late=").split(","))
-        local_bench.LocalAgents = late_agents(random_s, reversed_s)  # type: ignore[misc]
-        arguments = arguments[1:]
+        random_s, reversed_s = map(float, arguments.pop(0).removeprefix("--late=").split(","))
+        agents = late_agents(random_s, reversed_s)
     file, runs_dir, *overrides = arguments
     fleet = "local"
     if overrides and overrides[0].startswith("--fleet="):
         fleet = overrides.pop(0).removeprefix("--fleet=")
+    fork_trainings(fleet)
+    from roambench.controller.benches import local_bench  # loads grpc
+    from roambench.controller.composition import run_experiment
+
+    local_bench.LocalAgents = agents  # type: ignore[misc]
     run_experiment(
         load_experiment(file, overrides),
         fleet=fleet,

@@ -16,7 +16,6 @@ from typing import Any
 
 import drive
 
-from roambench.controller.benches import local_bench
 from roambench.fleet.local_agents import LocalAgents
 
 _log_lock = threading.Lock()
@@ -69,5 +68,4 @@ class ProxiedAgents(LocalAgents):
 
 if __name__ == "__main__":
     ProxiedAgents.log = Path(sys.argv[1])
-    local_bench.LocalAgents = ProxiedAgents  # type: ignore[misc]
-    drive.main(sys.argv[2:])
+    drive.main(sys.argv[2:], ProxiedAgents)

@@ -222,18 +222,21 @@ class TestKillMinusNine:
         assert orphaned.energy().whole_run.covered_s > 4 * 10
 
 
-@pytest.mark.parametrize("module", ["roambench.agent.agent_fork_server", "roambench.meters.emulator"])
-def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, module):
+@pytest.mark.parametrize("name", ["agent fork server", "meter emulator"])
+def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, name):
     """SIGKILL of the process that all agents come from, or of the one that all their meters are."""
     run = launch(*LONG)
     in_full_swing(run)
-    children = psutil.Process(run.process.pid).children()
-    (victim,) = [process for process in children if module in process.cmdline()]
+    if name == "agent fork server":
+        victim = run.agent("pi-01").reader.parent()
+        assert victim is not None
+    else:
+        children = psutil.Process(run.process.pid).children()
+        (victim,) = [process for process in children if "roambench.meters.emulator" in process.cmdline()]
     began_s = time.monotonic()
     victim.kill()
     assert run.process.wait(60) == 1
     assert time.monotonic() - began_s < 45  # an order's deadline is longer
-    name = {"agent_fork_server": "agent fork server", "emulator": "meter emulator"}[module.rpartition(".")[2]]
     assert f"the {name} ended with status -9" in run.text().replace("\n", " ")
     folder = RunFolder.open(run.folder())
     assert folder.info.state is RunState.FAILED

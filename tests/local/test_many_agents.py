@@ -10,6 +10,7 @@ import pytest
 
 from roambench.contract.events import EventKind
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, StepClosed
+from soaking.processes import output_of
 
 MIB = 2**20
 FLEET36 = Path(__file__).resolve().parents[2] / "experiments" / "fleet36.toml"
@@ -53,10 +54,7 @@ def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory
 
 def memory_of(run) -> tuple[float, float, int]:
     """MiB of the largest agent process (RSS) and of all together (PSS), and how many processes they are."""
-    forked = [
-        process for process in run.processes() if "roambench.agent.agent_fork_server" in process.cmdline()
+    sizes = [
+        process.memory_full_info() for process in run.processes() if output_of(process).endswith("/agent.log")
     ]
-    pids = {process.pid for process in forked}
-    # All but the fork server.
-    sizes = [process.memory_full_info() for process in forked if process.ppid() in pids]
     return max(size.rss for size in sizes) / MIB, sum(size.pss for size in sizes) / MIB, len(sizes)

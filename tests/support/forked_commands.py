@@ -21,7 +21,7 @@ from pathlib import Path
 
 from roambench.controller.cli import main
 from roambench.controller.sweep.pool import _MEETING, _POINT, _TRAINING
-from roambench.fleet.simulated import fork_server_process
+from roambench.fleet import fork_server_process
 
 _SUPPORT, _ROOT = str(Path(__file__).parent), Path(__file__).parents[2]
 #: All but grpc, of which nothing can be forked.
@@ -141,7 +141,12 @@ def _forked(
 ) -> socket.socket:
     """The line to a process that is forked; it asks `own` for processes."""
     ours, theirs = socket.socketpair(type=kind)
-    order = {"module": __name__, "argument": json.dumps(argument), "tells_end": bool(own)}
+    order = {
+        "module": __name__,
+        "argument": json.dumps(argument),
+        "tells_end": bool(own),
+        "may_fork": bool(own),
+    }
     with theirs:
         socket.send_fds(orders, [json.dumps(order).encode()], [theirs.fileno(), log, *own])
     return ours

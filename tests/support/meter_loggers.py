@@ -7,6 +7,7 @@ import json
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,6 +28,9 @@ from roambench.spool.influx_settings import InfluxSettings
 
 PERIOD_S = 0.1
 
+#: As a fork server would have it, but for what its process has loaded.
+_FORKED = "import sys; from roambench.agent.agent_fork_server import forked; sys.exit(forked(sys.argv[1]))"
+
 #: (device, seq, ns, volts, amps, watts, wh, flags, meter_ms): a reading as somebody remembers it.
 Fact = tuple[str, int, int, float, float, float, float | None, int, int]
 
@@ -39,18 +43,19 @@ class Loggers:
     names: tuple[str, ...]
     clock: DeviceClock
     emulator_socket: Path
-    fork_server: subprocess.Popen[str]
+    fork_server: subprocess.Popen[bytes]
+    reports: socket.socket  # the other end of its standard input
     pids: dict[str, int] = field(default_factory=dict)
     kills: int = 0
 
     def follow(self) -> None:
-        assert self.fork_server.stdout is not None
-        for line in self.fork_server.stdout:
-            news = json.loads(line)
-            if "started" in news:
-                self.pids[news["started"]] = news["pid"]
-            else:
-                self.pids.pop(news["exited"], None)
+        with self.reports.makefile("rb") as lines:
+            for line in lines:
+                news = json.loads(line)
+                if "started" in news:
+                    self.pids[news["started"]] = news["pid"]
+                else:
+                    self.pids.pop(news["exited"], None)
 
     def kill(self, name: str) -> bool:
         """SIGKILL; False if it is not there just now."""
@@ -62,9 +67,8 @@ class Loggers:
 
     def stop(self) -> None:
         """SIGTERM to all: each drains what it has and ends."""
-        assert self.fork_server.stdin is not None
-        if not self.fork_server.stdin.closed:
-            self.fork_server.stdin.close()
+        with contextlib.suppress(OSError):  # it is gone
+            self.reports.shutdown(socket.SHUT_WR)
         self.fork_server.wait(60)
 
     def notebook(self, name: str) -> Witnessed:
@@ -140,8 +144,11 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
         while not Path(spec.socket_path).exists():
             assert emulator.poll() is None
             time.sleep(0.02)
-        fork_server = _spawn("roambench.agent.agent_fork_server", str(folder / "agents.json"))
-        loggers = Loggers(folder, names, clock, Path(spec.socket_path), fork_server)
+        ours, theirs = socket.socketpair()
+        with theirs:
+            command = [sys.executable, "-c", _FORKED, folder / "agents.json"]
+            fork_server = subprocess.Popen(command, stdin=theirs)
+        loggers = Loggers(folder, names, clock, Path(spec.socket_path), fork_server, ours)
         news = threading.Thread(target=loggers.follow)
         news.start()
         try:
@@ -149,7 +156,7 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
         finally:
             loggers.stop()
             news.join()
-            _close(fork_server)
+            ours.close()
     finally:
         assert emulator.stdin is not None
         emulator.stdin.close()

@@ -1,12 +1,10 @@
 """All agents of a local fleet from one warm process: torch is imported once and shared by fork.
 
-    python -m roambench.agent.agent_fork_server SPEC.json
-
-SPEC.json: {"agents": [agent settings...], "restart_delay_s": 1.0}. Commands come as JSON lines on standard
-input ({"stop": true}), reports leave as JSON lines on standard output ({"started": name, "pid": n},
-{"exited": name, "pid": n, "status": n}, {"killed": name, "pid": n, "reason": text}). An agent that dies is
-started again, as systemd would do on a Pi. When standard input ends, the controller is gone: the agents are
-told to stop, and killed only where they hang.
+It is forked itself, and told of a file: {"agents": [agent settings...], "restart_delay_s": 1.0}. Its standard
+input is one end of a socket pair, where its reports leave as JSON lines: {"started": name, "pid": n},
+{"exited": name, "pid": n, "status": n}, {"killed": name, "pid": n, "reason": text}. An agent that dies is
+started again, as systemd would do on a Pi. When its input ends, the controller is gone or has enough: the
+agents are told to stop, and killed only where they hang.
 36 agents forked like this were up in about 8 s with about 40 MB of their own each; spawning 36
 interpreters took 53 s and 6 GB.
 """
@@ -85,13 +83,11 @@ class _Child:
     finished: bool = False
 
 
-def main() -> int:
+def forked(spec_path: str) -> int:
     """The agent fork server's process: import, fork agents, reap them; returns the exit status."""
-    if len(sys.argv) != 2:
-        print("usage: python -m roambench.agent.agent_fork_server SPEC.json", file=sys.stderr)
-        return 2
+    os.setsid()  # Ctrl-C reaches the controller alone; it ends the others in order
     try:
-        spec = from_file(AgentsSpec, Path(sys.argv[1]))
+        spec = from_file(AgentsSpec, Path(spec_path))
     except ConfigError as error:
         print(f"agent fork server: {error}", file=sys.stderr)
         return 2
@@ -109,7 +105,7 @@ def main() -> int:
     while not _stop_requested:
         _start_due(children)
         _reap(children, spec.restart_delay_s)
-        _take_command(_POLL_S)
+        _look_for_the_end(_POLL_S)
     _stop_all(children)
     return 0
 
@@ -148,7 +144,6 @@ def _start_due(children: list[_Child]) -> None:
 
 
 def _fork_agent(settings: AgentSettings) -> int:
-    sys.stdout.flush()
     server_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -194,14 +189,12 @@ def _reap(children: list[_Child], restart_delay_s: float) -> None:
                 child.restart_at = time.monotonic() + restart_delay_s
 
 
-def _take_command(timeout_s: float) -> None:
-    """Wait for a command line; {"stop": true} or the end of input stops the fleet."""
+def _look_for_the_end(timeout_s: float) -> None:
+    """Wait for the end of the input, which stops the fleet."""
     global _stop_requested
-    readable, _, _ = select.select([sys.stdin], [], [], timeout_s)
-    if readable:
-        line = sys.stdin.readline()
-        if not line or json.loads(line).get("stop"):
-            _stop_requested = True
+    readable, _, _ = select.select([0], [], [], timeout_s)
+    if readable and not os.read(0, 1):
+        _stop_requested = True
 
 
 def _stop_all(children: list[_Child]) -> None:
@@ -253,9 +246,5 @@ def _kill(pid: int, number: signal.Signals) -> None:
 
 
 def _report(**values: object) -> None:
-    with contextlib.suppress(BrokenPipeError):
-        print(json.dumps(values), flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    with contextlib.suppress(OSError), os.fdopen(os.dup(0), "wb") as link:
+        link.write(json.dumps(values).encode() + b"\n")

@@ -14,7 +14,7 @@ try:
 
     from roambench.contract.errors import RoambenchError
     from roambench.contract.sources import own_code
-    from roambench.controller.collecting import collect_seldom
+    from roambench.controller.command_process import settle
     from roambench.controller.commands.ab import ab
     from roambench.controller.commands.calibrate import calibrate
     from roambench.controller.commands.campaign import campaign
@@ -108,7 +108,7 @@ def command() -> TyperGroup:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
     Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
-    collect_seldom()
+    settle()
     with signals_heeded():
         try:
             command()(args=arguments, prog_name="roambench")

@@ -8,6 +8,7 @@ import contextlib
 import fcntl
 import json
 import os
+import signal
 import sys
 import time
 import uuid
@@ -28,6 +29,7 @@ from roambench.agent.settings import (
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
+from roambench.fleet.fork_server import ONE_THREAD, ForkedProcess, ForkServer
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.identity.authority import Authority
 from roambench.meters.emulator.drivers import reader
@@ -39,6 +41,11 @@ from roambench.spool.influx_settings import InfluxSettings
 #: killed the agents that hang.
 _PATIENCE_S: Final = 2 * STILL_S
 _POLL_S: Final = 0.05
+#: The processes, as messages name them, and what runs in one of them.
+_EMULATOR: Final = "meter emulator"
+_FORK_SERVER: Final = "agent fork server"
+_AGENTS: Final = "roambench.agent.agent_fork_server"
+_AGENTS_LOG: Final = "agent_fork_server.log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,14 @@ class Memory:
     pss_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A process that was started, and its exit status when it ends."""
+
+    pid: int
+    end: asyncio.Task[int]
+
+
 class LocalAgents:
     """Starts and stops the processes; the agents then dial the controller like any others."""
 
@@ -90,8 +105,9 @@ class LocalAgents:
         self._settings = settings
         self._emulator = emulator
         self._log = log
-        self._processes: dict[str, asyncio.subprocess.Process] = {}
-        self._reports_task: asyncio.Task[None] | None = None
+        self._processes: dict[str, _Running] = {}
+        self._fork_server = ForkServer([_AGENTS], folder / _AGENTS_LOG)
+        self._agents: ForkedProcess | None = None  # what forks them
         self._stopping = False
         self._turn = -1
         self.pids: dict[str, int] = {}
@@ -104,7 +120,7 @@ class LocalAgents:
             spec_path = self._folder / "emulator.json"
             spec_path.write_text(self._emulator.to_json())
             emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
-            self._processes["meter emulator"] = emulator
+            self._processes[_EMULATOR] = emulator
             await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
         agents = [self.settings_of(index, name) for index, name in enumerate(self._names)]
         spec_path = self._folder / "agents.json"
@@ -116,16 +132,22 @@ class LocalAgents:
                 }
             )
         )
-        fork_server = await self._spawn("roambench.agent.agent_fork_server", str(spec_path), report=True)
-        self._processes["agent fork server"] = fork_server
-        self._reports_task = asyncio.create_task(self._follow(fork_server))
+        self._agents = await self._fork_server.fork(
+            _AGENTS, str(spec_path), self._folder / _AGENTS_LOG, tells_end=True, holds=(self._turn,)
+        )
+        if self._agents is None:
+            raise FleetError(
+                f"local agents cannot start: what forks them died at once; see {self._folder / _AGENTS_LOG}"
+            )
+        end = asyncio.create_task(self._follow(self._agents))
+        self._processes[_FORK_SERVER] = _Running(self._agents.pid, end)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
         """While the body runs, both processes have to live: the end of either ends it with FleetError."""
         body = asyncio.current_task()
         assert body is not None
-        ends = {asyncio.create_task(process.wait()): name for name, process in self._processes.items()}
+        ends = {process.end: name for name, process in self._processes.items()}
         gone: list[str] = []
 
         def ended(end: asyncio.Task[int]) -> None:
@@ -143,23 +165,22 @@ class LocalAgents:
             raise FleetError(f"the fleet is gone: {gone[0]}") from None
         finally:
             for end in ends:
-                end.cancel()
+                end.remove_done_callback(ended)
 
     async def stop(self) -> None:
         """Stop the fork server (and with it every agent still there), then the emulator."""
         self._stopping = True
-        fork_server = self._processes.pop("agent fork server", None)
-        if fork_server is not None:
-            assert fork_server.stdin is not None
-            fork_server.stdin.close()
-            await self._end("agent fork server", fork_server)
-        if self._reports_task is not None:
-            await self._reports_task
-        emulator = self._processes.pop("meter emulator", None)
+        fork_server = self._processes.pop(_FORK_SERVER, None)
+        if fork_server is not None and self._agents is not None:
+            self._agents.close_input()
+            await self._end(_FORK_SERVER, fork_server)
+            self._agents.orders.close()
+        await self._fork_server.end()
+        emulator = self._processes.pop(_EMULATOR, None)
         if emulator is not None:
             with contextlib.suppress(ProcessLookupError):
-                emulator.terminate()
-            await self._end("meter emulator", emulator)
+                os.kill(emulator.pid, signal.SIGTERM)
+            await self._end(_EMULATOR, emulator)
         if self._turn >= 0:
             os.close(self._turn)
             self._turn = -1
@@ -167,8 +188,8 @@ class LocalAgents:
     @property
     def may_come_back(self) -> bool:
         """Whether agents that are not there would be started again."""
-        fork_server = self._processes.get("agent fork server")
-        return fork_server is not None and fork_server.returncode is None
+        fork_server = self._processes.get(_FORK_SERVER)
+        return fork_server is not None and not fork_server.end.done()
 
     def memory(self) -> list[Memory]:
         """Memory of every living agent (all its processes), read from /proc."""
@@ -215,22 +236,23 @@ class LocalAgents:
         driver, port = reader(spec.profile, Transport.SERIAL, link_path, spec.interval_ms)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
-    async def _spawn(self, module: str, *arguments: str, report: bool = False) -> asyncio.subprocess.Process:
-        """Both processes end when the pipe to their standard input does, also by our own kill -9."""
+    async def _spawn(self, module: str, *arguments: str) -> _Running:
+        """A process that ends when the pipe to its standard input does, also by our own kill -9."""
         log_path = self._folder / f"{module.rsplit('.', 1)[-1]}.log"
         with log_path.open("ab") as log:
-            return await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 module,
                 *arguments,
                 stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE if report else log,
+                stdout=log,
                 stderr=log,
                 pass_fds=(self._turn,),
                 start_new_session=True,  # Ctrl-C reaches the controller alone; it ends the others in order
-                env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                env={**os.environ, **ONE_THREAD},
             )
+        return _Running(process.pid, asyncio.create_task(process.wait()))
 
     async def _take_turn(self) -> None:
         """Wait until all processes of the folder's last fleet are gone: they write to the same files. Each
@@ -254,35 +276,35 @@ class LocalAgents:
                 told = True
             await asyncio.sleep(_POLL_S)
 
-    async def _wait_for_socket(self, path: Path, process: asyncio.subprocess.Process) -> None:
+    async def _wait_for_socket(self, path: Path, process: _Running) -> None:
         stillness = Stillness()
         while not path.exists():
-            if process.returncode is not None:
-                why = self._reason("meter emulator", process.returncode)
+            if process.end.done():
+                why = self._reason(_EMULATOR, process.end.result())
                 raise FleetError(f"local agents cannot start: {why}")
             if stillness.seconds({process.pid: cpu_s_of(process.pid)}) > _PATIENCE_S:
                 raise FleetError(
                     f"local agents cannot start: the meter emulator serves nothing at {path} and did nothing "
-                    f"for {_PATIENCE_S:.0f} s; see {self._log_of('meter emulator')}"
+                    f"for {_PATIENCE_S:.0f} s; see {self._log_of(_EMULATOR)}"
                 )
             await asyncio.sleep(_POLL_S)
 
-    async def _end(self, name: str, process: asyncio.subprocess.Process) -> None:
+    async def _end(self, name: str, process: _Running) -> None:
         """Wait for the end of a process that was told to, however slow this machine is. One that hangs is
         killed, which is logged."""
-        end, stillness = asyncio.ensure_future(process.wait()), Stillness()
-        while not (await asyncio.wait({end}, timeout=LOOK_S))[0]:
+        stillness = Stillness()
+        while not (await asyncio.wait({process.end}, timeout=LOOK_S))[0]:
             if (
                 stillness.seconds({process.pid: cpu_s_of(process.pid)} | cpu_s_of_descendants(process.pid))
                 > _PATIENCE_S
             ):
                 with contextlib.suppress(ProcessLookupError):
-                    process.kill()
+                    os.kill(process.pid, signal.SIGKILL)
                 self._log(
                     f"told to end, the {name} did nothing for {_PATIENCE_S:.0f} s and was killed; see "
                     f"{self._log_of(name)}"
                 )
-                await end
+                await asyncio.wait({process.end})
 
     def _log_of(self, name: str) -> Path:
         """What a process printed, whose name is "meter emulator" or "agent fork server"."""
@@ -294,20 +316,23 @@ class LocalAgents:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if status in (1, 2) else []
         return f"the {name} ended with status {status}{f': {lines[-1]}' if lines else ''}; see {path}"
 
-    async def _follow(self, fork_server: asyncio.subprocess.Process) -> None:
-        assert fork_server.stdout is not None
-        async for line in fork_server.stdout:
+    async def _follow(self, agents: ForkedProcess) -> int:
+        """Heed what is reported of the agents, to the end of what forks them; returns its exit status."""
+        async for line in agents.answers:
             report = json.loads(line)
             if "started" in report:
                 self.pids[report["started"]] = report["pid"]
             elif "killed" in report:
                 self._log(f"{report['killed']}: {report['reason']}")
-            else:
+            elif "exited" in report:
                 self.pids.pop(report["exited"], None)
                 if report["status"] != 0 and not self._stopping:
                     self._log(
                         f"{report['exited']}: agent ended with status {report['status']}, starting it again"
                     )
+            else:
+                return int(report["status"])
+        return -signal.SIGKILL  # who forked it and would tell its end was killed, and it with it
 
 
 def _memory(device: str, pid: int) -> Memory:

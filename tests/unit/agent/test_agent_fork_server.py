@@ -1,6 +1,7 @@
 """The process that agents are forked from: what becomes of agents that die, end slowly, or never end."""
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def ends_late(settings):
 agent_fork_server.run_agent = ends_late
 agent_fork_server.load_trainer = agent_fork_server.import_for = lambda *agents: None
 {limits}
-sys.exit(agent_fork_server.main())
+sys.exit(agent_fork_server.forked(sys.argv[1]))
 """
 #: The limits, shortened: an agent that is killed for its slowness is, within these.
 STILL = "agent_fork_server.STILL_S, agent_fork_server.LOOK_S = 1.0, 0.1"
@@ -62,15 +63,16 @@ def reports_of_an_agent(folder: Path, ending: str, limits: str) -> list[dict[str
     spec.write_text(json.dumps({"agents": [agent], "restart_delay_s": 60.0}))
     program = END.format(ending=ending, limits=limits)
     command = [sys.executable, "-c", program, str(spec)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        assert server.stdin is not None
-        first = server.stdout.readline()
+    ours, theirs = socket.socketpair()
+    with ours, ours.makefile("rb") as lines:
+        with theirs:
+            server = subprocess.Popen(command, stdin=theirs)
+        first = lines.readline()
         while not (folder / "lives").exists():
             assert server.poll() is None
-        server.stdin.close()
-        reports = [json.loads(line) for line in (first, *server.stdout)]
-    assert server.returncode == 0
+        ours.shutdown(socket.SHUT_WR)
+        reports = [json.loads(line) for line in (first, *lines)]
+    assert server.wait() == 0
     return reports
 
 

@@ -128,8 +128,8 @@ def emulator_that(
     )
     spawn = agents._spawn
 
-    async def instead(module: str, *arguments: str, report: bool = False) -> asyncio.subprocess.Process:
-        return await spawn("emulator", report=report)
+    async def instead(module: str, *arguments: str) -> local_agents._Running:
+        return await spawn("emulator")
 
     monkeypatch.setattr(agents, "_spawn", instead)
     return agents

@@ -30,7 +30,7 @@ from roambench.contract.orders import (
     UploadOrder,
     UploadReply,
 )
-from roambench.fleet.simulated.fork_server import ForkedProcess, ForkServer
+from roambench.fleet.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice

@@ -6,12 +6,14 @@ import getpass
 import json
 import shlex
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from roambench.contract.errors import RoambenchError, RunError
+from roambench.controller.command_process import fork_trainings
 from roambench.controller.commands.bench_choice import WaitOption
 from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.report import FullOption, show
@@ -75,11 +77,15 @@ def resume(
     console = progress_screen(stderr=as_json)
     say(console, f"look at {run}")  # before torch is read
     from roambench.controller.resuming import ended_by_others, resume_run
+    from roambench.runs.info import RunInfo
 
     problems: list[str] = []
     reports: list[Report] = []
     alone = (run / "run.json").is_file()
     left = [run] if alone else ended_by_others(run)
+    for path in left:
+        with suppress(RunError):  # that is told when it is to go on
+            fork_trainings(RunInfo.read(path / "run.json").fleet)
     for path in left:
         try:
             resume_run(path, console, wait)

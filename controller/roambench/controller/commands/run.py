@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from roambench.contract.errors import RunError
+from roambench.controller.command_process import fork_trainings
 from roambench.controller.commands.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
 from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.report import FullOption, show
@@ -102,6 +103,7 @@ def run(
         return None
 
     phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
+    fork_trainings(fleet)
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import SystemsFailed, run_experiment
     from roambench.controller.live_page import live_page

@@ -25,7 +25,7 @@ from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
 from roambench.controller.bench_options import BenchOptions
-from roambench.controller.collecting import collect_seldom
+from roambench.controller.command_process import fork_trainings, settle
 from roambench.controller.composition import run_group
 from roambench.controller.foreign_code import ForeignCode, digest_of, foreign_code
 from roambench.controller.places.place import Place
@@ -52,9 +52,10 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0])
     # Signals are its own: they have to work also where a script's background job started the sweep.
     with signals_heeded(also_ignored=True):
-        threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
         try:
             described = from_file(PointFile, folder / "point.json")
+            fork_trainings(described.fleet)
+            threading.Thread(target=_stop_with_the_sweep, daemon=True).start()
             outcome = _still_held(folder, described.key) or _carried_out(folder, described)
             write_outcome(folder, outcome)
         except KeyboardInterrupt:
@@ -181,5 +182,5 @@ def _stop_with_the_sweep() -> None:
 
 
 if __name__ == "__main__":
-    collect_seldom()
+    settle()
     sys.exit(main(sys.argv[1:]))

@@ -24,8 +24,8 @@ from roambench.controller.places.table import fleet_of
 from roambench.controller.stopping import to_its_end
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.fleet.fork_server import ForkServer
 from roambench.fleet.left_processes import cpu_s_of_descendants
-from roambench.fleet.simulated.fork_server import ForkServer
 from roambench.systems.peers import is_peer_system
 
 #: Told of every point when its process starts (None) and when it has ended.

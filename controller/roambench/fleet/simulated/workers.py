@@ -10,7 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import FleetError
 from roambench.contract.json_values import from_json
-from roambench.fleet.simulated.fork_server import ForkedProcess, ForkServer
+from roambench.fleet.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 

@@ -12,13 +12,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 #: Seconds to end in. Who is killed then is merely slow, perhaps, but nothing of it is wanted any more.
 _PATIENCE_S: Final = 5.0
 
-#: How a process that was forked itself, and may, asks the server that forked it for others.
+#: How a process asks the server that was forked from it for others, or, if it was forked itself, and may, the
+#: one that forked it.
 inherited: socket.socket | None = None
+#: Sums do not depend on the number of cores, and no thread is there when a process is forked.
+ONE_THREAD: Final = MappingProxyType({"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +85,31 @@ class ForkServer:
         self._lines: list[asyncio.StreamWriter] = []
 
     async def fork(
-        self, module: str, argument: str, log_path: Path, *, tells_end: bool = False, may_fork: bool = False
+        self,
+        module: str,
+        argument: str,
+        log_path: Path,
+        *,
+        tells_end: bool = False,
+        may_fork: bool = False,
+        holds: Sequence[int] = (),
     ) -> ForkedProcess | None:
         """A process that runs `forked(argument)` of the module; None if it or the server died at once.
 
         `tells_end`: the server tells how it ended. `may_fork`: it may ask the server for processes itself.
+        `holds`: at most one open file that it keeps open, such as one that is locked as long as it lives.
         """
         await self._ensure()
         assert self._orders is not None
         ours, theirs = socket.socketpair()
         answers, orders = await asyncio.open_unix_connection(sock=ours)
         self._lines = [line for line in self._lines if not line.is_closing()] + [orders]
-        message = json.dumps({"module": module, "argument": argument, "tells_end": tells_end}).encode()
+        order = {"module": module, "argument": argument, "tells_end": tells_end, "may_fork": may_fork}
         with theirs, log_path.open("ab") as log, contextlib.suppress(OSError):
             own = [self._orders.fileno()] if may_fork else []
+            files = [theirs.fileno(), log.fileno(), *own, *holds]
             # One that has died shows at the first line.
-            socket.send_fds(self._orders, [message], [theirs.fileno(), log.fileno(), *own])
+            socket.send_fds(self._orders, [json.dumps(order).encode()], files)
         with contextlib.suppress(ConnectionError):
             born = await answers.readline()
             if born.endswith(b"\n"):
@@ -137,12 +150,12 @@ class ForkServer:
                 self._process = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-m",
-                    "roambench.fleet.simulated.fork_server_process",
+                    "roambench.fleet.fork_server_process",
                     *self._modules,
                     stdin=theirs.fileno(),
                     stdout=log,
                     stderr=log,
-                    env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+                    env={**os.environ, **ONE_THREAD},
                 )
 
 

@@ -1,0 +1,85 @@
+"""The fork server that a command forks from itself: it shares what was loaded and ends with the command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+COMMAND = """
+import asyncio, json, os, sys
+from pathlib import Path
+from roambench.fleet.fork_server import ForkServer
+from roambench.fleet.fork_server_process import fork_from_here
+
+fork_from_here(["tells_what_it_has"])
+import tells_what_it_has
+tells_what_it_has.LOADED_BY = "the command, later"
+
+async def ask():
+    server = ForkServer(["tells_what_it_has"], Path("log"))
+    child = await server.fork("tells_what_it_has", "", Path("log"), tells_end=True)
+    told = json.loads(await child.answers.readline())
+    status = await child.ended()
+    await server.end()
+    return told | {"status": status, "command": os.getpid()}
+
+print(json.dumps(asyncio.run(ask())), flush=True)
+sys.stdin.read()
+"""
+#: Each process that loads it writes a line.
+MODULE = """
+import json, os
+LOADED_BY = os.getpid()
+with open("loads", "a") as loads:
+    loads.write(f"{LOADED_BY}\\n")
+
+def forked(_):
+    told = {"loaded_by": LOADED_BY, "pid": os.getpid(), "server": os.getppid()}
+    os.write(0, json.dumps(told).encode() + b"\\n")
+    return 3
+"""
+
+
+def test_what_is_forked_has_what_the_command_had_loaded_and_the_server_ends_with_the_command(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tells_what_it_has.py").write_text(MODULE)
+    running = subprocess.Popen(
+        [sys.executable, "-c", COMMAND],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    told = json.loads(running.stdout.readline())
+    assert (tmp_path / "loads").read_text() == f"{told['command']}\n"  # once
+    assert told["loaded_by"] == told["command"]
+    assert told["status"] == 3
+    server = psutil.Process(told["server"])
+    assert server.ppid() == told["command"]
+    running.kill()
+    assert running.stdout.read() == ""  # its pipe is not held open by the server
+    running.communicate()
+    server.wait(60)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["import grpc", "from threading import Event, Thread; Thread(target=Event().wait, daemon=True).start()"],
+)
+def test_a_process_that_cannot_be_forked_safely_is_refused(before: str) -> None:
+    program = f"{before}\nfrom roambench.fleet.fork_server_process import fork_from_here\nfork_from_here([])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "RuntimeError: a process with threads or with grpc cannot be forked safely" in done.stderr
