@@ -14,6 +14,8 @@ import pytest
 from hypothesis import settings
 
 LOCAL = Path(__file__).parent / "local"
+#: First on the PYTHONPATH of every process that a test starts.
+WITHOUT_PANDAS = Path(__file__).parent / "support" / "without_pandas"
 #: Fixtures that several folders of tests share.
 pytest_plugins = ["influx_servers", "no_skips"]
 
@@ -24,6 +26,9 @@ def pytest_configure() -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, usual)
+    path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(WITHOUT_PANDAS) not in path:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(WITHOUT_PANDAS), *filter(None, path)])
     settings.register_profile("ci", derandomize=True)  # one commit, one verdict; laptops go on searching
     if os.environ.get("CI"):
         settings.load_profile("ci")
