@@ -12,9 +12,9 @@ from benches import bench_of
 from roambench.contract.json_values import from_file
 from roambench.controller.ab.ab_plan import AbPlan, Asked, plan_ab
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.campaign.bench_hands import bench_temperatures
 from roambench.controller.campaign.campaign import lease_of
 from roambench.controller.campaign.campaign_log import CampaignLog
-from roambench.controller.campaign.cooling import bench_temperatures
 from roambench.controller.sweep.sweep_folder import PointFile, SweepFolder
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from ssh_server import SshServer, free_port, ssh_server

@@ -20,7 +20,7 @@ from roambench.controller.campaign.campaign_log import (
     read_campaign,
 )
 from roambench.controller.campaign.cooling import Cooled, Cooling, Thermometer, cool_down, thermometer_of
-from roambench.controller.campaign.crew import Crew, crew_of
+from roambench.controller.campaign.crew import Crew
 from roambench.controller.campaign.disk_room import GIB, DiskRoom
 from roambench.controller.campaign.left_behind import note_command
 from roambench.controller.places.table import fleet_of
@@ -299,6 +299,9 @@ def campaign_in(
     kind, file = fleet_of(fleet)
     crew = None
     if kind.has_file:
+        # Late: it brings SSH and gRPC, which takes 0.1 s, and campaigns elsewhere have no use for it.
+        from roambench.controller.campaign.bench_hands import crew_of
+
         crew = crew_of(
             Path(file),
             bench or BenchOptions(),

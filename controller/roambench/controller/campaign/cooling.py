@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import psutil
 
 from roambench.controller.places.table import fleet_of
-from roambench.provision.bench import Bench, Host
-from roambench.provision.ssh.hosts import HostLink, on_hosts
 
 #: Temperatures by board or sensor, in degrees Celsius; empty where none can be read.
 Thermometer = Callable[[], Mapping[str, float]]
@@ -22,10 +20,6 @@ MOST_S: Final = 1800.0
 PAUSE_S: Final = 120.0
 #: As the drivers of processors call themselves: a Pi's, Intel's, AMD's.
 _PROCESSORS: Final = ("cpu_thermal", "cpu-thermal", "coretemp", "k10temp", "zenpower")
-_READ: Final = (
-    "for zone in /sys/class/thermal/thermal_zone*; do "
-    'case "$(cat $zone/type)" in cpu-thermal|cpu_thermal) cat $zone/temp;; esac; done'
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +114,3 @@ def this_machine() -> Mapping[str, float]:
         return {}
     cores = [entry.current for name in _PROCESSORS for entry in sensors.get(name, ()) if entry.current]
     return {"this machine": max(cores)} if cores else {}
-
-
-def bench_temperatures(bench: Bench, hosts: Sequence[Host]) -> dict[str, float]:
-    """Of every host that tells; asked with as little work for it as there is."""
-
-    def ask(link: HostLink) -> float | None:
-        said = link.run(_READ).out.split()
-        return max(int(value) for value in said) / 1000.0 if said and all(map(bytes.isdigit, said)) else None
-
-    return {
-        outcome.host.name: outcome.value
-        for outcome in on_hosts(bench, hosts, ask)
-        if outcome.value is not None
-    }
