@@ -7,14 +7,13 @@ import os
 import random
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
+from forked_commands import Command
 from roambench.rounds.records import (
     ClockProbed,
     FleetEvent,
@@ -31,16 +30,10 @@ KILLS: Final = int(os.environ.get("ROAMBENCH_KILLS", "20"))
 
 
 @contextmanager
-def command(base: Path, *words: str) -> Iterator[subprocess.Popen[bytes]]:
+def command(base: Path, *words: str) -> Iterator[Command]:
     """`roambench` with these words; it is killed when the body is done with it."""
     with (base / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "roambench.controller.cli", *words],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            env={**os.environ, "NO_COLOR": "1"},
-        )
+        process = Command(words, Path(), log.fileno(), base / "log", {**os.environ, "NO_COLOR": "1"})
     try:
         yield process
     finally:
@@ -61,7 +54,7 @@ def rows(run: Path, kind: str) -> int:
 
 def killed_when(
     base: Path,
-    process: subprocess.Popen[bytes],
+    process: Command,
     happened: Callable[[], bool],
     by: signal.Signals = signal.SIGKILL,
 ) -> None:
@@ -75,7 +68,7 @@ def killed_when(
     assert process.wait(100) != 0
 
 
-def ended(base: Path, process: subprocess.Popen[bytes]) -> None:
+def ended(base: Path, process: Command) -> None:
     assert process.wait(400) == 0, (base / "log").read_text()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -49,25 +50,33 @@ class Command:
         command = {"words": words, "errors": str(errors)}
         with (
             errors.open("ab") as log,
-            _forked(_server(), place, log.fileno(), socket.SOCK_SEQPACKET) as orders,
+            _forked(_server(), place, log.fileno()) as orders,
         ):
             orders.recv(1024)  # its process id
-            self._link = _forked(orders, command, out, socket.SOCK_STREAM, orders.fileno())
-        self._told = self._link.makefile()
-        self.pid = int(json.loads(self._told.readline())["pid"])
+            self._link = _forked(orders, command, out, orders.fileno())
+        self.pid = int(json.loads(self._link.recv(1024))["pid"])
 
-    def wait(self) -> int:
-        """Its exit status, negative for a signal."""
+    def poll(self) -> int | None:
+        """Its exit status, negative for a signal; None while it lives."""
+        if self.returncode is None and select.select([self._link], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The same at its end; TimeoutExpired."""
         if self.returncode is None:
-            self.returncode = int(json.loads(self._told.readline())["status"])
-            self._told.close()
+            if not select.select([self._link], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0.0)
+            self.returncode = int(json.loads(self._link.recv(1024))["status"])
             self._link.close()
         return self.returncode
 
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
     def kill(self) -> None:
-        if self.returncode is None:
-            os.kill(self.pid, signal.SIGKILL)
-            self.wait()
+        self.send_signal(signal.SIGKILL)
 
 
 def roambench(
@@ -86,6 +95,7 @@ def roambench(
                 status = command.wait()
             finally:
                 command.kill()
+                command.wait()
         return subprocess.CompletedProcess(command.args, status, printed, errors.read_text("utf-8"))
 
 
@@ -136,11 +146,9 @@ def _server() -> socket.socket:
     return ours
 
 
-def _forked(
-    orders: socket.socket, argument: Mapping[str, object], log: int, kind: socket.SocketKind, *own: int
-) -> socket.socket:
+def _forked(orders: socket.socket, argument: Mapping[str, object], log: int, *own: int) -> socket.socket:
     """The line to a process that is forked; it asks `own` for processes."""
-    ours, theirs = socket.socketpair(type=kind)
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     order = {
         "module": __name__,
         "argument": json.dumps(argument),
