@@ -6,7 +6,7 @@ import gc
 import inspect
 import os
 import signal
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +82,17 @@ def _leaving_no_task(
 
 def _others() -> list[asyncio.Task[Any]]:
     return [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+
+@pytest.fixture(scope="module")
+def workers_of_one_server() -> Iterator[None]:
+    """Workers of virtual devices in this process are forked of one that has torch already, as in a sweep."""
+    from forked_commands import server  # loads all of the command line
+    from roambench.fleet.simulated import fork_server
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fork_server, "inherited", server())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ from roambench.systems.system import EdgeInput, System
 from roambench.vectors import Weights, weighted_mean
 from small_traces import drawn_trace
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("workers_of_one_server")]
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",

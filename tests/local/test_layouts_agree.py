@@ -35,7 +35,7 @@ from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from small_traces import drawn_trace
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("workers_of_one_server")]
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",

@@ -50,7 +50,7 @@ class Command:
         command = {"words": words, "errors": str(errors)}
         with (
             errors.open("ab") as log,
-            _forked(_server(), place, log.fileno()) as orders,
+            _forked(server(), place, log.fileno()) as orders,
         ):
             orders.recv(1024)  # its process id
             self._link = _forked(orders, command, out, orders.fileno())
@@ -128,7 +128,8 @@ def _command(words: Sequence[str], errors: str) -> int:
 
 
 @cache
-def _server() -> socket.socket:
+def server() -> socket.socket:
+    """The line to the process of which all is forked; it starts when it is first asked for."""
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     with theirs:
         process = subprocess.Popen(

@@ -47,6 +47,7 @@ def runs_of(folder: Path, lookahead: bool) -> dict[str, RunSummary]:
     return {run.info.system: run for run in report(found).summaries}
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 def test_an_oracle_wastes_little_ends_with_the_same_models_and_is_flagged(tmp_path: Path) -> None:
     plain, oracle = runs_of(tmp_path / "plain", False), runs_of(tmp_path / "oracle", True)
     for system in ("mohawk", "hierfavg"):

@@ -27,16 +27,25 @@ from roambench.runs.folder import RunFolder
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
 
 NAMES = ("a", "b", "c", "d")
-#: Holds the lock in the way agents do, computes for so long, and ends.
-COMPUTES = """
-import fcntl, sys, time
+#: Computes until so many seconds have passed, whenever a crowded machine gives it a turn.
+COMPUTE = """
+import time
+def compute(for_s):
+    end_s = time.monotonic() + for_s
+    while time.monotonic() < end_s:
+        turn_s = time.process_time() + 0.03
+        while time.process_time() < turn_s:
+            pass
+        time.sleep(0.2)
+"""
+#: Holds the lock in the way agents do.
+HOLDS = """
+import fcntl, sys
 file = open(sys.argv[1], "w")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("held", flush=True)
-end_s = time.monotonic() + 7.0
-while time.monotonic() < end_s:
-    pass
 """
+COMPUTES = f"{COMPUTE}{HOLDS}compute(7.0)"
 
 
 class Seen(Watch):
@@ -107,7 +116,7 @@ async def test_agents_of_a_dead_controller_that_stand_still_are_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_agents, "_PATIENCE_S", 2.0)
-    program = COMPUTES.partition("end_s")[0] + "sys.stdin.read()"
+    program = HOLDS + "sys.stdin.read()"
     lock = tmp_path / "fleet.lock"
     with holder_of(lock, program):
         agents = agents_in(tmp_path, [])
@@ -137,17 +146,16 @@ def emulator_that(
 
 STANDS_STILL = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.pause()"
 #: Ends as it is told to, but has something to write first, and gets little of a crowded machine.
-ENDS_SLOWLY = """
-import signal, sys, time
+ENDS_SLOWLY = f"""{COMPUTE}
+import signal, sys
 from pathlib import Path
 told = []
 signal.signal(signal.SIGTERM, lambda *_: told.append(True))
-Path("{socket}").touch()
+Path("{{socket}}").touch()
 while not told:
     time.sleep(0.01)
-while time.process_time() < 4.0:
-    pass
-Path("{truth}").touch()
+compute(4.0)
+Path("{{truth}}").touch()
 """
 
 
@@ -208,9 +216,7 @@ async def test_what_an_earlier_sweep_left_behind_and_hangs_fails_the_point_with_
 ) -> None:
     monkeypatch.setattr(point_process, "_LEFT_PATIENCE_S", 2.0)
     (tmp_path / "point.json").write_text('{"key": "k", "fleet": "rehearsal", "config": {}}')
-    program = "import os\n" + COMPUTES.partition("end_s")[0].replace(
-        "print(", "file.write(str(os.getpid()))\nfile.flush()\nprint("
-    )
+    program = "import os\n" + HOLDS.replace("print(", "file.write(str(os.getpid()))\nfile.flush()\nprint(")
     with holder_of(tmp_path / "lock", program + "sys.stdin.read()") as other:
         ended = await asyncio.to_thread(
             subprocess.run,
@@ -237,14 +243,13 @@ point_process._LEFT_PATIENCE_S = 2.0
 sys.exit(point_process.main(sys.argv[1:]))
 """
 #: One whose run ignores that it is to stop; its standard input is at its end.
-STOPPED = """
-import signal, threading, time
+STOPPED = f"""{COMPUTE}
+import signal, threading
 from roambench.controller.sweep import point_process
 point_process.STILL_S = 1.5
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 threading.Thread(target=point_process._stop_with_the_sweep, daemon=True).start()
-while time.thread_time() < 5.0:
-    pass
+compute(5.0)
 print("worked", flush=True)
 time.sleep(600.0)
 """
@@ -267,7 +272,7 @@ async def test_a_point_that_is_slow_to_stop_is_not_ended_and_one_that_hangs_is()
 @pytest.mark.parametrize(
     ("program", "status", "told"),
     [
-        ("import sys, time\nsys.stdin.read()\nwhile time.process_time() < 4.0: pass", 0, ""),
+        (f"{COMPUTE}\nimport sys\nsys.stdin.read()\ncompute(4.0)", 0, ""),
         (STANDS_STILL, -signal.SIGKILL, "told to stop, it did nothing for 2 s and was killed\n"),
     ],
 )

@@ -20,7 +20,7 @@ from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runs.folder import RunFolder
 from small_traces import drawn_trace
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("workers_of_one_server")]
 
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aab-a", "ab-ab", "-bb--", "b-a-b")
