@@ -88,7 +88,7 @@ def _others() -> list[asyncio.Task[Any]]:
 def workers_of_one_server() -> Iterator[None]:
     """Workers of virtual devices in this process are forked of one that has torch already, as in a sweep."""
     from forked_commands import server  # loads all of the command line
-    from roambench.fleet.simulated import fork_server
+    from roambench.fleet import fork_server
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fork_server, "inherited", server())
