@@ -45,14 +45,15 @@ def assert_reports_are_equal(launch, run, *influx_words: str) -> None:
     """Read back from the run's InfluxDB, it is the same run to the last digit."""
     words_of = {"folder": (), "influxdb": influx_words}
     for command in ("report", "compare"):
-        of_folder, of_influxdb = (
-            subprocess.run(
+        both = [
+            subprocess.Popen(
                 [launch.roambench, command, run.folder(), "--json", "--readings", store, *words_of[store]],
-                capture_output=True,
-                check=True,
-            ).stdout
+                stdout=subprocess.PIPE,
+            )
             for store in ("folder", "influxdb")
-        )
+        ]
+        of_folder, of_influxdb = (reading.communicate()[0] for reading in both)
+        assert [reading.returncode for reading in both] == [0, 0]
         assert of_influxdb == of_folder
         assert len(of_folder) > 1000
 

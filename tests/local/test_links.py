@@ -28,11 +28,11 @@ MODELLED = (
     'learning.model="mohawk_cnn"',
     "learning.images_per_device=8",
     "trace.steps=3",
-    "local.time_scale=1",
+    "local.time_scale=2",
     "local.cpu_slowdown=1",
     "local.radio_spread=0.3",
     'local.power_shape="steady"',  # as Eq. 1 has it
-    "energy.idle_baseline_s=2",
+    "energy.idle_baseline_s=1",
     'links.link="modelled"',
     f"links.port_mbit_s={PORT_MBIT_S}",
 )

@@ -104,14 +104,15 @@ class Drain:
             async with asyncio.timeout(self.pause_s):
                 await self._nudged.wait()
 
-    async def flush(self, timeout_s: float) -> bool:
+    async def flush(self, timeout_s: float, is_there: Callable[[], bool] | None = None) -> bool:
         """Send until the queue is empty; False if `timeout_s` passed first, or at once where only a person
-        can help. The rest stays queued."""
+        can help or where, after a failure, the far side is not there (None: it will come). The rest stays
+        queued."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self._source.depth:
                     if not await self._send_some():
-                        if self.trouble:
+                        if self.trouble or (is_there is not None and not is_there()):
                             return False
                         await asyncio.sleep(min(0.2, self.pause_s))
         except TimeoutError:

@@ -235,6 +235,8 @@ async def test_flush_gives_up_in_time_and_keeps_the_rest(spool):
     assert not await drain.flush(0.1)
     assert spool.depth == 1000
     assert drain.last_error == "no session"
+    assert not await drain.flush(1e6, lambda: False)  # nobody is there to wait for
+    assert spool.depth == 1000
 
 
 @pytest.mark.asyncio

@@ -49,16 +49,18 @@ DRAIN_S: Final = 5.0
 @dataclass(slots=True)
 class Ending:
     """Why and how an agent ends, once it has `begun` to: what is in the spool is drained for `drain_s` host
-    seconds."""
+    seconds. A controller that did not ask for it (`is_asked`) and is gone is not waited for."""
 
     reason: str = "agent failed"
     drain_s: float = DRAIN_S
+    is_asked: bool = False
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def begin(self, reason: str, drain_s: float = DRAIN_S) -> None:
-        """End the agent, unless it ends already."""
+    def begin(self, reason: str, drain_s: float | None = None) -> None:
+        """End the agent, unless it ends already; `drain_s`: its controller asks for it, with so much time."""
         if not self.begun.is_set():
-            self.reason, self.drain_s = reason, drain_s
+            self.reason, self.is_asked = reason, drain_s is not None
+            self.drain_s = DRAIN_S if drain_s is None else drain_s
             self.begun.set()
 
 

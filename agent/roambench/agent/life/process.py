@@ -87,7 +87,7 @@ class Agent:
         self.runs.sign_off(end.reason)
         if parts.settings.run:  # else a restarted agent, or a board that boots, goes on with its run
             parts.context.end_run()
-        await parts.stores.flush(end.drain_s)
+        await parts.stores.flush(end.drain_s, None if end.is_asked else lambda: parts.link.is_open)
         parts.link.hang_up(end.reason, parts.stores.left)
         if parts.link.is_open:
             await asyncio.wait({session}, timeout=_GOODBYE_S)

@@ -97,9 +97,12 @@ class Stores:
         if CONTROLLER in self._drains:
             self._drains[CONTROLLER].nudge()
 
-    async def flush(self, timeout_s: float) -> bool:
-        """Empty the spool into every store, at once; False if some of it stays."""
-        return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
+    async def flush(self, timeout_s: float, controller_is_there: Callable[[], bool] | None = None) -> bool:
+        """Empty the spool into every store, at once; False if some of it stays. A controller that is not
+        there is not waited for (None: it is)."""
+        there = {CONTROLLER: controller_is_there}
+        flushes = (drain.flush(timeout_s, there.get(name)) for name, drain in self._drains.items())
+        return all(await asyncio.gather(*flushes))
 
     async def aclose(self) -> None:
         """Close the connection to InfluxDB, if there is one."""

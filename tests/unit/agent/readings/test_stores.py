@@ -13,6 +13,7 @@ from influx_servers import Influxd, free_port
 from roambench.agent.readings.stores import Stores
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.spool.consumer import Record
@@ -23,7 +24,7 @@ from roambench.spool.spool import Spool
 
 
 class Bench:
-    """Stores of one device, whose controller takes everything at once."""
+    """Stores of one device, whose controller takes everything at once, unless it is `away`."""
 
     def __init__(self, folder: Path, influxdb: InfluxSettings) -> None:
         settings = AgentSettings("pi-01", "127.0.0.1:1", "id", str(folder), influxdb=influxdb)
@@ -36,6 +37,7 @@ class Bench:
         self.gate = Gate()
         self.told: list[tuple[str, str]] = []
         self.at_controller: list[int] = []
+        self.away = False
         self.stores = Stores(
             settings,
             self.spool,
@@ -47,6 +49,8 @@ class Bench:
         )
 
     async def _take(self, records: list[Record]) -> int:
+        if self.away:
+            raise LinkError("no session")
         self.at_controller += [seq for seq, _, _ in records]
         return records[-1][0]
 
@@ -104,6 +108,16 @@ async def test_the_spools_state_is_in_the_database_but_not_while_the_gate_is_shu
     await bench.stores.aclose()
     assert (points[0]["device"], points[0]["run"], points[0]["dropped"]) == ("pi-01", "r", 0)
     assert 0 <= points[0]["spool_depth"] <= 41
+
+
+@pytest.mark.asyncio
+async def test_a_controller_that_is_gone_is_not_waited_for_and_the_other_store_gets_everything(bench: Bench):
+    bench.away = True
+    assert not await bench.stores.flush(1e6, lambda: False)
+    assert bench.stores.left == {"controller": 41}
+    bench.away = False
+    assert await bench.stores.flush(20.0, lambda: False)  # it is there after all
+    await bench.stores.aclose()
 
 
 @pytest.mark.asyncio
