@@ -13,6 +13,7 @@ import psutil
 import pytest
 from safetensors import safe_open
 
+from forked_commands import roambench
 from roambench.rounds.records import OrderAnswered, RoundRecord, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.timeout(900)
 EXPERIMENT = """
 name = "killed"
 seed = 5
-systems = ["SYSTEM"]
+systems = ["mohawk", "middle"]
 rounds.cloud_every_steps = 2
 trace = { generator = "city", steps = 6, parameters = { presence = "always", devices = 6 } }
 fleet = { agents = 6, aps = 3 }
@@ -31,18 +32,10 @@ simulated = { workers = 2 }
 """
 
 
-def begun(folder: Path, system: str) -> subprocess.Popen[str]:
-    (folder / "experiment.toml").write_text(EXPERIMENT.replace("SYSTEM", system))
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "roambench.controller.cli", "run", str(folder / "experiment.toml")),
-            *("--fleet", "simulated", "--runs-dir", str(folder / "runs")),
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+#: Trainings deferred, and computed when ordered.
+SYSTEMS = ("mohawk", "middle")
+KILLS = 4
+WORDS = ("run", "experiment.toml", "--fleet", "simulated", "--runs-dir")
 
 
 def training_processes(run: subprocess.Popen[str]) -> list[psutil.Process]:
@@ -53,21 +46,26 @@ def training_processes(run: subprocess.Popen[str]) -> list[psutil.Process]:
         return []
 
 
-def kill_busy_workers(run: subprocess.Popen[str], times: int) -> int:
-    """Kill workers in the middle of a training, one after the other; how many."""
+def kill_busy_workers(run: subprocess.Popen[str], runs: Path, system: str) -> int:
+    """Kill workers in the middle of a training, one after the other, while this system runs; how many."""
     killed = 0
-    while run.poll() is None and killed < times:
-        for worker in training_processes(run):
+    later = SYSTEMS[SYSTEMS.index(system) + 1 :]
+    while run.poll() is None and killed < KILLS and not any(begun(runs, other) for other in later):
+        for worker in training_processes(run) if begun(runs, system) else ():
             try:
                 before_s = sum(worker.cpu_times()[:2])
                 time.sleep(0.1)
-                if sum(worker.cpu_times()[:2]) > before_s and killed < times:  # it computes
+                if sum(worker.cpu_times()[:2]) > before_s and killed < KILLS:  # it computes
                     worker.kill()
                     killed += 1
             except psutil.NoSuchProcess:
                 continue
-        time.sleep(0.3)
+        time.sleep(0.3 if killed else 0.05)
     return killed
+
+
+def begun(runs: Path, system: str) -> bool:
+    return any(runs.glob(f"*/latest/{system}/events.sqlite"))
 
 
 def story(folder: Path) -> tuple[str, list[RoundRecord]]:
@@ -86,21 +84,34 @@ def story(folder: Path) -> tuple[str, list[RoundRecord]]:
     return digest, kept
 
 
-@pytest.mark.parametrize("system", ["mohawk", "middle"])  # trainings deferred, and computed when ordered
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the runs of one command that was left alone, and of one whose workers were killed."""
+    base = tmp_path_factory.mktemp("killed")
+    (base / "experiment.toml").write_text(EXPERIMENT)
+    roambench(*WORDS, "alone", cwd=base).check_returncode()
+    run = subprocess.Popen(
+        [sys.executable, "-m", "roambench.controller.cli", *WORDS, "killed"],
+        cwd=base,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    )
+    killed = [kill_busy_workers(run, base / "killed", system) for system in SYSTEMS]
+    _, errors = run.communicate(timeout=400)
+    assert run.returncode == 0, errors
+    assert min(killed) >= 1
+    return base
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
 def test_a_run_whose_workers_are_killed_ends_with_the_model_of_one_left_alone(
-    tmp_path: Path, system: str
+    base: Path, system: str
 ) -> None:
-    told = []
-    for name, times in (("alone", 0), ("killed", 4)):
-        folder = tmp_path / name
-        folder.mkdir()
-        run = begun(folder, system)
-        assert min(times, 1) <= kill_busy_workers(run, times) <= times
-        _, errors = run.communicate(timeout=400)
-        assert run.returncode == 0, errors
-        (models,) = (folder / "runs").glob("*/latest/*/models")
-        told.append(story(models.parent))
-    (digest, records), (digest_of_killed, records_of_killed) = told
+    (digest, records), (digest_of_killed, records_of_killed) = (
+        story(base / name / "killed" / "latest" / system) for name in ("alone", "killed")
+    )
     assert digest_of_killed == digest
     assert records_of_killed == records
     answers = [record for record in records if isinstance(record, OrderAnswered)]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.errors import RunError
 from roambench.controller.campaign.campaign_log import (
     CampaignEvent,
@@ -71,18 +72,17 @@ def test_resume_goes_on_with_a_sweep_that_was_killed(tmp_path: Path) -> None:
             assert process.poll() is None
             time.sleep(0.05)
         os.kill(process.pid, signal.SIGKILL)
-    said = subprocess.run(
-        [*_CLI, "resume", "runs"], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=200
-    ).stdout
+    done = roambench("resume", "runs", cwd=tmp_path)
+    done.check_returncode()
+    said = done.stdout
     assert "goes on: runs/s" in said
     rows = rows_of(out)
     assert (rows[-1].event, rows[-1].end, rows[-1].open_points) == (CampaignEvent.ENDED, End.FINISHED, 0)
     assert sum(row.event is CampaignEvent.RESUMED for row in rows) == 1
     assert left_behind(tmp_path / "runs") == []
-    again = subprocess.run(
-        [*_CLI, "resume", "runs"], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=200
-    ).stdout
-    assert "no run to go on with" in again
+    again = roambench("resume", "runs", cwd=tmp_path)
+    again.check_returncode()
+    assert "no run to go on with" in again.stdout
 
 
 def rows_of(out: Path) -> list[CampaignRow]:

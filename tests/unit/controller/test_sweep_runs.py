@@ -87,12 +87,12 @@ def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Pa
 
 
 def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_path: Path) -> None:
-    """The second point, a month long, is killed with its sweep; the first is kept as it is."""
-    (tmp_path / "month.toml").write_text(
-        'systems = ["mohawk"]\n[trace]\nparameters = { devices = 60, steps = 744 }\n[fleet]\nagents = 60\n'
+    """The second point, ten days long, is killed with its sweep; the first is kept as it is."""
+    (tmp_path / "days.toml").write_text(
+        'systems = ["mohawk"]\n[trace]\nparameters = { devices = 60, steps = 240 }\n[fleet]\nagents = 60\n'
     )
     (tmp_path / "s.toml").write_text(
-        'experiment = "month.toml"\nfleet = "rehearsal"\n[grid]\ntrace.steps = [4, 744]\n'
+        'experiment = "days.toml"\nfleet = "rehearsal"\n[grid]\ntrace.steps = [4, 240]\n'
     )
     killed = tmp_path / "killed"
     first = subprocess.Popen(
@@ -120,10 +120,10 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_
     assert straight.returncode == 0, straight.stderr
     for name in ("table.csv", "table.json", "table.parquet"):
         assert (killed / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
-    short, month = pq.read_table(killed / "table.parquet").to_pylist()
-    assert [short["trace.steps"], month["trace.steps"]] == [4, 744]
-    assert short["aggregated_per_step_n"] == month["aggregated_per_step_n"] == 1
-    assert short["aggregated_per_step_mean"] != month["aggregated_per_step_mean"]
+    short, days = pq.read_table(killed / "table.parquet").to_pylist()
+    assert [short["trace.steps"], days["trace.steps"]] == [4, 240]
+    assert short["aggregated_per_step_n"] == days["aggregated_per_step_n"] == 1
+    assert short["aggregated_per_step_mean"] != days["aggregated_per_step_mean"]
 
 
 def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from roambench.controller.cli import app
+from roambench.controller import cli
 
 UsageError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
@@ -34,7 +34,7 @@ def typed_on(text: str) -> list[str]:
 
 def fault(words: list[str]) -> str | None:
     """What the command line has against these words, values apart."""
-    command: Any = typer.main.get_command(app)
+    command: Any = cli.command()
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         if words[0] not in command.commands:
             return f"no command {words[0]}"

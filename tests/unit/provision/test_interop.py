@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import forked_commands
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import Host
 from roambench.provision.interop.ansible import ansible_inventory, listed, read_ansible
@@ -225,8 +226,7 @@ def test_what_is_no_file_of_labgrids_is_an_error(tmp_path: Path, text: str, prob
 
 def test_the_commands_write_what_fleet_list_takes(tmp_path: Path) -> None:
     def roambench(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "roambench.controller.cli", "fleet", *map(str, words)]
-        return subprocess.run(command, capture_output=True, text=True)
+        return forked_commands.roambench("fleet", *map(str, words), cwd=tmp_path)
 
     bench, hosts, again = (tmp_path / name for name in ("b.toml", "hosts.yml", "again.toml"))
     (tmp_path / "exporter.yaml").write_text(_EXPORTER)
