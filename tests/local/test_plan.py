@@ -10,10 +10,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from planned_runs import FACTOR, Happened, near, plan_and_run
-from roambench.controller.cli import app
 from roambench.controller.plans.plan import plan_experiment
 from roambench.experiment.load import load_experiment
 from roambench.report.report import report
@@ -110,15 +108,3 @@ def test_on_local_agents_the_bytes_and_the_disk_are_near(agents: Happened) -> No
     moved = sum(transfer.transferred_bytes for transfer in summary.energy.comparison.transfers)
     assert agents.plan.transferred_bytes == moved > 0
     assert near(agents.plan.disk_bytes, agents.disk_bytes)
-
-
-def test_the_command_prints_the_plan_and_starts_nothing(tmp_path: Path) -> None:
-    file = tmp_path / "experiment.toml"
-    file.write_text(AGENTS + WORLD)
-    told = CliRunner().invoke(
-        app, ["run", str(file), "--plan", "--fleet", "rehearsal", "--runs-dir", str(tmp_path / "runs")]
-    )
-    assert told.exit_code == 0, told.output
-    assert "mohawk" in told.output
-    assert "Nothing was started" in told.output
-    assert not (tmp_path / "runs").exists()

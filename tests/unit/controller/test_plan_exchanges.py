@@ -230,6 +230,17 @@ workers = 1
 """
 
 
+#: Devices that exchange with nobody: their models go to access points.
+STARS = """
+name = "stars"
+seed = 3
+systems = ["mohawk"]
+trace = { generator = "city", steps = 8 }
+fleet = { agents = 3, aps = 4 }
+learning = { model = "mlp", images_per_device = 60 }
+"""
+
+
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "peers.toml"
@@ -346,6 +357,17 @@ def test_what_a_fleet_would_refuse_to_run_is_not_planned_on_it(file: Path, bench
         assert problem.startswith("simulated.precision: float64 is a test mode of virtual devices")
         assert problem.endswith(f"expected float32 on {kind} ones")
     assert planned_fleet(experiment, "simulated").kind == FLEET_KINDS["simulated"]
+
+
+def test_the_command_prints_the_plan_and_starts_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "stars.toml"
+    file.write_text(STARS)
+    words = ["run", str(file), "--plan", "--fleet", "rehearsal", "--runs-dir", str(tmp_path / "runs")]
+    told = CliRunner().invoke(app, words)
+    assert told.exit_code == 0, told.output
+    assert "mohawk" in told.output
+    assert "Nothing was started" in told.output
+    assert not (tmp_path / "runs").exists()
 
 
 def test_the_command_plans_a_decentralised_experiment(file: Path, tmp_path: Path) -> None:
