@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -84,8 +85,9 @@ def sgd_steps(experiment: Experiment, samples: int) -> int:
     return section.training().sgd_steps(samples, section.batch_size)
 
 
+@cache
 def _import_s() -> float:
-    """CPU that the process of the workers needs before it can do anything."""
+    """CPU that the process of the workers needs before it can do anything; found out once, in a second."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, "-c", "import roambench.fleet.simulated.worker"], check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
