@@ -28,7 +28,7 @@ from roambench.runs.info import RunState
 
 from .conftest import DEMO, SMALL
 
-pytestmark = pytest.mark.lengthy
+pytestmark = [pytest.mark.lengthy, pytest.mark.usefixtures("workers_of_one_server")]
 
 #: What only a controller has, and what takes long to load.
 HEAVY = ("torch", "pyarrow", "pydantic", "rich", "grpc", "numpy", "scipy", "plotly", "pandas")

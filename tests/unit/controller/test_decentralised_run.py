@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from page_data import page_data
@@ -14,6 +15,7 @@ from roambench.controller.cli import app
 from roambench.report.report import report
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp_path: Path) -> None:
     path = peers_file(tmp_path)
     html = tmp_path / "report.html"

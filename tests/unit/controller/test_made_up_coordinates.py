@@ -146,6 +146,7 @@ def test_a_run_keeps_the_recorded_cells_and_says_that_distances_mean_nothing(
     assert report["runs"][0]["distance_m"] is None
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 def test_no_report_sets_its_distances_beside_the_papers(experiment: Path, tmp_path: Path) -> None:
     console = Console(file=StringIO(), width=200)
     changes = ['systems=["mohawk","hierfavg"]', "learning.train_images=400", "trace.steps=4"]

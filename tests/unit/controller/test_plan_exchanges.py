@@ -249,7 +249,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(file: Path) -> dict[str, Path]:
+def runs(file: Path, workers_of_one_server: None) -> dict[str, Path]:
     """Really run, by fleet."""
     experiment, quiet = load_experiment(file), Console(quiet=True)
     found = {}
