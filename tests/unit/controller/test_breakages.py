@@ -134,6 +134,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 @pytest.mark.parametrize(("typed", "code", "says"), BROKEN)
 def test_what_is_wrong_is_said_in_a_line(
     broken: Path,

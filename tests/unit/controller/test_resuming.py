@@ -313,6 +313,7 @@ def test_in_a_folder_of_runs_those_go_on_that_nobody_stopped_by_hand(tmp_path: P
         ended_by_others(tmp_path / "nowhere")
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 def test_what_cannot_go_on_at_boot_stops_no_other_and_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
