@@ -108,7 +108,8 @@ def command() -> TyperGroup:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
     Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
-    settle()
+    if arguments is None:  # called as a function, it is in a process of somebody else
+        settle()
     with signals_heeded():
         try:
             command()(args=arguments, prog_name="roambench")

@@ -17,11 +17,15 @@ _TRAINING: Final[Mapping[str, str]] = {
     "simulated": "roambench.fleet.simulated.worker",
 }
 
+_settled = False
+
 
 def settle() -> None:
     """For the process of a command: look for garbage seldom, and not at its end, where what libraries leave
     would be looked through three times (0.4 s with torch). NumPy, which is not loaded yet, has one thread, as
     in all processes that it forks."""
+    global _settled
+    _settled = True
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)
@@ -29,8 +33,9 @@ def settle() -> None:
 
 def fork_trainings(fleet: str) -> None:
     """Where the runs on this fleet train in processes of this machine: load torch, and fork the process that
-    forks them, while this one has neither threads nor grpc. One that was forked itself asks who forked it."""
-    if fleet in _TRAINING:
+    forks them, while this one has neither threads nor grpc. One that was forked itself asks who forked it; a
+    process that only calls a command, as a test, is not forked."""
+    if _settled and fleet in _TRAINING:
         from roambench.fleet.fork_server_process import fork_from_here
 
         fork_from_here([_TRAINING[fleet]])

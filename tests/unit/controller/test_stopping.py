@@ -224,7 +224,7 @@ def test_a_signal_that_comes_again_while_it_is_being_sent_again_is_not_lost_eith
         with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
             work()
         assert leave() == exit_status() == 143
-    assert len(started) == 2
+    assert len(started) >= 2
 
 
 def test_a_signal_that_meets_the_making_of_a_class_is_no_bug(

@@ -103,7 +103,6 @@ def run(
         return None
 
     phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
-    fork_trainings(fleet)
     from roambench.controller.bench_options import BenchOptions
     from roambench.controller.composition import SystemsFailed, run_experiment
     from roambench.controller.live_page import live_page
@@ -113,6 +112,7 @@ def run(
     problems: list[str] = []
     try:
         with live_page(runs_dir) if watch else nullcontext():
+            fork_trainings(fleet)
             runs = run_experiment(
                 experiment, fleet=fleet, runs_dir=runs_dir, console=console, bench=options, fresh=fresh
             )
