@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tiny_experiment import TINY
 
 COMMAND = """
 import asyncio, json, os, sys
@@ -67,6 +70,23 @@ def test_what_is_forked_has_what_the_command_had_loaded_and_the_server_ends_with
     assert running.stdout.read() == ""  # its pipe is not held open by the server
     running.communicate()
     server.wait(60)
+
+
+#: Every Python that starts in the folder's environment says so.
+SAYS_SO = "import sys\nwith open({file!r}, 'a') as said:\n    said.write(' '.join(sys.orig_argv) + '\\n')\n"
+
+
+def test_a_run_of_two_systems_on_virtual_devices_starts_no_other_python(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(SAYS_SO.format(file=str(tmp_path / "said")))
+    (tmp_path / "tiny.toml").write_text(TINY)
+    command = [str(Path(sys.executable).parent / "roambench"), "run", "tiny.toml", "--fleet", "simulated"]
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    (only,) = (tmp_path / "said").read_text().splitlines()
+    assert only.endswith("run tiny.toml --fleet simulated")
 
 
 @pytest.mark.parametrize(

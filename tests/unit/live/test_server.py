@@ -212,9 +212,6 @@ def test_run_watch_serves_the_page_of_its_run_and_ends_with_it(tmp_path: Path) -
             assert running.wait(60) == 0
         finally:
             running.kill()
-    # Its workers are forked of the command itself, which has torch: no process was started to load it again.
-    assert list((tmp_path / "runs").rglob("worker-1.log"))
-    assert not list((tmp_path / "runs").rglob("workers.log"))
     with pytest.raises(ConnectionRefusedError):
         served.get("/")
 
