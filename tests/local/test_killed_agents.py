@@ -25,8 +25,8 @@ from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.measured.accounts import DeviceEnergy
 
-# Alone: a machine that others use makes holes of its own in the readings.
-pytestmark = [pytest.mark.timeout(150), pytest.mark.alone]
+# Beside others: holes are 2.5 s of device time and longer, and a load of 10 on two cores makes none of its own.
+pytestmark = pytest.mark.timeout(150)
 
 DEADLINE_S = 120.0  # device time
 TIME_SCALE = 4.0
