@@ -25,7 +25,7 @@ from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.measured.accounts import DeviceEnergy
 
-# Beside others: holes are 2.5 s of device time and longer, and a load of 10 on two cores makes none of its own.
+# Beside others: holes are 2.5 s of device time and longer; loads of 10 on two cores made none of their own.
 pytestmark = pytest.mark.timeout(150)
 
 DEADLINE_S = 120.0  # device time
