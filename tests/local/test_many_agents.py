@@ -21,6 +21,7 @@ SAID = re.compile(
 AGENTS = 36
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(200)
 def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory(launch):
     run = launch("energy.idle_baseline_s=2", file=FLEET36, name="fleet36")

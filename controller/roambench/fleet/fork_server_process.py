@@ -19,6 +19,7 @@ not have started threads of its own when it is forked. Nor may grpc be loaded: w
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import json
@@ -65,9 +66,10 @@ def fork_from_here(modules: Sequence[str]) -> None:
         raise RuntimeError("a process with threads or with grpc cannot be forked safely")
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     gc.freeze()  # objects that the collector leaves alone stay shared
-    if os.fork():
+    if pid := os.fork():
         theirs.close()
         fork_server.inherited = ours
+        atexit.register(_see_out, ours, pid)
         return
     status = 1
     try:
@@ -82,6 +84,13 @@ def fork_from_here(modules: Sequence[str]) -> None:
         status = 0
     finally:
         os._exit(status)
+
+
+def _see_out(orders: socket.socket, pid: int) -> None:
+    """The end of a command: what its runs asked for has ended, and so does the process that forked it."""
+    orders.close()
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
 
 
 def _serve(orders: socket.socket) -> None:
