@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import forked_commands
@@ -36,6 +38,25 @@ def install(
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return target
+
+
+@contextmanager
+def importable(site: Path) -> Iterator[Path]:
+    """While the body runs, this process finds the package in `site`, and none of the same name that another
+    test had imported."""
+    _forget()
+    sys.path.insert(0, str(site))
+    try:
+        yield site
+    finally:
+        sys.path.remove(str(site))
+        _forget()
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "pocket_bench"]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
 
 
 def roambench(folder: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,13 +2,12 @@
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from foreign_packages import install, roambench
+from foreign_packages import importable, install, roambench
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.sweep_file import read_sweep
@@ -50,13 +49,10 @@ systems = ["mohawk", "pocket"]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def site(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "pair.toml").write_text(SWEEP)
-    found = install(tmp_path, FILES, POINTS)
-    monkeypatch.syspath_prepend(found)
-    yield found
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pocket_bench"]:
-        del sys.modules[name]
+    with importable(install(tmp_path, FILES, POINTS)) as found:
+        yield found
 
 
 def keys(folder: Path, *overrides: str) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Systems of an installed package that are wrong, fail, or answer what cannot be, as a user sees them."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from foreign_packages import install, roambench
+from foreign_packages import importable, install, roambench
 from roambench.contract.errors import ConfigError, DataError
 from roambench.controller.cli import main
 from roambench.controller.kept import GLOBAL_MODEL
@@ -166,12 +165,8 @@ decentralised = { iterations = 4, evaluate_every = 2 }
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("package")
-    found = install(folder, {"pocket_bench/systems.py": SYSTEMS}, POINTS)
-    sys.path.insert(0, str(found))
-    yield found
-    sys.path.remove(str(found))
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pocket_bench"]:
-        del sys.modules[name]
+    with importable(install(folder, {"pocket_bench/systems.py": SYSTEMS}, POINTS)) as found:
+        yield found
 
 
 def experiment(folder: Path, *systems: str) -> Path:

@@ -1,6 +1,5 @@
 """Local algorithms of other packages: their loss, correction, clipping and schedule, against plain NumPy."""
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from foreign_packages import install
+from foreign_packages import importable, install
 from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.fleet.simulated.stacked_learner import StackedLearner, StackedTask
@@ -52,16 +51,9 @@ def _installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _site(_installed: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.syspath_prepend(_installed)
-    _forget_it()  # packages of other tests have the same name
-    yield
-    _forget_it()
-
-
-def _forget_it() -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] == "pocket_bench"]:
-        del sys.modules[name]
+def _site(_installed: Path) -> Iterator[None]:
+    with importable(_installed):
+        yield
 
 
 def trained(text: str) -> np.ndarray:

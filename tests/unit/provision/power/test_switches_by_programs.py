@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from foreign_packages import importable
 from foreign_packages import install as install_package
 from roambench.contract.errors import ConfigError
 from roambench.provision.power import emulated_uhubctl
@@ -246,18 +247,16 @@ NONE = 3
 """
 
 
-async def test_a_row_of_another_package_is_used_and_its_errors_are_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_row_of_another_package_is_used_and_its_errors_are_rows(tmp_path: Path) -> None:
     points = {"roambench.switches": {"odd": "pocket_bench.odd:ODD", "broken": "pocket_bench.odd:NONE"}}
     site = install_package(tmp_path / "packages", {"pocket_bench/odd.py": _FOREIGN}, points)
-    monkeypatch.syspath_prepend(str(site))
-    state = await done(tmp_path, Deed.STATE, switch="odd", outlet=4)
-    assert (state.on, state.detail) == (True, "outlet 4 of pi-01")
-    failed = await done(tmp_path, Deed.ON, switch="odd", outlet=4)
-    assert (failed.done, failed.reason) == (False, "switch 'odd': ZeroDivisionError: ?[2J of theirs")
+    with importable(site):
+        state = await done(tmp_path, Deed.STATE, switch="odd", outlet=4)
+        assert (state.on, state.detail) == (True, "outlet 4 of pi-01")
+        failed = await done(tmp_path, Deed.ON, switch="odd", outlet=4)
+        assert (failed.done, failed.reason) == (False, "switch 'odd': ZeroDivisionError: ?[2J of theirs")
 
-    with pytest.raises(ConfigError) as raised:
-        switched_host(tmp_path, switch="broken", outlet=4)
+        with pytest.raises(ConfigError) as raised:
+            switched_host(tmp_path, switch="broken", outlet=4)
     (line,) = raised.value.problems
     assert "hosts[1].power.switch: switch 'broken' (pocket-bench pocket_bench.odd:NONE): expected a" in line
