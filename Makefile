@@ -7,14 +7,15 @@ WIRE   := protos/roambench/wire/v1
 
 SCALE  ?= small
 
-.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all check protos check-protos lock bench soak reproduce clean
+.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute or two)"
 	@echo "make demo-full the same with twice the steps, at half the speed (four minutes): the figures of docs/start"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
-	@echo "make test      linters, types, architecture, tests (23 minutes with 2 workers)"
+	@echo "make test      linters, types, architecture, tests (15 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
+	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (3 minutes)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
@@ -83,14 +84,14 @@ unexport PYTHONDONTWRITEBYTECODE
 # are last. ORDER=N repeats the order of a run that printed --randomly-seed=N.
 ORDER ?= $(shell date +%s)
 SPREAD := --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
-# Many tests outside PURE wait for device time: three files at once keep two cores busy (12:47 minutes; two at once leave
-# two fifths of the cores idle). What measures the machine runs alone.
-# The coverage of the pure packages by their own tests is printed; below the floor in pyproject.toml it fails.
+# Many tests wait for device time or a browser: three files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $(WORKERS) $(SPREAD) --cov --durations=15 -m "not slow" $(PURE)
-	$(BIN)/pytest -n $$(($(WORKERS) * 3 / 2)) $(SPREAD) $(addprefix --ignore=,$(PURE)) --durations=40 \
-		-m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest -n $$(($(WORKERS) * 3 / 2)) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
+
+# The coverage of the pure packages by their own tests, branches included; below the floor in pyproject.toml it fails.
+coverage: test-setup
+	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --cov -m "not slow" $(PURE)
 
 # In the order of the files: three hosts are provisioned once, and a test finds them as others left them.
 test-hosts: test-setup host-tools
