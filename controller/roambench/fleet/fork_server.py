@@ -15,6 +15,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+#: Host seconds in which a process that was killed has let go of all that it held.
+_MOMENT_S: Final = 2.0
 #: Seconds to end in. Who is killed then is merely slow, perhaps, but nothing of it is wanted any more.
 _PATIENCE_S: Final = 5.0
 
@@ -120,7 +122,7 @@ class ForkServer:
     async def has_died(self) -> bool:
         """By a signal, that is: one that ended by itself would do so again. The place of an inherited one is
         taken by a server of its own."""
-        if self._orders is not None and not _is_left(self._orders):
+        if self._orders is not None and not await _is_left(self._orders):
             return False
         if self._process is None:
             self._orders = None
@@ -159,11 +161,16 @@ class ForkServer:
                 )
 
 
-def _is_left(orders: socket.socket) -> bool:
-    """Whether nobody holds the other end any more."""
-    try:
-        return orders.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
+async def _is_left(orders: socket.socket) -> bool:
+    """Whether nobody holds the other end any more. Who is being killed lets go of it a moment later than of
+    the lines that it has."""
+    loop, gone = asyncio.get_running_loop(), asyncio.Event()
+    with contextlib.suppress(OSError), orders.dup() as end:  # closed meanwhile: nobody asks it any more
+        loop.add_reader(end, gone.set)
+        try:
+            await asyncio.wait_for(gone.wait(), _MOMENT_S)
+        except TimeoutError:
+            return False
+        finally:
+            loop.remove_reader(end)
+    return True

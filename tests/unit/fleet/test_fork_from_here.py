@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from roambench.fleet.fork_server import ForkServer
 from tiny_experiment import TINY
 
 COMMAND = """
@@ -106,3 +109,15 @@ def test_a_process_that_cannot_be_forked_safely_is_refused(before: str) -> None:
     )
     assert done.returncode == 1
     assert "RuntimeError: a process with threads or with grpc cannot be forked safely" in done.stderr
+
+
+@pytest.mark.asyncio
+async def test_a_server_that_is_killed_lets_go_of_its_orders_a_moment_later_and_is_dead_all_the_same(
+    tmp_path: Path,
+) -> None:
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    server = ForkServer([], tmp_path / "log")
+    server._orders = ours
+    asyncio.get_running_loop().call_later(0.2, theirs.close)
+    assert await server.has_died()
+    assert server._orders is None
