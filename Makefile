@@ -13,7 +13,7 @@ help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute or two)"
 	@echo "make demo-full the same with twice the steps, at half the speed (four minutes): the figures of docs/start"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
-	@echo "make test      linters, types, architecture, tests (15 minutes with 2 workers)"
+	@echo "make test      linters, types, architecture, tests (14 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
 	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (3 minutes)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"

@@ -182,20 +182,21 @@ def test_a_second_signal_is_never_lost_and_leaves_everything_as_it_is(
     assert (done.returncode, done.stdout, done.stderr) == (status, said, errors)
 
 
+class Gone:
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+def meets_a_signal_where_nothing_can_raise() -> None:
+    Gone()
+    time.sleep(20.0)
+
+
 def test_a_signal_that_meets_what_cannot_raise_is_not_lost() -> None:
     """As the lock of a module that was just imported, whose end is a weak reference's callback."""
-
-    class Gone:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
-
-    def work() -> None:
-        Gone()
-        time.sleep(20.0)
-
     with signals_heeded():
         with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
-            work()
+            meets_a_signal_where_nothing_can_raise()
         assert leave() == exit_status() == 143  # and it is no second one: that would end this process here
 
 
@@ -211,18 +212,10 @@ def test_a_signal_that_comes_again_while_it_is_being_sent_again_is_not_lost_eith
         if len(started) == 1:
             timer.join()
 
-    class Gone:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGTERM)
-
-    def work() -> None:
-        Gone()
-        time.sleep(20.0)
-
     monkeypatch.setattr(threading.Timer, "start", done_at_once)
     with signals_heeded():
         with pytest.raises(KeyboardInterrupt, match="stopped by SIGTERM"):
-            work()
+            meets_a_signal_where_nothing_can_raise()
         assert leave() == exit_status() == 143
     assert len(started) >= 2
 
