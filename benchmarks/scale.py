@@ -41,7 +41,7 @@ from roambench.mobility.files import write_trace
 from roambench.report.report import report
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.run import StepSummary
-from roambench.rounds.state import RunState as RoundState
+from roambench.rounds.state import RoundState
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

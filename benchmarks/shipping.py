@@ -53,7 +53,7 @@ from roambench.provision import layout  # noqa: E402
 from roambench.provision.bench import Bench  # noqa: E402
 from roambench.provision.provisioning import perform  # noqa: E402
 from roambench.provision.ssh.hosts import HostLink, on_hosts  # noqa: E402
-from roambench.provision.step import Shipment, ShippedFile, Step  # noqa: E402
+from roambench.provision.step import HostStep, Shipment, ShippedFile  # noqa: E402
 from roambench.provision.wheels.shipping import Sent  # noqa: E402
 from roambench.provision.wheels.turns import Turns  # noqa: E402
 from ssh_server import SshServer, ssh_server  # noqa: E402
@@ -166,7 +166,7 @@ def ship_to_all(described: Bench, what: Shipment, way: Way, scale: float) -> dic
     boards = {host.name: Board() for host in described.hosts}
     turns = Turns(way.sent, TURN_S / scale)
     target = what.folder
-    step = Step(
+    step = HostStep(
         "wheels",
         "not there",
         f"cd {target}.new && sha256sum --check --quiet --strict SHA256SUMS && sync -f . && "

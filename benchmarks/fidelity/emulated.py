@@ -11,7 +11,7 @@ import numpy as np
 from roambench.contract.draws import generator
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import Reading
-from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit, ClockProbe
+from roambench.energy.clocks.clock_fit import ClockBurst, ClockExchange, ClockFit
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
 from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
 from roambench.meters.emulator.electric.signal import PowerSignal
@@ -259,7 +259,7 @@ def _read_elsewhere(
             t0 = round((at_s + 0.05 * k) * S)
             there, back = (round(1e6 * (1.0 + draw.exponential(30.0))) for _ in range(2))
             heard = theirs(t0 + there)
-            probes.append(ClockProbe(t0, heard, heard, t0 + there + back))
+            probes.append(ClockExchange(t0, heard, heard, t0 + there + back))
         bursts.append(ClockBurst.of(probes))
     stamped = [
         Reading(theirs(r.monotonic_ns), r.volts, r.amps, r.watts, r.watt_hours, r.flags, r.meter_ms)

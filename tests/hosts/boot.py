@@ -22,7 +22,7 @@ from hosts.lab.foreign import ARCHITECTURES, NATIVE  # noqa: E402
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument(
-        "deed", choices=["up", "list", "down", "off", "on", "flash", "change-host-key", "reboot", "shell"]
+        "command", choices=["up", "list", "down", "off", "on", "flash", "change-host-key", "reboot", "shell"]
     )
     parser.add_argument("names", nargs="*", help=f"hosts; for up: default {' '.join(HOSTS)}")
     parser.add_argument("--set", type=int, default=None, help="which set, 0 to 9")
@@ -31,11 +31,11 @@ def main() -> int:
     )
     arguments = parser.parse_intermixed_args()
     up = running_sets()
-    if arguments.deed == "list":
+    if arguments.command == "list":
         for number, hosts in up.items():
             _tell(number, hosts)
         return 0
-    if arguments.deed == "up":
+    if arguments.command == "up":
         hosts = up.get(arguments.set) if arguments.set is not None else None
         log = Path(tempfile.mkstemp(prefix="roambench-hosts-", suffix=".log")[1])
         hosts = hosts or start_lasting(arguments.set, arguments.names or HOSTS, log, arguments.architecture)
@@ -44,17 +44,17 @@ def main() -> int:
     if arguments.set is None and len(up) != 1:
         parser.error(f"--set N: {', '.join(map(str, up)) or 'none'} are up")
     hosts = up[arguments.set] if arguments.set is not None else next(iter(up.values()))
-    return _do(hosts, arguments.deed, arguments.names)
+    return _do(hosts, arguments.command, arguments.names)
 
 
-def _do(hosts: BenchHosts, deed: str, names: list[str]) -> int:
-    if deed == "down":
+def _do(hosts: BenchHosts, command: str, names: list[str]) -> int:
+    if command == "down":
         hosts.down()
         return 0
-    if deed == "shell":
+    if command == "shell":
         init = str(hosts.state()[names[0]]["init"])
         return subprocess.run(["nsenter", "-t", init, "-a", "/bin/bash", "-l"], check=False).returncode
-    deeds = {
+    actions = {
         "off": hosts.off,
         "on": hosts.on,
         "flash": hosts.flash,
@@ -62,7 +62,7 @@ def _do(hosts: BenchHosts, deed: str, names: list[str]) -> int:
         "reboot": hosts.reboot,
     }
     for name in names:
-        deeds[deed](name)
+        actions[command](name)
     return 0
 
 

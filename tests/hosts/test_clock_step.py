@@ -18,7 +18,7 @@ from roambench.provision.facts import gather
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.provisioning import perform
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.step import Step
+from roambench.provision.step import HostStep
 from roambench.provision.subjects.clock import clock
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import Builds
@@ -69,10 +69,10 @@ def _set(hosts: BenchHosts, *names: str) -> list[HostOutcome[list[str]]]:
             perform(link, step)
         return [step.subject for step in _steps(link)]
 
-    def _steps(link: HostLink) -> list[Step]:
+    def _steps(link: HostLink) -> list[HostStep]:
         board = replace(gather(link), container="")
         found = clock(board, Wanted(bench, link.host, build, Identity()))
-        return [step for step in found if isinstance(step, Step)]
+        return [step for step in found if isinstance(step, HostStep)]
 
     return on_hosts(bench, [bench.host(name) for name in names], work)
 

@@ -15,8 +15,8 @@ import pytest
 from fuzzer import Fuzzer, Memory
 from hand_agent import LAYOUT, REPORT, done
 from roambench.agent.peers.inbox import Inbox
-from roambench.agent.peers.link import PeerLink, PullFailed, Silence
-from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.peers.link import PeerLink, PullFailed, UnansweredCalls
+from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.peers.radio import RadioPace
 from roambench.agent.session.control_link import ControlLink, secure_channel
 from roambench.agent.session.data_link import DataLink
@@ -147,13 +147,13 @@ async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_smal
         await good.channel.close()
 
 
-async def _pull_on(folder: Path, port: int, told: set[Standing | None]) -> None:
+async def _pull_on(folder: Path, port: int, told: set[OfferState | None]) -> None:
     """pi-03: takes one model after the other from its neighbour, and asks how it stands with its own."""
     link, clock = PeerLink(Credential.load(folder / "identity" / "pi-03")), DeviceClock()
     step = 1
     while True:
-        wanted = Wanted("run", step)
-        told.add(await link.ask("pi-02", f"127.0.0.1:{port}", wanted, Silence()))
+        wanted = WantedHalfStep("run", step)
+        told.add(await link.ask("pi-02", f"127.0.0.1:{port}", wanted, UnansweredCalls()))
         try:
             parcel, digest = await link.pull(
                 "pi-02",
@@ -178,12 +178,12 @@ async def _pull_on(folder: Path, port: int, told: set[Standing | None]) -> None:
 async def test_malformed_sequences_leave_a_device_and_its_peer_port_up_and_small(tmp_path: Path) -> None:
     async with victim("fuzzed_peer.py", tmp_path) as device:
         (port,) = device.ports
-        told: set[Standing | None] = set()
+        told: set[OfferState | None] = set()
         pulling = asyncio.create_task(_pull_on(tmp_path, port, told))
         await throw_all(device, Fuzzer(tmp_path, device.ports, "pi-02", (PULL, ASK)), KINDS_AT_PEERS)
         assert not pulling.done()
         told.clear()
         await device.served_more()
-        assert Standing.COMING in told  # an answer
+        assert OfferState.COMING in told  # an answer
         pulling.cancel()
         await asyncio.gather(pulling, return_exceptions=True)

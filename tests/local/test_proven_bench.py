@@ -15,7 +15,7 @@ import pytest
 
 from living_agents import LivingBench
 from roambench.provision.bench import Bench
-from roambench.provision.checks import Check, Verdict
+from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.identify import identify
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.meter_map import Proof
@@ -66,8 +66,8 @@ def test_preflight_hears_the_agents_their_trainers_and_their_meters(wired: Wired
     made = check(wired.bench)
     for host in made.hosts:
         found: dict[str, Check] = {one.name: one for one in host.checks}
-        assert (found["torch"].verdict, found["meter"].verdict) == (Verdict.PASS, Verdict.PASS)
-        assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
+        assert (found["torch"].verdict, found["meter"].verdict) == (CheckVerdict.PASS, CheckVerdict.PASS)
+        assert (found["idle watts"].verdict, found["idle watts"].found) == (CheckVerdict.PASS, "1.90 W")
 
 
 def test_crossed_meters_are_found_by_loading_living_agents(wired: Wired) -> None:

@@ -12,7 +12,7 @@ import grpc.aio
 import numpy as np
 import pytest
 
-from roambench.agent.session.data_link import DataLink, Transfer
+from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import chunks, digest_of, encode, piece_bytes
 from roambench.contract.pacing import padding
@@ -79,7 +79,7 @@ async def linked(server: SlowServer) -> AsyncIterator[DataLink]:
         await port.stop(None)
 
 
-async def carried_out(way: str, server: SlowServer) -> Transfer:
+async def carried_out(way: str, server: SlowServer) -> ModelTransfer:
     async with linked(server) as data:
         if way == "a model down":
             return (await data.download("o", 0, digest_of(MODEL), 30.0))[1]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series
+from roambench.provision.verify.kit import FORMAT, Kit, Looked, MeterSeries, TimedTransfer
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class World:
 
 def _timeline(
     rng: np.random.Generator, half_s: float, wave_s: float
-) -> tuple[list[float], list[tuple[float, float]], list[Moved], float]:
+) -> tuple[list[float], list[tuple[float, float]], list[TimedTransfer], float]:
     at = 5.0
     rests = [(at, at + 60.0)]
     at += 60.5
@@ -105,7 +105,7 @@ def _timeline(
         for _ in range(5):
             first = at + rng.uniform(0.3, 1.5)
             last = first + 12.0 + rng.uniform(-0.3, 0.8)
-            moved.append(Moved(direction, first, last, int(3e6 * (last - first))))
+            moved.append(TimedTransfer(direction, first, last, int(3e6 * (last - first))))
             at = last + 6.0 + rng.uniform(0.0, 1.0)
     return edges, rests, moved, at + 5.0
 
@@ -115,7 +115,7 @@ def _between(from_s: float, until_s: float) -> slice:
 
 
 def _power(
-    world: World, edges: list[float], moved: list[Moved], end_s: float, rng: np.random.Generator
+    world: World, edges: list[float], moved: list[TimedTransfer], end_s: float, rng: np.random.Generator
 ) -> tuple[Floats, Floats]:
     board = world.board
     at = np.arange(0.0, end_s, _GRID_S)
@@ -162,7 +162,7 @@ def _power(
     return at, watts
 
 
-def _series(meter: Meter, at: Floats, watts: Floats, rng: np.random.Generator) -> Series:
+def _series(meter: Meter, at: Floats, watts: Floats, rng: np.random.Generator) -> MeterSeries:
     supply_v = 5.13
     amps = watts / supply_v
     volts = supply_v - 0.04 * amps
@@ -215,7 +215,7 @@ def _series(meter: Meter, at: Floats, watts: Floats, rng: np.random.Generator) -
         due += meter.period_s * crystal
     out.sort()
     times, shown_w, shown_v, shown_a = zip(*out, strict=True)
-    return Series(times, shown_w, shown_v, shown_a)
+    return MeterSeries(times, shown_w, shown_v, shown_a)
 
 
 def kit_of(world: World, seed: int, *, half_s: float = 2.685, wave_s: float = 600.0) -> Kit:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.composition import run_experiment
-from roambench.controller.plans.plan import Plan, plan_experiment
+from roambench.controller.plans.plan import RunPlan, plan_experiment
 from roambench.experiment.load import load_experiment
 
 #: How far a plan may be from what happens.
@@ -23,7 +23,7 @@ FACTOR = 1.5
 
 @dataclass(frozen=True)
 class Happened:
-    plan: Plan
+    plan: RunPlan
     run: Path
     cpu_s: float
     wall_s: float

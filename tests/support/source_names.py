@@ -25,6 +25,17 @@ def module_of(name: str) -> Path | None:
     return None
 
 
+def public_classes() -> dict[str, list[str]]:
+    """The files, below their part's folder, that define a public class of each name."""
+    found: dict[str, list[str]] = {}
+    for part in PARTS:
+        for path in sorted((ROOT / part / "roambench").rglob("*.py")):
+            for node in ast.parse(path.read_text("utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found.setdefault(node.name, []).append(path.relative_to(ROOT / part).as_posix())
+    return found
+
+
 def is_there(name: str) -> bool:
     """Whether the source has the package or module, and in it every class, method or function of the name."""
     file = module_of(name)

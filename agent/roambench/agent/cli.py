@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final
 
 from roambench.agent.life.launch import run_agent
 from roambench.agent.settings import AgentSettings
-from roambench.agent.traffic_shaper import Shape, apply
+from roambench.agent.traffic_shaper import ShapedRates, apply
 from roambench.contract.errors import ConfigError, FleetError, RoambenchError
 
 #: Where a provisioned agent listens.
@@ -65,7 +65,7 @@ def _shape(arguments: argparse.Namespace) -> int:
     rated = arguments.up_mbit_s is not None or arguments.down_mbit_s is not None
     if rated == arguments.off:
         raise ConfigError(["shape: expected --up-mbit-s or --down-mbit-s or both, or --off alone"])
-    apply(Shape(arguments.interface, arguments.up_mbit_s, arguments.down_mbit_s))
+    apply(ShapedRates(arguments.interface, arguments.up_mbit_s, arguments.down_mbit_s))
     return 0
 
 

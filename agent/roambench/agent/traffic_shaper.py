@@ -41,7 +41,7 @@ _COMMAND_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ShapedRates:
     """The rates that an interface is held to, in Mbit/s (10^6 bit); None: that direction is left alone."""
 
     interface: str
@@ -70,7 +70,7 @@ def clearing(interface: str) -> list[Command]:
     ]
 
 
-def shaping(shape: Shape) -> list[Command]:
+def shaping(shape: ShapedRates) -> list[Command]:
     """Commands that hold a cleared interface to `shape`, in order."""
     commands: list[Command] = []
     if shape.up_mbit_s is not None:
@@ -91,7 +91,7 @@ def shaping(shape: Shape) -> list[Command]:
     return commands
 
 
-def apply(shape: Shape) -> None:
+def apply(shape: ShapedRates) -> None:
     """Replace whatever shape the interface has; with neither rate it is set free.
 
     Raises ConfigError for an interface that is not there, LinkError without root, without tc, or when the

@@ -11,7 +11,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.latch import PortLatch
 from roambench.meters.ports import Port, parse_port
-from roambench.meters.sources.source import Source
+from roambench.meters.sources.source import MeterSource
 from roambench.meters.stream_meter import StreamMeter
 from roambench.meters.traits import MeterDescription
 
@@ -36,7 +36,7 @@ class Driver:
     options: tuple[str, ...]
     power: str
     traits: Callable[[Port, float], str]
-    source: Callable[[Port], Source]
+    source: Callable[[Port], MeterSource]
     frames: Callable[[Port], FrameParser]
     period_s: Callable[[Port], float] = lambda port: 0.0
     resets: bool = False

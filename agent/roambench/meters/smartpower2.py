@@ -10,7 +10,7 @@ from roambench.meters.frames.smartpower2 import Smartpower2Frames
 from roambench.meters.frames.smartpower2_websocket import Smartpower2WebsocketFrames
 from roambench.meters.ports import Port
 from roambench.meters.sources.serial_port import SerialPort
-from roambench.meters.sources.source import Source
+from roambench.meters.sources.source import MeterSource
 from roambench.meters.sources.tcp import TcpLine
 from roambench.meters.traits import TRAITS
 
@@ -19,15 +19,15 @@ WEBSOCKET_PORT: Final = 81
 _FORK_S: Final = TRAITS.load("smartpower2-100ms").nominal_s
 
 
-def _serial(port: Port) -> Source:
+def _serial(port: Port) -> MeterSource:
     return SerialPort(port.address)
 
 
-def _telnet(port: Port) -> Source:
+def _telnet(port: Port) -> MeterSource:
     return TcpLine(*port.host_port(TELNET_PORT))
 
 
-def _websocket(port: Port) -> Source:
+def _websocket(port: Port) -> MeterSource:
     from roambench.meters.sources.websocket import WebsocketLine  # 6 MB that a serial reader does not need
 
     host, number = port.host_port(WEBSOCKET_PORT)

@@ -9,7 +9,7 @@ from roambench.meters.frames.parser import FrameParser
 from roambench.meters.frames.smartpower3 import CHANNELS, Smartpower3Frames
 from roambench.meters.ports import Port
 from roambench.meters.sources.serial_port import BAUD, SerialPort
-from roambench.meters.sources.source import Source
+from roambench.meters.sources.source import MeterSource
 from roambench.meters.sources.tcp import TcpLine
 from roambench.meters.sources.udp import UdpListener
 from roambench.meters.traits import smartpower3_row
@@ -20,15 +20,15 @@ INTERVALS_MS: Final = ("5", "10", "50", "100", "500", "1000")
 BAUDS: Final = ("9600", "19200", "38400", "57600", "115200", "230400", "460800", "500000", "576000", "921600")
 
 
-def _serial(port: Port) -> Source:
+def _serial(port: Port) -> MeterSource:
     return SerialPort(port.address, int(port.choice("baud", BAUDS, str(BAUD))))
 
 
-def _tcp(port: Port) -> Source:
+def _tcp(port: Port) -> MeterSource:
     return TcpLine(*port.host_port(TCP_PORT))
 
 
-def _udp(port: Port) -> Source:
+def _udp(port: Port) -> MeterSource:
     return UdpListener(*port.host_port(UDP_PORT), sender=port.options.get("from"))
 
 

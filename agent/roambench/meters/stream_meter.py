@@ -15,7 +15,7 @@ from roambench.meters.frames.counts import LineCounts
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.latch import SURVIVED_AFTER_S, PortLatch
 from roambench.meters.protocol import STATE_EVENTS, MeterItem, MeterState
-from roambench.meters.sources.source import Source, cause
+from roambench.meters.sources.source import MeterSource, cause
 from roambench.meters.traits import MeterDescription
 
 #: Device time without a line after which a meter is called stale (rule R6).
@@ -39,7 +39,7 @@ class StreamMeter:
 
     def __init__(
         self,
-        source: Source,
+        source: MeterSource,
         frames: FrameParser,
         describe: Callable[[float], MeterDescription],
         clock: DeviceClock | None = None,

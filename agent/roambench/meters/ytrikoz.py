@@ -8,17 +8,17 @@ from roambench.meters.driver import Driver, row_of
 from roambench.meters.frames.ytrikoz import YtrikozJsonFrames, YtrikozTextFrames
 from roambench.meters.ports import Port
 from roambench.meters.sources.serial_port import SerialPort
-from roambench.meters.sources.source import Source
+from roambench.meters.sources.source import MeterSource
 from roambench.meters.sources.tcp import TcpLine
 
 TELNET_PORT: Final = 23
 
 
-def _serial(port: Port) -> Source:
+def _serial(port: Port) -> MeterSource:
     return SerialPort(port.address)
 
 
-def _telnet(port: Port) -> Source:
+def _telnet(port: Port) -> MeterSource:
     return TcpLine(*port.host_port(TELNET_PORT))
 
 

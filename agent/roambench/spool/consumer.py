@@ -9,7 +9,7 @@ from roambench.contract.records import RecordKind
 Record = tuple[int, RecordKind, bytes]
 
 
-class Source(Protocol):
+class DrainSource(Protocol):
     """The source of a drain: a queue of records with a place in it that only moves forward."""
 
     @property

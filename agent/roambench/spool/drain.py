@@ -13,7 +13,7 @@ from typing import Final
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
-from roambench.spool.consumer import Record, Source
+from roambench.spool.consumer import DrainSource, Record
 from roambench.spool.gate import Gate
 
 #: Takes records in ascending seq; returns the highest seq that is durable at the far side.
@@ -56,7 +56,7 @@ class Drain:
 
     def __init__(
         self,
-        source: Source,
+        source: DrainSource,
         send: Send,
         *,
         gate: Gate | None = None,

@@ -14,7 +14,7 @@ from roambench.report.pages.report import report_figures
 from roambench.report.report import report, write_text
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import comparison_flags, shared_flags
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Comparison:
         return self.runs.table
 
     @property
-    def tables(self) -> Mapping[str, Table]:
+    def tables(self) -> Mapping[str, ReportTable]:
         """The report's tables by their key ("runs", "table10-gross"), with numbers as people read them."""
         summaries = self._report.summaries
         found = [*comparison_tables(summaries), *board_tables(summaries), *detail_tables(summaries)]

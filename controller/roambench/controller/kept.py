@@ -14,10 +14,10 @@ from roambench.controller.world import LearningTask
 from roambench.rounds.peer_run import OnCollected, PeerSettings, PeerState
 from roambench.rounds.records import StepClosed
 from roambench.rounds.run import OnStep, StepSummary
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.runs.checkpoint_file import read_checkpoint
 from roambench.runs.folder import RunFolder
-from roambench.runs.info import RunState as Ended
+from roambench.runs.info import RunState
 from roambench.runs.models import save_model
 
 #: In the run folder.
@@ -26,7 +26,7 @@ GLOBAL_MODEL = "models/global.safetensors"
 
 @contextmanager
 def global_model_kept(
-    folder: RunFolder, system: str, learning_task: LearningTask, state: RunState | None = None
+    folder: RunFolder, system: str, learning_task: LearningTask, state: RoundState | None = None
 ) -> Iterator[OnStep]:
     """Follow a run's steps in the body; behind it the global model of the last one is in `folder`, or that of
     the `state` that the run went on from."""
@@ -34,7 +34,7 @@ def global_model_kept(
     if state is not None:
         last = state.global_model, state.global_digest, state.next_step
 
-    def follow(_summary: StepSummary, state: RunState) -> None:
+    def follow(_summary: StepSummary, state: RoundState) -> None:
         nonlocal last
         last = state.global_model, state.global_digest, state.next_step
 
@@ -89,7 +89,7 @@ def _kept(path: Path, system: str, steps: int) -> Iterator[str]:
     closed = folder.read_log().count(StepClosed)
     ended, reason = folder.info.state, folder.info.reason
     folder.close()
-    if ended is Ended.FINISHED:
+    if ended is RunState.FINISHED:
         yield f"{system} is finished, in {path}; what comes after it was not started."
     else:
         where = (

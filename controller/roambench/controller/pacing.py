@@ -21,7 +21,7 @@ PAUSE_FILE: Final = "pause"
 _LOOK_S: Final = 0.1
 
 
-class Clock(Protocol):
+class PacingClock(Protocol):
     """Of `contract.device_time.DeviceClock`, what pacing needs."""
 
     def now_ns(self) -> int:
@@ -50,7 +50,7 @@ class ClockPace:
     A step whose orders take longer closes when they are answered, and the next ones catch up.
     """
 
-    def __init__(self, step_s: float, clock: Clock, first_step: int = 0) -> None:
+    def __init__(self, step_s: float, clock: PacingClock, first_step: int = 0) -> None:
         """`first_step` begins now."""
         self._step_s = step_s
         self._clock = clock
@@ -79,7 +79,7 @@ class PauseGate:
     """Holds a run while its folder has the pause file; the journal tells when, and for how long."""
 
     def __init__(
-        self, folder: Path, journal: Journal, clock: Clock | None, say: Callable[[str], None]
+        self, folder: Path, journal: Journal, clock: PacingClock | None, say: Callable[[str], None]
     ) -> None:
         """`clock` is the boards', whose time goes on; None where device time is modelled and stands still."""
         self._file = folder / PAUSE_FILE

@@ -26,7 +26,7 @@ TOKEN_VARIABLES: Final = ("INFLUX_READ_TOKEN", "INFLUX_TOKEN")
 _DAY_NS: Final = 86_400 * 10**9
 
 
-class Readings(StrEnum):
+class ReadingsSource(StrEnum):
     """Where the readings of a report come from."""
 
     FOLDER = "folder"
@@ -34,7 +34,7 @@ class Readings(StrEnum):
 
 
 ReadingsOption = Annotated[
-    Readings,
+    ReadingsSource,
     typer.Option(
         "--readings",
         help="Take readings, phases and events from the run folder, or from the InfluxDB that the run's "
@@ -60,13 +60,13 @@ InfluxTokenFileOption = Annotated[
 
 
 def open_records(
-    readings: Readings, url: str = "", database: str = "", token_file: Path | None = None
+    readings: ReadingsSource, url: str = "", database: str = "", token_file: Path | None = None
 ) -> OpenRecords | None:
     """The source that `read_runs` and `compare_runs` take; None stands for the run folders themselves.
 
     ConfigError when an InfluxDB is described that would not be asked.
     """
-    if readings is Readings.FOLDER:
+    if readings is ReadingsSource.FOLDER:
         if url or database or token_file is not None:
             raise ConfigError(["--influx-url, --influx-db and --influx-token-file need --readings influxdb"])
         return None

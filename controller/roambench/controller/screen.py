@@ -29,7 +29,7 @@ RUN_PHASES: Final = 4
 SWEEP_PHASES: Final = 3
 
 
-class Told(IntEnum):
+class Verbosity(IntEnum):
     """How much a command tells."""
 
     LITTLE = 0  # -q: what it found, where it is, warnings and errors
@@ -40,11 +40,11 @@ class Told(IntEnum):
 class _Asked:
     """What the command that this process runs was asked for."""
 
-    told: Told = Told.USUAL
+    told: Verbosity = Verbosity.USUAL
     log: logging.Handler | None = None
 
 
-def tell(told: Told) -> None:
+def tell(told: Verbosity) -> None:
     """From now on this process tells so much."""
     root = logging.getLogger()
     if _Asked.log is not None:
@@ -52,7 +52,7 @@ def tell(told: Told) -> None:
         root.setLevel(logging.WARNING)
         _Asked.log = None
     _Asked.told = told
-    if told is Told.ALL:
+    if told is Verbosity.ALL:
         _Asked.log = _Log(logging.INFO)
         root.addHandler(_Asked.log)
         root.setLevel(logging.INFO)
@@ -106,12 +106,12 @@ def print_json(document: object) -> None:
 
 def tells_all() -> bool:
     """Whether -v was asked for."""
-    return _Asked.told is Told.ALL
+    return _Asked.told is Verbosity.ALL
 
 
 def tells_little() -> bool:
     """Whether -q was asked for."""
-    return _Asked.told is Told.LITTLE
+    return _Asked.told is Verbosity.LITTLE
 
 
 @contextmanager

@@ -13,13 +13,13 @@ from roambench.mobility.association import Placement
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, Distribution, TraceStatistics
 from roambench.mobility.trace import MADE_UP, Trace
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _QUANTILES = ("min", "p5", "p25", "median", "mean", "p75", "p90", "p95", "max", "sd")
 _BAR = 40  # characters of the longest bar
 
 
-def statistics_tables(found: TraceStatistics) -> list[Table]:
+def statistics_tables(found: TraceStatistics) -> list[ReportTable]:
     """Everything `trace_statistics` gives, and published figures beside ours."""
     return [
         _counts(found),
@@ -31,7 +31,7 @@ def statistics_tables(found: TraceStatistics) -> list[Table]:
     ]
 
 
-def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> Table:
+def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> ReportTable:
     """A table of a trace's statistics beside the paper's."""
     rows = []
     for target in targets:
@@ -48,7 +48,7 @@ def target_table(title: str, targets: Sequence[PaperTarget], found: TraceStatist
             )
         )
     head = ("", "published", "this trace", "off by", "unit", "where")
-    return Table("targets", title, "", head, tuple(rows), text_from=4)
+    return ReportTable("targets", title, "", head, tuple(rows), text_from=4)
 
 
 def statistics_document(found: TraceStatistics, content_hash: str) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def step_document(trace: Trace, placement: Placement) -> dict[str, Any]:
     }
 
 
-def overview_table(trace: Trace, content_hash: str) -> Table:
+def overview_table(trace: Trace, content_hash: str) -> ReportTable:
     """Counts, provenance, and a bar of the devices present for every step (up to 240, then means)."""
     rows = [
         ("steps", f"{trace.steps} of {trace.step_s:g} s, from {_when(trace, 0)}"),
@@ -130,10 +130,10 @@ def overview_table(trace: Trace, content_hash: str) -> Table:
         part = present[first : first + together]
         mean = sum(part) / len(part)
         rows.append((_when(trace, first), f"{'█' * round(_BAR * mean / most)} {number(mean)}"))
-    return Table("overview", "", "", ("", ""), tuple(rows), numeric_from=2)
+    return ReportTable("overview", "", "", ("", ""), tuple(rows), numeric_from=2)
 
 
-def step_table(trace: Trace, placement: Placement) -> Table:
+def step_table(trace: Trace, placement: Placement) -> ReportTable:
     """Every device present at the placement's step, with its AP: the recorded one, else the nearest."""
     step = placement.step
     title = (
@@ -154,7 +154,7 @@ def step_table(trace: Trace, placement: Placement) -> Table:
         for device, at, x_m, y_m, distance_m in positions
     )
     ap = "nearest AP" if trace.ap is None else "recorded AP"
-    return Table("step", title, "", ("device", ap, "x km", "y km", "distance m"), cells, numeric_from=2)
+    return ReportTable("step", title, "", ("device", ap, "x km", "y km", "distance m"), cells, numeric_from=2)
 
 
 def number(value: float) -> str:
@@ -166,7 +166,7 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
-def _counts(found: TraceStatistics) -> Table:
+def _counts(found: TraceStatistics) -> ReportTable:
     rows = []
     rows.append(("steps", f"{found.steps} of {found.step_s:g} s"))
     rows.append(("empty steps", number(found.empty_steps)))
@@ -201,14 +201,14 @@ def _counts(found: TraceStatistics) -> Table:
         )
     )
     caption = MADE_UP if found.made_up else ""
-    return Table("counts", "Trace", caption, ("", ""), tuple(rows))
+    return ReportTable("counts", "Trace", caption, ("", ""), tuple(rows))
 
 
 def _percent(share: float) -> str:
     return "--" if math.isnan(share) else f"{share:.1%}"
 
 
-def _distributions(found: TraceStatistics) -> Table:
+def _distributions(found: TraceStatistics) -> ReportTable:
     rows: tuple[tuple[str, Distribution], ...] = (
         ("devices present per step", found.present),
         ("steps per device", found.steps_per_device),
@@ -219,10 +219,10 @@ def _distributions(found: TraceStatistics) -> Table:
         ("fixed AP m", found.fixed_m),
     )
     cells = tuple((name, *(number(getattr(sample, name)) for _, sample in rows)) for name in _QUANTILES)
-    return Table("distributions", "Distributions", "", ("", *(label for label, _ in rows)), cells)
+    return ReportTable("distributions", "Distributions", "", ("", *(label for label, _ in rows)), cells)
 
 
-def _aggregated(found: TraceStatistics) -> Table:
+def _aggregated(found: TraceStatistics) -> ReportTable:
     rows: tuple[tuple[str, AggregatedModels], ...] = (
         ("HierFAVG", found.hierfavg),
         ("MOHAWK k2 = 2", found.mohawk_k2_2),
@@ -234,10 +234,10 @@ def _aggregated(found: TraceStatistics) -> Table:
         for label, models in rows
     )
     title = "Models aggregated if nobody ever failed"
-    return Table("aggregated", title, "", ("", "per step", "trainings", "wasted"), cells)
+    return ReportTable("aggregated", title, "", ("", "per step", "trainings", "wasted"), cells)
 
 
-def _hours(found: TraceStatistics) -> Table:
+def _hours(found: TraceStatistics) -> ReportTable:
     zone = "UTC" if found.utc_offset_h is None else f"UTC{found.utc_offset_h:+g} h"
     title = f"Devices present by hour of the day ({zone})"
     caption = ""
@@ -251,7 +251,7 @@ def _hours(found: TraceStatistics) -> Table:
     for hour, mean in enumerate(found.hour_profile):
         bar = "" if math.isnan(mean) else "█" * round(_BAR * mean / most)
         rows.append((f"{hour:02d}", f"{bar} {number(mean)}"))
-    return Table("hours", title, caption, ("", ""), tuple(rows), numeric_from=2)
+    return ReportTable("hours", title, caption, ("", ""), tuple(rows), numeric_from=2)
 
 
 def _when(trace: Trace, step: int) -> str:

@@ -15,7 +15,7 @@ from roambench.energy.attribution.attribution import Attribution, Resolution
 from roambench.energy.attribution.design_based import DesignBased, design_based, in_doubt, instead
 from roambench.energy.attribution.span_energy import SpanEnergy
 from roambench.energy.clocks.lateness import LATENESS_PRIOR_S
-from roambench.energy.energy_value import Energy, Part
+from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
 from roambench.energy.idle.idle_curve import APART, IdleCurve, idle_curve, work_of
 from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
@@ -146,7 +146,9 @@ def account_device(
             )
         )
     edges_j = curve.step_across_w * fit.u_lateness_s
-    whole_run = curve.energy().with_terms((Part.EDGES, device, edges_j), (Part.SAMPLING, "", fit.unseen_j))
+    whole_run = curve.energy().with_terms(
+        (UncertaintyPart.EDGES, device, edges_j), (UncertaintyPart.SAMPLING, "", fit.unseen_j)
+    )
     return DeviceAccount(
         device,
         rows,
@@ -225,7 +227,7 @@ def _closure_u(rows: Sequence[LedgerRow], whole_run: Energy) -> float:
     the meter's gain and offset, which both share; 0 where nothing was measured.
     """
     split = Ledger.of(rows).total("gross")
-    terms_j = (u for part, _, u in split.terms if part not in (Part.GAIN, Part.OFFSET))
+    terms_j = (u for part, _, u in split.terms if part not in (UncertaintyPart.GAIN, UncertaintyPart.OFFSET))
     u_j = math.hypot(whole_run.u_joules, *terms_j)
     return (split.joules - math.fsum(row.naive_j for row in rows)) / u_j if u_j else 0.0
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Part(StrEnum):
+class UncertaintyPart(StrEnum):
     """Where an energy's uncertainty comes from (rule R9)."""
 
     GAIN = "gain"
@@ -25,7 +25,7 @@ class Part(StrEnum):
 
 #: (part, what shares it, joules): terms of one source are one and the same error and add linearly, signs
 #: included; the source "" stands for errors of their own, which add in quadrature.
-Term = tuple[Part, str, float]
+Term = tuple[UncertaintyPart, str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Energy:
             object.__setattr__(self, "terms", _merged(self.terms))
             object.__setattr__(self, "u_joules", math.hypot(*(u for _, _, u in self.terms)))
         elif self.u_joules:
-            object.__setattr__(self, "terms", ((Part.SAMPLING, "", self.u_joules),))
+            object.__setattr__(self, "terms", ((UncertaintyPart.SAMPLING, "", self.u_joules),))
 
     def __add__(self, other: Energy) -> Energy:
         return total((self, other))
@@ -116,7 +116,7 @@ def total(energies: Iterable[Energy]) -> Energy:
 def covariance_j2(energies: Sequence[Energy]) -> npt.NDArray[np.float64]:
     """Covariance of energies, J², shape (energies, energies): by the errors that they share off the
     diagonal."""
-    columns: dict[tuple[Part, str, int], int] = {}
+    columns: dict[tuple[UncertaintyPart, str, int], int] = {}
     found = [
         (row, columns.setdefault((part, source, -1 if source else row), len(columns)), u_j)
         for row, energy in enumerate(energies)
@@ -130,7 +130,7 @@ def covariance_j2(energies: Sequence[Energy]) -> npt.NDArray[np.float64]:
 
 def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:
     """One term for each part and source, sorted; those of no size are left out."""
-    sums: dict[tuple[Part, str], float] = {}
+    sums: dict[tuple[UncertaintyPart, str], float] = {}
     for part, source, u_j in terms:
         known = sums.get((part, source), 0.0)
         sums[part, source] = known + u_j if source else math.hypot(known, u_j)

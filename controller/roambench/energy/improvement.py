@@ -21,11 +21,11 @@ from typing import Final
 import scipy
 
 from roambench.contract.metric import Better
-from roambench.energy.energy_value import Part, Term
+from roambench.energy.energy_value import Term, UncertaintyPart
 
 CONFIDENCE: Final = 0.95
 #: Errors of a meter that are the same in every run on it; all others scatter between repeats.
-_LASTING: Final = frozenset({Part.GAIN, Part.OFFSET})
+_LASTING: Final = frozenset({UncertaintyPart.GAIN, UncertaintyPart.OFFSET})
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Measured:
     value: float
     terms: tuple[Term, ...] = ()
 
-    def lasting(self) -> dict[tuple[Part, str], float]:
+    def lasting(self) -> dict[tuple[UncertaintyPart, str], float]:
         """Uncertainties that every run has alike, by part and source."""
         return {(part, source): u for part, source, u in self.terms if part in _LASTING and source}
 
@@ -163,9 +163,9 @@ def _mean(runs: Sequence[Measured]) -> MeanInterval:
     )
 
 
-def _mean_terms(runs: Iterable[Measured], *, relative: bool) -> dict[tuple[Part, str], float]:
+def _mean_terms(runs: Iterable[Measured], *, relative: bool) -> dict[tuple[UncertaintyPart, str], float]:
     """Each lasting source's part in the mean of the runs, in their unit or as a share of their values."""
-    found: dict[tuple[Part, str], list[float]] = {}
+    found: dict[tuple[UncertaintyPart, str], list[float]] = {}
     count = 0
     for run in runs:
         count += 1
@@ -174,6 +174,6 @@ def _mean_terms(runs: Iterable[Measured], *, relative: bool) -> dict[tuple[Part,
     return {key: math.fsum(parts) / count for key, parts in found.items()}
 
 
-def _apart(a: dict[tuple[Part, str], float], b: dict[tuple[Part, str], float]) -> float:
+def _apart(a: dict[tuple[UncertaintyPart, str], float], b: dict[tuple[UncertaintyPart, str], float]) -> float:
     """Uncertainty that sources of error leave in the difference: of one that both have alike, nothing."""
     return math.hypot(*(b.get(key, 0.0) - a.get(key, 0.0) for key in {**a, **b}))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
-from roambench.energy.energy_value import Energy, Part
+from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples, Stamps, Watts, without_bursts
 
@@ -72,7 +72,7 @@ class PowerCurve:
         spread_w = float(np.ptp(self.watts)) / np.sqrt(12.0)
         u_j = spread_w * float(np.sqrt(np.square(gaps_s).sum()))
         whole = Energy(seen.joules + seen.mean_w * seen.gap_s, 0.0, self.duration_s, 0.0, seen.terms)
-        return whole.with_terms((Part.GAPS, "", u_j))
+        return whole.with_terms((UncertaintyPart.GAPS, "", u_j))
 
     @property
     def step_across_w(self) -> float:

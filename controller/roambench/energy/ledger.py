@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Outcome, Phase
-from roambench.energy.energy_value import Energy, Part, Term
+from roambench.energy.energy_value import Energy, Term, UncertaintyPart
 
 Kind = Literal["gross", "net"]
 KINDS: Final[tuple[Kind, ...]] = ("gross", "net")
@@ -87,7 +87,7 @@ class LedgerRow:
         shared = [term for term in self._shared(joules, kind) if term[2]]
         own_j2 = u_j * u_j - math.fsum(u * u for _, _, u in shared)
         if own_j2 > 0.0:
-            shared.append((Part.SAMPLING, "", math.sqrt(own_j2)))
+            shared.append((UncertaintyPart.SAMPLING, "", math.sqrt(own_j2)))
         return shared
 
     def _shared(self, joules: float, kind: Kind) -> list[Term]:
@@ -99,15 +99,23 @@ class LedgerRow:
         level_w = _less(self.u_level_w if gross else self.u_net_level_w, self.u_border_shared_w)
         idle_w = 0.0 if gross else _less(self.u_idle_w, self.u_idle_shared_w)
         return [
-            (Part.GAIN, board, own_gain * joules),
-            (Part.GAIN, f"reference {self.reference}", self.u_reference * joules),
-            (Part.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
-            (Part.SAMPLING, level, level_w * self.covered_s),
-            (Part.SAMPLING, f"borders of {self.phase.value}", self.u_border_shared_w * self.covered_s),
-            (Part.EDGES, board, _less(1.0, self.late_shared) * edge_j),
-            (Part.EDGES, "lateness", self.late_shared * edge_j),
-            (Part.BASELINE, board, -idle_w * self.covered_s),
-            (Part.BASELINE, "idle model", 0.0 if gross else -self.u_idle_shared_w * self.covered_s),
+            (UncertaintyPart.GAIN, board, own_gain * joules),
+            (UncertaintyPart.GAIN, f"reference {self.reference}", self.u_reference * joules),
+            (UncertaintyPart.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
+            (UncertaintyPart.SAMPLING, level, level_w * self.covered_s),
+            (
+                UncertaintyPart.SAMPLING,
+                f"borders of {self.phase.value}",
+                self.u_border_shared_w * self.covered_s,
+            ),
+            (UncertaintyPart.EDGES, board, _less(1.0, self.late_shared) * edge_j),
+            (UncertaintyPart.EDGES, "lateness", self.late_shared * edge_j),
+            (UncertaintyPart.BASELINE, board, -idle_w * self.covered_s),
+            (
+                UncertaintyPart.BASELINE,
+                "idle model",
+                0.0 if gross else -self.u_idle_shared_w * self.covered_s,
+            ),
         ]
 
 
@@ -122,7 +130,7 @@ class Errors:
     `sources` of the error that it is part of; 0 J where a row has fewer. A source without a name stands for
     errors of the rows' own (see `energy_value.Term`)."""
 
-    sources: tuple[tuple[Part, str], ...]
+    sources: tuple[tuple[UncertaintyPart, str], ...]
     source: Codes
     u_j: Numbers
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError
-from roambench.energy.energy_value import Energy, Part
+from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.meters.traits import TRAITS, MeterTraits
 
 
@@ -75,7 +75,7 @@ def with_meter(energy: Energy, calibration: MeterCalibration, meter: str = "") -
     """
     u_own = math.sqrt(max(0.0, calibration.u_gain**2 - calibration.u_reference**2))
     return energy.with_terms(
-        (Part.GAIN, meter, u_own * energy.joules),
-        (Part.GAIN, f"reference {calibration.reference}", calibration.u_reference * energy.joules),
-        (Part.OFFSET, meter, calibration.u_offset_w * energy.covered_s),
+        (UncertaintyPart.GAIN, meter, u_own * energy.joules),
+        (UncertaintyPart.GAIN, f"reference {calibration.reference}", calibration.u_reference * energy.joules),
+        (UncertaintyPart.OFFSET, meter, calibration.u_offset_w * energy.covered_s),
     )

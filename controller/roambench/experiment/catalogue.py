@@ -30,7 +30,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CatalogueRow:
     """A line of `roambench list`."""
 
     name: str
@@ -45,15 +45,15 @@ def table(kind: str) -> Table[Any]:
     return found
 
 
-def rows(kind: str) -> list[Row]:
+def rows(kind: str) -> list[CatalogueRow]:
     """The rows of a table, sorted by name. A row of another package that cannot be used says so."""
     chosen = table(kind)
     described = []
     for name in chosen.names():
         try:
-            described.append(Row(name, _description(chosen.load(name))))
+            described.append(CatalogueRow(name, _description(chosen.load(name))))
         except ConfigError as error:
-            described.append(Row(name, "; ".join(error.problems)))
+            described.append(CatalogueRow(name, "; ".join(error.problems)))
     return described
 
 

@@ -6,35 +6,34 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.session import ClockEcho
-from roambench.contract.session import ClockProbe as ProbeFrame
-from roambench.energy.clocks.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockProbe
+from roambench.contract.session import ClockEcho, ClockProbe
+from roambench.energy.clocks.clock_fit import MIN_PROBES, MOST_OFFSET_NS, ClockBurst, ClockExchange
 from roambench.rounds.records import ClockOccasion, ClockProbed
 
 
 class ClockProbes:
     """The exchanges of one session, one after the other: two at once would wait for each other."""
 
-    def __init__(self, clock: DeviceClock, send: Callable[[ProbeFrame], None], echo_s: float) -> None:
+    def __init__(self, clock: DeviceClock, send: Callable[[ClockProbe], None], echo_s: float) -> None:
         """`echo_s`: host seconds the agent may take to echo one probe."""
         self._clock = clock
         self._send = send
         self._echo_s = echo_s
         self._number = 0
         self._sent_ns = 0
-        self._echo: asyncio.Future[ClockProbe] | None = None
+        self._echo: asyncio.Future[ClockExchange] | None = None
         self._turn = asyncio.Lock()
         self._closed = False
 
     async def burst(
         self, allowed: Callable[[], bool] = lambda: True, count: int = MIN_PROBES
-    ) -> tuple[ClockProbe, ...] | None:
+    ) -> tuple[ClockExchange, ...] | None:
         """`count` exchanges, fewer if the agent falls silent; None once `allowed` says no or it is closed.
 
         `allowed` is asked before every probe: an order that comes in between ends the burst, so that at
         most one probe falls into the phase it begins.
         """
-        found: list[ClockProbe] = []
+        found: list[ClockExchange] = []
         async with self._turn:
             for _ in range(count):
                 if self._closed or not allowed():
@@ -50,7 +49,7 @@ class ClockProbes:
         t3_ns = self._clock.now_ns()
         if echo.probe == self._number and self._echo is not None and not self._echo.done():
             t1_ns, t2_ns = echo.received_ns, echo.sent_ns
-            self._echo.set_result(ClockProbe(self._sent_ns, t1_ns, t2_ns, t3_ns))
+            self._echo.set_result(ClockExchange(self._sent_ns, t1_ns, t2_ns, t3_ns))
 
     def close(self) -> None:
         """The session ended: whoever waits for an echo waits no longer."""
@@ -58,18 +57,18 @@ class ClockProbes:
         if self._echo is not None:
             self._echo.cancel()
 
-    async def _exchange(self) -> ClockProbe | None:
+    async def _exchange(self) -> ClockExchange | None:
         self._number += 1
         self._echo = asyncio.get_running_loop().create_future()
         self._sent_ns = self._clock.now_ns()
-        self._send(ProbeFrame(self._number))
+        self._send(ClockProbe(self._number))
         done, _ = await asyncio.wait({self._echo}, timeout=self._echo_s)
         echo, self._echo = self._echo, None
         return echo.result() if done and not echo.cancelled() else None
 
 
 def clock_probed(
-    probes: Sequence[ClockProbe], device: int, occasion: ClockOccasion, boot_id: str, clock: DeviceClock
+    probes: Sequence[ClockExchange], device: int, occasion: ClockOccasion, boot_id: str, clock: DeviceClock
 ) -> ClockProbed:
     """The journal's record of a burst; ValueError when none of its exchanges is possible.
 

@@ -18,7 +18,7 @@ from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.energy.readings.throttling import throttle_names
-from roambench.live.power import PowerCurve
+from roambench.live.power import MeanPowers
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.spool.record_context import RecordContext
 
@@ -61,7 +61,7 @@ class Board:
     meter: str = ""  # what is wrong with its meter; "" where nothing is
     cells: dict[int, Cell] = field(default_factory=lambda: defaultdict(Cell))
     by_update: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    power: PowerCurve = field(default_factory=PowerCurve)
+    power: MeanPowers = field(default_factory=MeanPowers)
 
     @property
     def throttled(self) -> str:

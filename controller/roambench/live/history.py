@@ -86,7 +86,7 @@ _GRAVE: Final[frozenset[str]] = frozenset(
 
 
 @dataclass(slots=True)
-class Step:
+class LiveStep:
     """One time step as far as it has gone. `cloud`: the cloud aggregated in it. `links`: the pairs of devices
     that mix their models, one after the other."""
 
@@ -127,7 +127,7 @@ class Happening:
 
 
 @dataclass(slots=True)
-class Activity:
+class DeviceActivity:
     """What a device does, since when by the clock of who reads (seconds since 1970; 0: not known)."""
 
     phase: Phase = Phase.ABSENT
@@ -156,10 +156,10 @@ class RunHistory:
     def __init__(self, names: Sequence[str], late_limit_s: float, now_s: Callable[[], float]) -> None:
         """`late_limit_s`: an emulated training that ends later is an event."""
         self.names = tuple(names)
-        self.steps: dict[int, Step] = {}
+        self.steps: dict[int, LiveStep] = {}
         self.updates: list[Update] = []
         self.happenings: list[Happening] = []
-        self.activities = [Activity() for _ in names]
+        self.activities = [DeviceActivity() for _ in names]
         self.metric = ACCURACY  # what the run is judged by, as far as is known
         self.paused = False
         # Devices mix their models with each other's: an access point means nothing.
@@ -169,10 +169,10 @@ class RunHistory:
         self._late_limit_s = late_limit_s
         self._now_s = now_s
         self._index_of: dict[str, int] = {}
-        self._now: Step | None = None
+        self._now: LiveStep | None = None
 
     @property
-    def now(self) -> Step | None:
+    def now(self) -> LiveStep | None:
         """The step that was opened last."""
         return self._now
 
@@ -242,7 +242,7 @@ class RunHistory:
         self.changes.happenings.append(happening)
 
     def _open(self, record: StepOpened) -> None:
-        self._now = self.steps[record.step] = Step(record.step, record.devices, record.aps)
+        self._now = self.steps[record.step] = LiveStep(record.step, record.devices, record.aps)
         self.changes.steps.add(record.step)
         self.begun_s = self._now_s()
         present = dict(zip(record.devices, record.aps, strict=True))
@@ -289,12 +289,12 @@ class RunHistory:
         """The first one counts, of a task's own, where no accuracy follows."""
         if not record.better[0]:
             return
-        step = self.steps.setdefault(record.step, Step(record.step, (), ()))
+        step = self.steps.setdefault(record.step, LiveStep(record.step, (), ()))
         self.metric = Metric(record.names[0], record.better[0])
         step.score = record.values[0] if math.isfinite(record.values[0]) else None
 
     def _close(self, record: StepClosed) -> None:
-        step = self.steps.setdefault(record.step, Step(record.step, (), ()))
+        step = self.steps.setdefault(record.step, LiveStep(record.step, (), ()))
         step.aggregated, step.outstanding = record.aggregated, len(record.outstanding)
         step.loss, step.wall_s = record.loss, record.wall_s
         if record.accuracy is not None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from roambench.contract.phases import Outcome
-from roambench.live.history import Happening, Step
+from roambench.live.history import Happening, LiveStep
 from roambench.live.view import RunView
 from roambench.mobility.trace import FloatColumn
 
@@ -126,7 +126,7 @@ class RunMessages:
             "better": history.metric.better,
         }
 
-    def _step_row(self, step: Step) -> Row:
+    def _step_row(self, step: LiveStep) -> Row:
         """Step, updates ordered, aggregated, outstanding, score, loss, seconds (None: open), whether the
         cloud aggregated, joules, when it ended: seconds of device time since the run's begin."""
         boards = self._view.boards
@@ -152,7 +152,7 @@ class RunMessages:
             if step not in self._view.history.steps
         ]
 
-    def _position_row(self, step: Step) -> Row:
+    def _position_row(self, step: LiveStep) -> Row:
         """Step, the devices present, the access point of each, where each is: x and y in metres."""
         trace = self._view.trace
         where: dict[int, tuple[int, int]] = {}

@@ -8,7 +8,7 @@ from typing import Final
 MOST_MEANS: Final = 600
 
 
-class PowerCurve:
+class MeanPowers:
     """Means of watts over equal intervals from the run's begin on; None where nothing was read."""
 
     def __init__(self, width_s: float = 2.0, most: int = MOST_MEANS) -> None:

@@ -114,7 +114,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         Route("/report", report),
         Route("/metrics", metrics),
     ]
-    return Guard(Starlette(routes=routes), token)
+    return RequestGuard(Starlette(routes=routes), token)
 
 
 async def _events(follower: Follower, name: str) -> AsyncIterator[str]:
@@ -136,7 +136,7 @@ def _not_found(text: str) -> Response:
     return PlainTextResponse(text, HTTPStatus.NOT_FOUND)
 
 
-class Guard:
+class RequestGuard:
     """Lets requests in that name this machine or carry the token, and puts the headers on every answer."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:

@@ -39,14 +39,14 @@ class Writer:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedTrace:
     """The files written, the asked-for one first, and what they do not say."""
 
     paths: tuple[Path, ...]
     notes: tuple[str, ...]
 
 
-def export_trace(trace: Trace, path: Path, form: str, absent: Absent | None = None) -> Exported:
+def export_trace(trace: Trace, path: Path, form: str, absent: Absent | None = None) -> ExportedTrace:
     """Write `trace` to `path` and what belongs beside it (same name, other ending).
 
     `absent`: whether devices that are away `stand` or are left out (`omit`); None: what the format's own
@@ -59,7 +59,7 @@ def export_trace(trace: Trace, path: Path, form: str, absent: Absent | None = No
         if absent == "stand":
             raise ConfigError(["--absent stand: expected omit: the format keeps who is away"])
         write_trace(trace, path)
-        return Exported((path,), ())
+        return ExportedTrace((path,), ())
     writer = WRITERS[form]
     if absent == "omit" and not writer.omits:
         raise ConfigError([f"--absent omit: expected stand: {form} cannot leave out who is away"])
@@ -70,7 +70,7 @@ def export_trace(trace: Trace, path: Path, form: str, absent: Absent | None = No
     for suffix, lines in written.lines.items():
         paths.append(path if not suffix else path.with_name(path.stem + suffix))
         _write_lines(lines, paths[-1])
-    return Exported(tuple(paths), written.notes)
+    return ExportedTrace(tuple(paths), written.notes)
 
 
 def _write_lines(lines: Iterable[str], path: Path) -> None:

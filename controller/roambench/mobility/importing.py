@@ -16,7 +16,7 @@ from roambench.mobility.readers import READERS
 from roambench.mobility.readers.account import MalformedRow
 from roambench.mobility.readers.condensing import MORE_OF_A_STEP, OUTSIDE, Area, condensed, counts
 from roambench.mobility.readers.fixes import Fixes, Stations, rows_of, with_used_ids
-from roambench.mobility.readers.opening import Source, SourceOptions, read_files
+from roambench.mobility.readers.opening import SourceOptions, TraceFile, read_files
 from roambench.mobility.readers.stations import read_stations
 from roambench.mobility.recipe import Recipe, build_trace
 from roambench.mobility.trace import FloatColumn, Trace
@@ -42,7 +42,7 @@ class Imported:
     sampled: int | None
     fixes_left_out: Mapping[str, int]
     used: int
-    sources: tuple[Source, ...]
+    sources: tuple[TraceFile, ...]
     chosen_box: Box | None  # around the median fix, where the user gave none
 
 
@@ -118,7 +118,7 @@ class _Condensing:
     def __init__(self, recipe: Recipe) -> None:
         self._recipe = recipe
         self.needs_box = False
-        self._latitudes, self._longitudes = Tally(), Tally()
+        self._latitudes, self._longitudes = ValueCounts(), ValueCounts()
 
     def __call__(self, fixes: Fixes) -> Fixes:
         recipe = self._recipe
@@ -160,7 +160,7 @@ def _only_these(fixes: Fixes, stations: Stations) -> Stations:
     return stations
 
 
-class Tally:
+class ValueCounts:
     """Numbers by value, for the exact median of more of them than are kept.
 
     Each value once, with how often it came: its memory grows with the distinct ones, places or a GPS's few

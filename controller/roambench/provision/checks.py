@@ -9,7 +9,7 @@ from enum import StrEnum
 from roambench.provision.printable import printable
 
 
-class Verdict(StrEnum):
+class CheckVerdict(StrEnum):
     """`SKIP`: there is no such hardware here, so nothing was shown."""
 
     PASS = "pass"
@@ -23,7 +23,7 @@ class Check:
     """`what_to_do` is empty for what passed."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     found: str
     expected: str = ""
     what_to_do: str = ""
@@ -37,7 +37,7 @@ class HostChecks:
     checks: tuple[Check, ...]
     machine_id: str = ""
 
-    def of(self, verdict: Verdict) -> tuple[Check, ...]:
+    def of(self, verdict: CheckVerdict) -> tuple[Check, ...]:
         """The checks with this verdict."""
         return tuple(check for check in self.checks if check.verdict is verdict)
 
@@ -53,9 +53,9 @@ class Preflight:
     @property
     def passed(self) -> bool:
         """Nothing failed; a warning stops no run."""
-        return not any(host.of(Verdict.FAIL) for host in self.hosts)
+        return not any(host.of(CheckVerdict.FAIL) for host in self.hosts)
 
-    def lines(self, verdicts: Iterable[Verdict] = (Verdict.FAIL, Verdict.WARN)) -> list[str]:
+    def lines(self, verdicts: Iterable[CheckVerdict] = (CheckVerdict.FAIL, CheckVerdict.WARN)) -> list[str]:
         """One sentence per check of these verdicts: host, check, what was found, what to do."""
         wanted = tuple(verdicts)
         return [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.readings.unsent import Exported
+from roambench.agent.readings.unsent import UnsentRecord
 from roambench.contract.errors import RecordConflict
 from roambench.contract.json_values import from_values, json_or_none
 from roambench.contract.whole_file import write_whole
@@ -152,7 +152,7 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[Exported]:
+def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[UnsentRecord]:
     """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
 
     At the end `malformed` gets the number of the host's lines that were no records.
@@ -174,7 +174,7 @@ def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> It
             continue
         count += 1
         try:
-            record = from_values(Exported, values, "spool-export")
+            record = from_values(UnsentRecord, values, "spool-export")
             record.content()
         except ValueError:
             raise HostError(host, "spool-export: a record that is none") from None

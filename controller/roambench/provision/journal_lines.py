@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from roambench.provision import layout
 from roambench.provision.printable import printable
-from roambench.provision.ssh.channel import Ran
+from roambench.provision.ssh.channel import CommandResult
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 
@@ -74,7 +74,7 @@ def follow(link: HostLink, lines: int, since: str, take: Callable[[list[JournalL
         "wait $journal; code=$?; kill $waiting; exit $code"
     )
     code = link.stream(command, pieces, complained, root=True, stdin=None, timeout_s=_FOLLOWED_S)
-    raise HostError(link.host.name, f"its journal ended: {Ran(code, b'', complaint).why}")
+    raise HostError(link.host.name, f"its journal ended: {CommandResult(code, b'', complaint).why}")
 
 
 def _command(lines: int, since: str) -> str:

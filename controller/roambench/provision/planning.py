@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roambench.provision.facts import Facts
-from roambench.provision.step import Plan, Refusal, Skip, Step
+from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
 from roambench.provision.subjects.clock import clock
@@ -20,7 +20,7 @@ from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
 from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
 
-Subject = Callable[[Facts, Wanted], Iterator[Step | Skip]]
+Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
 #: In this order; the agent itself is started after all of them.
 SUBJECTS: Final[tuple[Subject, ...]] = (
@@ -38,36 +38,36 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
 )
 
 
-def plan(facts: Facts, wanted: Wanted) -> Plan:
+def plan(facts: Facts, wanted: Wanted) -> HostPlan:
     """The steps that make the host what is wanted; none when it is that already."""
     found = [item for subject in SUBJECTS for item in subject(facts, wanted)]
-    steps = [item for item in found if isinstance(item, Step)]
+    steps = [item for item in found if isinstance(item, HostStep)]
     skips = [item for item in found if isinstance(item, Skip)]
     steps += running(facts, restart=any(step.restarts for step in steps))
-    return Plan(tuple(steps), tuple(skips), tuple(_room(facts, wanted)))
+    return HostPlan(tuple(steps), tuple(skips), tuple(_room(facts, wanted)))
 
 
-def unfit(facts: Facts) -> tuple[Refusal, ...]:
+def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Why a host like this can never be provisioned, whatever is wanted."""
     found = []
     flash = "flash the image that the README names"
     if facts.machine not in PLATFORMS or facts.bits != 64:
         kinds = ", ".join(PLATFORMS)
-        found.append(Refusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
+        found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
     if not facts.python.startswith(f"{PYTHON}."):
-        found.append(Refusal(f"its Python is {facts.python}, expected {PYTHON}", flash))
+        found.append(HostRefusal(f"its Python is {facts.python}, expected {PYTHON}", flash))
     if facts.init != "systemd":
-        found.append(Refusal(f"its init is {facts.init or 'unknown'}, expected systemd", flash))
+        found.append(HostRefusal(f"its init is {facts.init or 'unknown'}, expected systemd", flash))
     if not facts.is_root:
-        found.append(Refusal("sudo does not make us root", "see its /etc/sudoers.d"))
+        found.append(HostRefusal("sudo does not make us root", "see its /etc/sudoers.d"))
     return tuple(found)
 
 
-def _room(facts: Facts, wanted: Wanted) -> Iterator[Refusal]:
+def _room(facts: Facts, wanted: Wanted) -> Iterator[HostRefusal]:
     needed = needed_bytes(facts, wanted)
     if facts.disk_free_bytes < sum(needed.values()):
         for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
-        yield Refusal(
+        yield HostRefusal(
             f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs "
             f"{sum(needed.values()) / 1e6:.0f} MB ({for_what})",
             "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",

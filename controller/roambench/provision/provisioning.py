@@ -17,7 +17,7 @@ from roambench.provision.facts import Facts, gather
 from roambench.provision.planning import plan, unfit
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
-from roambench.provision.step import Plan, Refusal, Step
+from roambench.provision.step import HostPlan, HostRefusal, HostStep
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
@@ -39,7 +39,7 @@ class Provisioned:
     """The steps on a host, done unless this was a dry run; none: it was as it should be."""
 
     build: AgentBuild
-    plan: Plan
+    plan: HostPlan
     seconds: float
     #: Of a dry run that was asked for differences: files as they are, by path.
     found: Mapping[str, bytes] = field(default_factory=dict)
@@ -120,7 +120,7 @@ def _provision(
     return Provisioned(build, todo, time.monotonic() - began_s)
 
 
-def _changing(link: HostLink, todo: Plan) -> dict[str, bytes]:
+def _changing(link: HostLink, todo: HostPlan) -> dict[str, bytes]:
     """The files that the plan would change, as they are; those that are not there are empty."""
     paths = [file.path for step in todo.steps for file in step.files if not file.secret]
     return {
@@ -131,7 +131,7 @@ def _changing(link: HostLink, todo: Plan) -> dict[str, bytes]:
 
 
 def _perform_all(
-    link: HostLink, todo: Plan, identity: Identity, sent: Sent, turns: Turns, report: Report
+    link: HostLink, todo: HostPlan, identity: Identity, sent: Sent, turns: Turns, report: Report
 ) -> None:
     """Until the certificate is there, a failure is noted in the record of certificates, too."""
     with ExitStack() as sending:
@@ -145,7 +145,7 @@ def _perform_all(
                 sending.close()
 
 
-def perform(link: HostLink, step: Step, sent: Sent | None = None, turns: Turns | None = None) -> None:
+def perform(link: HostLink, step: HostStep, sent: Sent | None = None, turns: Turns | None = None) -> None:
     """Do one step; HostError with its subject, and with what is known of such a failure."""
     try:
         for file in step.files:
@@ -186,7 +186,7 @@ def _identity_reason(link: HostLink, facts: Facts) -> str:
     return identity_reason(facts, doubt, authority.trusted_pem)
 
 
-def _refuse(link: HostLink, refusals: Sequence[Refusal]) -> None:
+def _refuse(link: HostLink, refusals: Sequence[HostRefusal]) -> None:
     if refusals:
         raise HostError(
             link.host.name,

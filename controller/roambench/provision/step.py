@@ -46,7 +46,7 @@ class Shipment:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class HostStep:
     """Write `files`, ship the `shipment`, then run `command` as root.
 
     `reason` says what was found to be missing or different. `explained` tells what an exit code means, and
@@ -72,7 +72,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HostRefusal:
     """Why nothing can be done on this host, and what would help."""
 
     reason: str
@@ -80,12 +80,12 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class HostPlan:
     """In order. A host with refusals is left as it is."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[HostStep, ...]
     skips: tuple[Skip, ...]
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[HostRefusal, ...] = ()
 
 
 def difference(facts: Facts, file: RemoteFile) -> str:

@@ -23,7 +23,7 @@ from roambench.report.pages.page import Parts, document, folded, footer_of, warn
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.flags import few
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.communication import (
     basis_name,
     classes_and_total,
@@ -118,7 +118,7 @@ def compare_runs(
 
 def print_comparison(made: RunComparisons, console: Console) -> None:
     """Tables by class and by board, what is missing, and the verdicts last: there they are read."""
-    tables: list[Table | None] = [*communication_tables(made.comparable)]
+    tables: list[ReportTable | None] = [*communication_tables(made.comparable)]
     tables += [device_comparison_table(run) for run in made.comparable]
     for table in tables:
         if table is not None:

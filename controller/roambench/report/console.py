@@ -7,13 +7,13 @@ from typing import Final
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table as RichTable
+from rich.table import Table
 from rich.text import Text
 
 from roambench.report.numbers import count
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, comparison_flags, shared_flags
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
@@ -71,7 +71,7 @@ def _print_note(note: str, console: Console, *, whole: bool) -> None:
 
 
 def print_table(
-    table: Table,
+    table: ReportTable,
     console: Console,
     *,
     most_rows: int | None = _MOST_ROWS,
@@ -96,7 +96,7 @@ def print_table(
     console.print()
 
 
-def _plain(table: Table, rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
+def _plain(table: ReportTable, rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
     """Lines as wide as they have to be."""
     shown = [table.head, *rows] if any(table.head) else list(rows)
     widths = [max(map(cell_len, column)) for column in zip(*shown, strict=True)]
@@ -108,7 +108,9 @@ def _plain(table: Table, rows: Sequence[tuple[str, ...]]) -> Iterable[str]:
         yield (" " * _GAP).join(cells).rstrip()
 
 
-def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console, whole: Container[int]) -> None:
+def _draw(
+    table: ReportTable, rows: Sequence[tuple[str, ...]], console: Console, whole: Container[int]
+) -> None:
     """On a terminal: the columns that do not fit come below, behind the first again."""
     columns_of = range(len(table.head))
     kept = {column for column in columns_of if column == 0 or column in whole or table.is_numeric(column)}
@@ -122,7 +124,7 @@ def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console, whole
     ]
     for columns in _fitting(widths, console.width):
         headed = any(table.head[column] for column in columns)
-        drawn = RichTable(box=None, pad_edge=False, show_header=headed)
+        drawn = Table(box=None, pad_edge=False, show_header=headed)
         tight = _natural_width(table, rows, columns) > console.width
         for column in columns:
             drawn.add_column(
@@ -138,7 +140,7 @@ def _draw(table: Table, rows: Sequence[tuple[str, ...]], console: Console, whole
         console.print(drawn, crop=False)
 
 
-def _natural_width(table: Table, rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> int:
+def _natural_width(table: ReportTable, rows: Sequence[tuple[str, ...]], columns: Sequence[int]) -> int:
     return sum(max(cell_len(row[one]) for row in (table.head, *rows)) + _GAP for one in columns) - _GAP
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 
-def markdown_table(table: Table, level: int = 2) -> str:
+def markdown_table(table: ReportTable, level: int = 2) -> str:
     """A heading of that level, the table, its caption below."""
     rule = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.head))]
     lines = [_line([cell(text) for text in table.head]), _line(rule)]

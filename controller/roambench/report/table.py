@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ReportTable:
     """`head` and every row have the same length.
 
     Columns from `numeric_from` up to `text_from` are aligned to the right, the others to the left.

@@ -16,13 +16,13 @@ from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Score
-from roambench.rounds.state import MEMORY_DTYPES, RunState, StaleModel
+from roambench.rounds.state import MEMORY_DTYPES, RoundState, StaleModel
 from roambench.systems.system import ApWork, PastTraining, Training
 
 _FORMAT: Final = 6
 
 
-def state_to_json(state: RunState) -> str:
+def state_to_json(state: RoundState) -> str:
     """Everything but the models: those of `state.models` are to be kept under their digests. What rules keep
     is written out, as base64."""
     values: dict[str, Any] = {
@@ -48,10 +48,10 @@ def state_to_json(state: RunState) -> str:
     return json.dumps(values, separators=(",", ":"), sort_keys=True)
 
 
-def state_from_json(text: str, models: Mapping[str, Vector]) -> RunState:
+def state_from_json(text: str, models: Mapping[str, Vector]) -> RoundState:
     """Inverse of `state_to_json`; `models` must hold every digest that the state names (RunError if not)."""
     with _reading(text) as values:
-        state = RunState(
+        state = RoundState(
             next_step=values["next_step"],
             global_digest=values["global_digest"],
             ap_digests=tuple(values["ap_digests"]),

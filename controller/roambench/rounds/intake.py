@@ -22,7 +22,7 @@ from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadR
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.rule_answers import Aggregate, checked_aggregate
 from roambench.rounds.settle import Arrival, GivenUp, Uploads, judge_upload
-from roambench.rounds.state import RunState, edge_key
+from roambench.rounds.state import RoundState, edge_key
 from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, System
 
 
@@ -36,7 +36,7 @@ class Intake:
         self,
         system: System,
         orders: Sequence[UploadOrder],
-        state: RunState,
+        state: RoundState,
         distances_m: Mapping[int, float],
         extra: ExtraVectors = MODEL_ALONE,
     ) -> None:

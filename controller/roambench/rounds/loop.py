@@ -25,7 +25,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import GivenUp, Uploads
-from roambench.rounds.state import RunState, initial_state
+from roambench.rounds.state import RoundState, initial_state
 from roambench.systems.system import System, UploadRule
 
 
@@ -41,7 +41,7 @@ async def run_rounds(
     evaluator: Evaluator | None = None,
     on_step: OnStep | None = None,
     pace: Pace | None = None,
-    state: RunState | None = None,
+    state: RoundState | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
     """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
@@ -103,7 +103,7 @@ class _Run:
     metrics: dict[str, float] = field(default_factory=dict)  # of this step, beside the score's own
     ap_models: tuple[Vector, ...] = ()  # of this step, before a cloud aggregation
 
-    async def step(self, state: RunState, step: int) -> tuple[RunState, Presence]:
+    async def step(self, state: RoundState, step: int) -> tuple[RoundState, Presence]:
         here = Presence.of(self.association.placement(step))
         self.orders = self.done = self.aggregated = 0
         self.undelivered = frozenset()
@@ -142,13 +142,13 @@ class _Run:
             return ""
         return score.reached(self.settings.stop_at)
 
-    def end(self, state: RunState, step: int, reason: str) -> RunState:
+    def end(self, state: RoundState, step: int, reason: str) -> RoundState:
         """End a run: what is outstanding will not be used any more."""
         state = self._give_up_all(state, step)
         self.journal.append(RunEnded(step, reason))
         return replace(state, ended=True)
 
-    def close(self, state: RunState, here: Presence, wall_s: float) -> StepSummary:
+    def close(self, state: RoundState, here: Presence, wall_s: float) -> StepSummary:
         score = state.score
         self.journal.extend(metrics_record(here.step, score, self.metrics))
         self.journal.append(
@@ -165,7 +165,7 @@ class _Run:
         counts = (self.orders, self.done, self.aggregated, len(state.outstanding))
         return StepSummary(here.step, len(here.aps), *counts, score, wall_s)
 
-    async def _collect(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
+    async def _collect(self, state: RoundState, here: Presence, *, opening: bool) -> RoundState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
         intake = Intake(self.system, uploads, state, here.distances_m, self.settings.extra_vectors)
@@ -188,7 +188,7 @@ class _Run:
         self.undelivered = frozenset(settled.failed.keys() & state.outstanding.keys())
         return state
 
-    async def _sync(self, state: RunState, here: Presence, occasion: str, *, opening: bool) -> RunState:
+    async def _sync(self, state: RoundState, here: Presence, occasion: str, *, opening: bool) -> RoundState:
         """The device part of a cloud aggregation, for those who are here (the others when they come)."""
         orders = plan.plan_syncs(self.settings, self.system, state, here, self.throughput, occasion)
         if not orders:
@@ -198,7 +198,7 @@ class _Run:
             self.metrics[LOCAL_DIVERGENCE] = divergence
         return transitions.after_syncs(state, settle.settle_syncs(orders, answers))
 
-    async def _train(self, state: RunState, here: Presence, *, opening: bool) -> RunState:
+    async def _train(self, state: RoundState, here: Presence, *, opening: bool) -> RoundState:
         """Selection and local training (part 5). A device that could not deliver its model keeps it for the
         next step: another training would take its place."""
         chosen = plan.select(self.system, plan.candidates(self.settings, state, here, self.undelivered))
@@ -220,12 +220,12 @@ class _Run:
 
     async def _perform(
         self,
-        state: RunState,
+        state: RoundState,
         here: Presence,
         orders: Sequence[Task],
         opening: bool,
         on_answer: OnAnswer = keep_all,
-    ) -> tuple[RunState, Mapping[str, Answer]]:
+    ) -> tuple[RoundState, Mapping[str, Answer]]:
         """Give orders (at a step's opening also discards and background phases) and await every answer."""
         discards = plan.plan_discards(self.settings, self.system, state, here) if opening else []
         busy = {order.device for order in orders}
@@ -238,7 +238,7 @@ class _Run:
         self.done += sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
         return transitions.after_discards(state, discards, answers), answers
 
-    def _aggregate_edges(self, state: RunState, step: int, uploads: Uploads) -> RunState:
+    def _aggregate_edges(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:
         digests: dict[int, str] = {}
         records: list[RoundRecord] = []
         for ap, edge in uploads.edges.items():
@@ -252,7 +252,7 @@ class _Run:
         self.journal.extend(records)
         return transitions.after_edges(state, uploads, digests)
 
-    def _aggregate_cloud(self, state: RunState, step: int, uploads: Uploads) -> RunState:
+    def _aggregate_cloud(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:
         extra = self.settings.extra_vectors
         cloud = settle.aggregate_cloud(self.system, state, self.settings.samples, extra)
         digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
@@ -261,7 +261,7 @@ class _Run:
         devices = len(self.settings.samples)
         return transitions.after_cloud(state, self.system, step, cloud, digest, devices, uploads)
 
-    def _give_up(self, state: RunState, step: int, lost: Sequence[GivenUp]) -> RunState:
+    def _give_up(self, state: RoundState, step: int, lost: Sequence[GivenUp]) -> RoundState:
         self.journal.extend(
             [
                 OutcomeDecided(step, training.device, training.order_id, Outcome.WASTED, reason)
@@ -270,7 +270,7 @@ class _Run:
         )
         return transitions.after_giving_up(state, lost) if lost else state
 
-    def _give_up_all(self, state: RunState, step: int) -> RunState:
+    def _give_up_all(self, state: RoundState, step: int) -> RoundState:
         left = sorted(state.outstanding.values(), key=lambda training: training.device)
         return self._give_up(state, step, [(training, "end of run") for training in left])
 

@@ -23,12 +23,12 @@ from roambench.energy.links.throughput import Direction, link_name
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.run import RunSettings, Throughput
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.systems.system import EDGE_PAIR, Candidates, System
 
 
 def candidates(
-    settings: RunSettings, state: RunState, here: Presence, undelivered: Collection[int] = ()
+    settings: RunSettings, state: RoundState, here: Presence, undelivered: Collection[int] = ()
 ) -> Candidates:
     """The candidates of this step's selection: everyone who is present and has nothing to deliver first."""
     free = {device: ap for device, ap in here.aps.items() if device not in undelivered}
@@ -62,7 +62,7 @@ def select(system: System, offered: Candidates) -> tuple[int, ...]:
 
 
 def plan_uploads(
-    settings: RunSettings, system: System, state: RunState, here: Presence, throughput: Throughput
+    settings: RunSettings, system: System, state: RoundState, here: Presence, throughput: Throughput
 ) -> list[UploadOrder]:
     """One upload per present holder of an eligible model, to the AP where it is now.
 
@@ -86,7 +86,7 @@ def plan_uploads(
 def plan_trainings(
     settings: RunSettings,
     system: System,
-    state: RunState,
+    state: RoundState,
     here: Presence,
     chosen: Sequence[int],
     throughput: Throughput,
@@ -115,7 +115,7 @@ def plan_trainings(
 def plan_syncs(
     settings: RunSettings,
     system: System,
-    state: RunState,
+    state: RoundState,
     here: Presence,
     throughput: Throughput,
     occasion: str,
@@ -139,7 +139,7 @@ def plan_syncs(
 
 
 def plan_discards(
-    settings: RunSettings, system: System, state: RunState, here: Presence
+    settings: RunSettings, system: System, state: RoundState, here: Presence
 ) -> list[DiscardOrder]:
     """Tell present devices to free the models whose outcome was decided while they were away."""
     return [
@@ -227,12 +227,12 @@ def _pace(settings: RunSettings, throughput: Throughput, distance_m: float, dire
     return min(throughput(distance_m, direction), settings.port_mbit_s) if settings.pace_links else 0.0
 
 
-def _moved(state: RunState, here: Presence, device: int) -> bool:
+def _moved(state: RoundState, here: Presence, device: int) -> bool:
     """Absent at t-1 counts as moved; at the first step nobody has moved."""
     return here.step > 0 and state.previous_aps.get(device) != here.aps[device]
 
 
-def _previous_digest(system: System, state: RunState, here: Presence, device: int) -> str:
+def _previous_digest(system: System, state: RoundState, here: Presence, device: int) -> str:
     """The present model of the AP where a moved device was at t-1, where the system mixes it in; empty if it
     was at none, or if that AP has the very model that the device downloads anyway."""
     before = state.previous_aps.get(device)

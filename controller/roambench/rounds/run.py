@@ -11,7 +11,7 @@ from roambench.contract.orders import Vector
 from roambench.energy.links.throughput import Direction
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.ports import Score
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 
 #: Modelled throughput in Mbit/s (Eq. 2) of a link of this length in metres.
 Throughput = Callable[[float, Direction], float]
@@ -64,7 +64,7 @@ class StepSummary:
 
 
 #: Called when a step is closed, with the state from which the run could be continued.
-OnStep = Callable[[StepSummary, RunState], None]
+OnStep = Callable[[StepSummary, RoundState], None]
 
 
 #: Returns when this step may close.
@@ -79,4 +79,4 @@ class RunResult:
     model: Vector
     digest: str
     steps: int
-    state: RunState
+    state: RoundState

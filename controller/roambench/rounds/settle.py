@@ -26,7 +26,7 @@ from roambench.contract.phases import Outcome
 from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.records import OrderAnswered, OutcomeDecided
 from roambench.rounds.rule_answers import Aggregate, checked_aggregate
-from roambench.rounds.state import CLOUD_KEY, RunState
+from roambench.rounds.state import CLOUD_KEY, RoundState
 from roambench.systems.system import ApWork, CloudInput, Participants, System, Training
 
 #: A training that is wasted, and why.
@@ -120,7 +120,7 @@ def divergence(answers: Mapping[str, Answer], device_samples: Sequence[int]) -> 
 
 def aggregate_cloud(
     system: System,
-    state: RunState,
+    state: RoundState,
     device_samples: Sequence[int],
     extra: ExtraVectors = MODEL_ALONE,
 ) -> Aggregate | None:

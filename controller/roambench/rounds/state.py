@@ -10,13 +10,13 @@ from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
 from roambench.systems.system import ApWork, Memory, PastTraining, Training
 
-#: Where `RunState.memories` has the cloud rule's.
+#: Where `RoundState.memories` has the cloud rule's.
 CLOUD_KEY: Final = "cloud"
 MEMORY_DTYPES: Final = ("float32", "float64")
 
 
 def edge_key(ap: int) -> str:
-    """Where `RunState.memories` has what the edge rule keeps for an AP."""
+    """Where `RoundState.memories` has what the edge rule keeps for an AP."""
     return f"ap {ap}"
 
 
@@ -29,7 +29,7 @@ class StaleModel:
 
 
 @dataclass(frozen=True, slots=True)
-class RunState:
+class RoundState:
     """The state before step `next_step`. AP models are digests into `models`, which holds every distinct
     live version once: after a cloud aggregation all APs share one vector."""
 
@@ -56,9 +56,9 @@ class RunState:
         return self.models[self.global_digest]
 
 
-def initial_state(model: Vector, digest: str, aps: int, unsynced: frozenset[int] = frozenset()) -> RunState:
+def initial_state(model: Vector, digest: str, aps: int, unsynced: frozenset[int] = frozenset()) -> RoundState:
     """Before step 0: every AP has the initial global model, nobody holds anything."""
-    return RunState(
+    return RoundState(
         next_step=0,
         global_digest=digest,
         ap_digests=(digest,) * aps,

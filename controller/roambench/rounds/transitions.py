@@ -9,21 +9,21 @@ from roambench.contract.orders import Answer, AnswerStatus, DiscardOrder
 from roambench.rounds.presence import Presence
 from roambench.rounds.rule_answers import Aggregate
 from roambench.rounds.settle import GivenUp, Trainings, Uploads
-from roambench.rounds.state import CLOUD_KEY, RunState, StaleModel, edge_key
+from roambench.rounds.state import CLOUD_KEY, RoundState, StaleModel, edge_key
 from roambench.systems.system import ApWork, PastTraining, System
 
 _UNTOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT})
 
 
 def after_discards(
-    state: RunState, orders: Sequence[DiscardOrder], answers: Mapping[str, Answer]
-) -> RunState:
+    state: RoundState, orders: Sequence[DiscardOrder], answers: Mapping[str, Answer]
+) -> RoundState:
     """Devices that were told are done; one that could not be reached is told again when it is present."""
     told = {order.device for order in orders if answers[order.order_id].status not in _UNTOLD}
     return replace(state, stale={k: v for k, v in state.stale.items() if k not in told}) if told else state
 
 
-def after_edges(state: RunState, uploads: Uploads, digests: Mapping[int, str]) -> RunState:
+def after_edges(state: RoundState, uploads: Uploads, digests: Mapping[int, str]) -> RoundState:
     """APs that aggregated have new models (named by `digests`); whoever was aggregated leaves Tr."""
     outstanding, past = dict(state.outstanding), dict(state.past)
     models, ap_digests = dict(state.models), list(state.ap_digests)
@@ -53,14 +53,14 @@ def after_edges(state: RunState, uploads: Uploads, digests: Mapping[int, str]) -
 
 
 def after_cloud(
-    state: RunState,
+    state: RoundState,
     system: System,
     step: int,
     cloud: Aggregate | None,
     digest: str,
     devices: int,
     uploads: Uploads,
-) -> RunState:
+) -> RoundState:
     """Every AP has the new global model, A is empty. Without anything to aggregate the models stay, and
     only the time of the last cloud aggregation moves on (unless the system keeps Tr then). Where
     devices are synchronised too, all `devices` of them have yet to get the new model. What this step's
@@ -86,12 +86,12 @@ def after_cloud(
     )
 
 
-def after_syncs(state: RunState, synced: frozenset[int]) -> RunState:
+def after_syncs(state: RoundState, synced: frozenset[int]) -> RoundState:
     """These devices have the global model as their own."""
     return replace(state, unsynced=state.unsynced - synced) if synced else state
 
 
-def after_giving_up(state: RunState, lost: Iterable[GivenUp]) -> RunState:
+def after_giving_up(state: RoundState, lost: Iterable[GivenUp]) -> RoundState:
     """Wasted trainings leave Tr; their devices will be told to discard the model."""
     outstanding, stale = dict(state.outstanding), dict(state.stale)
     for training, reason in lost:
@@ -100,7 +100,7 @@ def after_giving_up(state: RunState, lost: Iterable[GivenUp]) -> RunState:
     return replace(state, outstanding=outstanding, stale=stale)
 
 
-def after_trainings(state: RunState, trainings: Trainings) -> RunState:
+def after_trainings(state: RoundState, trainings: Trainings) -> RoundState:
     """Finished trainings join Tr. A device keeps its newest model only, so an older one is gone with it."""
     outstanding, stale = dict(state.outstanding), dict(state.stale)
     for training in trainings.finished:
@@ -112,7 +112,7 @@ def after_trainings(state: RunState, trainings: Trainings) -> RunState:
     return replace(state, outstanding=outstanding, stale=stale)
 
 
-def after_step(state: RunState, here: Presence) -> RunState:
+def after_step(state: RoundState, here: Presence) -> RoundState:
     """The step is closed: model versions that no AP has any more are forgotten."""
     live = {state.global_digest, *state.ap_digests}
     return replace(

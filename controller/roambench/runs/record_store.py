@@ -109,7 +109,7 @@ NO_READINGS: Final = _columns(np.empty(0, _READING_DTYPE))
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class DrainedDeadLetter:
     """A drained record that could not be decoded: kept for inspection (payload cut to 4 KiB), never used."""
 
     device: str
@@ -265,10 +265,10 @@ class RecordStore:
         )
         return self._rows(query, (device, spool_uuid, int(RecordKind.EVENT), seq))
 
-    def dead_letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[DrainedDeadLetter]:
         """The records that were refused, and why."""
         query = "SELECT device, spool_uuid, seq, kind, payload, reason FROM dead_letter"
-        return [DeadLetter(*row) for row in self._rows(query, ())]
+        return [DrainedDeadLetter(*row) for row in self._rows(query, ())]
 
     def close(self) -> None:
         """Close the database."""

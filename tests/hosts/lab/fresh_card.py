@@ -37,9 +37,9 @@ _IMAGER_CUSTOM: Final = (
     + r"""
 user=$(getent passwd 1000 | cut -d: -f1)
 home=$(getent passwd 1000 | cut -d: -f6)
-deed=$1
+command=$1
 shift
-case $deed in
+case $command in
 set_hostname)
     [ $# = 1 ]
     echo "$1" >/etc/hostname

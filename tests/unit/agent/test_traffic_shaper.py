@@ -16,16 +16,16 @@ from collections.abc import Iterator
 import pytest
 
 from roambench.agent import cli, traffic_shaper
-from roambench.agent.traffic_shaper import Shape, apply, clearing, shaping
+from roambench.agent.traffic_shaper import ShapedRates, apply, clearing, shaping
 from roambench.contract.errors import ConfigError
 
 
 def test_sending_is_a_token_bucket_and_receiving_one_behind_a_mirror():
-    assert shaping(Shape("wlan0", up_mbit_s=7.0)) == [
+    assert shaping(ShapedRates("wlan0", up_mbit_s=7.0)) == [
         ("tc", "qdisc", "add", "dev", "wlan0", "root", "tbf", "rate", "7000000bit", "burst", "16384",
          "latency", "100ms")
     ]  # fmt: skip
-    down = shaping(Shape("wlan0", down_mbit_s=36.0))
+    down = shaping(ShapedRates("wlan0", down_mbit_s=36.0))
     assert [command[:5] for command in down] == [
         ("ip", "link", "add", "rb-wlan0", "type"),
         ("ip", "link", "set", "rb-wlan0", "up"),
@@ -35,7 +35,7 @@ def test_sending_is_a_token_bucket_and_receiving_one_behind_a_mirror():
     ]
     # 5 ms of 36 Mbit/s
     assert down[2][7:] == ("rate", "36000000bit", "burst", "22500", "latency", "100ms")
-    assert shaping(Shape("wlan0")) == []
+    assert shaping(ShapedRates("wlan0")) == []
 
 
 def test_a_shape_is_taken_away_as_a_whole():
@@ -64,19 +64,19 @@ def test_names_of_mirrors_fit_the_kernels_fifteen_characters():
 )
 def test_what_is_no_interface_name_never_reaches_a_command(name):
     with pytest.raises(ConfigError, match="expected a network interface"):
-        Shape(name, up_mbit_s=7.0)
+        ShapedRates(name, up_mbit_s=7.0)
 
 
 @pytest.mark.parametrize("rate", [0.0, -7.0, float("nan"), float("inf"), 20_000.0])
 def test_impossible_rates_are_refused(rate):
     with pytest.raises(ConfigError) as error:
-        Shape("wlan0", rate, rate)
+        ShapedRates("wlan0", rate, rate)
     assert len(error.value.problems) == 2
 
 
 def test_an_interface_that_is_not_there_is_told_what_is():
     with pytest.raises(ConfigError, match="no interface 'nothere0' here, there are:"):
-        apply(Shape("nothere0", up_mbit_s=7.0))
+        apply(ShapedRates("nothere0", up_mbit_s=7.0))
 
 
 @pytest.mark.parametrize("words", [[], ["--off", "--up-mbit-s", "7"]])

@@ -16,12 +16,12 @@ from roambench.controller.benches import bench_gate
 from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
-from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
+from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.meter_map import MapEntry, MeterMap, Proof, cabling, meter_id, write_map
 
-GOOD = Check("SSH", Verdict.PASS, "10.0.0.1")
-HOT = Check("power supply", Verdict.WARN, "since boot: throttled", "no throttling", "better cooling")
-FULL = Check("disk", Verdict.FAIL, "11 MiB free", "at least 2,048 MiB", "free some space")
+GOOD = Check("SSH", CheckVerdict.PASS, "10.0.0.1")
+HOT = Check("power supply", CheckVerdict.WARN, "since boot: throttled", "no throttling", "better cooling")
+FULL = Check("disk", CheckVerdict.FAIL, "11 MiB free", "at least 2,048 MiB", "free some space")
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End
-from roambench.controller.campaign.care import Care, Deed, Treatment, common_cause
+from roambench.controller.campaign.care import Care, Treatment, TreatmentKind, common_cause
 
-POWER_CYCLE, REPLACE, LEAVE_OUT = Treatment.POWER_CYCLE, Treatment.REPLACE, Treatment.LEAVE_OUT
+POWER_CYCLE, REPLACE, LEAVE_OUT = TreatmentKind.POWER_CYCLE, TreatmentKind.REPLACE, TreatmentKind.LEAVE_OUT
 
 
 def failed(board: str, failures: int) -> CampaignRow:
@@ -30,7 +30,7 @@ CAME_BACK = CampaignRow(CampaignEvent.CAME_BACK, board="pi1")
 
 
 @pytest.mark.parametrize(
-    ("rows", "switched", "spares", "deed"),
+    ("rows", "switched", "spares", "treatment"),
     [
         ([failed("pi1", 1)], {"pi1"}, ["s1"], None),
         ([failed("pi1", 2)], {"pi1"}, ["s1"], (POWER_CYCLE, "")),
@@ -54,28 +54,31 @@ CAME_BACK = CampaignRow(CampaignEvent.CAME_BACK, board="pi1")
         ),
     ],
 )
-def test_the_next_deed_for_one_board(
-    rows: list[CampaignRow], switched: set[str], spares: list[str], deed: tuple[Treatment, str] | None
+def test_the_next_treatment_of_one_board(
+    rows: list[CampaignRow],
+    switched: set[str],
+    spares: list[str],
+    treatment: tuple[TreatmentKind, str] | None,
 ) -> None:
-    found = [(one.treatment, one.spare) for one in Care(2, rows).deeds(switched, spares)]
-    assert found == ([deed] if deed else [])
+    found = [(one.kind, one.spare) for one in Care(2, rows).treatments(switched, spares)]
+    assert found == ([treatment] if treatment else [])
 
 
 def test_cycled_and_healthy_a_board_is_left_alone_until_it_fails_once_more() -> None:
     care = Care(2, [failed("pi1", 2), cycled("pi1"), ended(End.FINISHED, "pi1")])
     care.hear(failed("pi1", 1))
-    assert [deed.treatment for deed in care.deeds({"pi1"}, [])] == [LEAVE_OUT]
+    assert [treatment.kind for treatment in care.treatments({"pi1"}, [])] == [LEAVE_OUT]
 
 
 def test_two_boards_get_two_spares_and_a_spare_is_tried_once() -> None:
     care = Care(1, [failed("pi1", 1), failed("pi2", 1)])
-    assert [(deed.board, deed.spare) for deed in care.deeds((), ["s1", "s2"])] == [
+    assert [(treatment.board, treatment.spare) for treatment in care.treatments((), ["s1", "s2"])] == [
         ("pi1", "s1"),
         ("pi2", "s2"),
     ]
     care.hear(CampaignRow(CampaignEvent.REPLACED, board="pi1", spare="s1", done=False))
     care.hear(CampaignRow(CampaignEvent.REPLACED, board="pi2", spare="s2"))
-    assert care.deeds((), ["s1", "s2"]) == [Deed(LEAVE_OUT, "pi1", "silent")]
+    assert care.treatments((), ["s1", "s2"]) == [Treatment(LEAVE_OUT, "pi1", "silent")]
 
 
 def test_a_board_that_fails_as_soon_as_it_is_back_is_looked_at_ever_more_seldom() -> None:
@@ -98,7 +101,7 @@ def test_a_session_that_goes_on_decides_as_the_one_that_was_killed() -> None:
     for row in rows:
         live.hear(row)
     resumed = Care(2, rows)
-    assert live.deeds({"pi1"}, ["s1"]) == resumed.deeds({"pi1"}, ["s1"])
+    assert live.treatments({"pi1"}, ["s1"]) == resumed.treatments({"pi1"}, ["s1"])
     assert live.left_out == resumed.left_out == ("pi3",)
 
 

@@ -22,13 +22,13 @@ from roambench.provision.bench import Host
 @dataclass
 class FakeHands:
     """A bench of boards that are healthy or `sick` (why). Kinder than a real one: all happens at once, and
-    nothing breaks in mid-deed. `mends`: whether a power cycle heals."""
+    nothing breaks in mid-treatment. `mends`: whether a power cycle heals."""
 
     boards: list[Host]
     sick: dict[str, str] = field(default_factory=dict)
     mends: bool = True
     refuses: dict[str, str] = field(default_factory=dict)
-    deeds: list[str] = field(default_factory=list)
+    treatments: list[str] = field(default_factory=list)
 
     def hosts(self) -> Sequence[Host]:
         return self.boards
@@ -40,14 +40,14 @@ class FakeHands:
         return dict.fromkeys(boards, 40.0)
 
     def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
-        self.deeds.append(f"cycle {' '.join(boards)}")
+        self.treatments.append(f"cycle {' '.join(boards)}")
         if self.mends:
             for name in boards:
                 self.sick.pop(name, None)
         return {name: why for name, why in self.refuses.items() if name in boards}
 
     def replace(self, board: str, spare: str) -> str:
-        self.deeds.append(f"{spare} for {board}")
+        self.treatments.append(f"{spare} for {board}")
         if spare not in self.refuses:
             self.sick.pop(board, None)
             self.boards = [host for host in self.boards if host.name != spare]
@@ -100,9 +100,9 @@ def test_a_board_that_fails_twice_is_power_cycled_and_the_point_is_worth_another
 ) -> None:
     made = bench(tmp_path, *boards(1, 2, 3))
     assert not made.crew.after(["pi-02"], "coverage", ())
-    assert made.hands.deeds == []
+    assert made.hands.treatments == []
     assert made.crew.after(["pi-02"], "no power", ())
-    assert made.hands.deeds == ["cycle pi-02"]
+    assert made.hands.treatments == ["cycle pi-02"]
     assert made.events() == [
         ("board_failed", "pi-02", True), ("board_failed", "pi-02", True), ("power_cycled", "pi-02", True)
     ]  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_board_that_stays_dead_is_replaced_and_without_a_spare_left_out(tmp_pa
         for _ in range(2):
             acted = made.crew.after([name], "no answer", ())
         assert acted
-    assert made.hands.deeds == ["cycle pi-02", "pi-09 for pi-02", "cycle pi-03"]
+    assert made.hands.treatments == ["cycle pi-02", "pi-09 for pi-02", "cycle pi-03"]
     assert made.events()[-2:] == [("power_cycled", "pi-03", False), ("left_out", "pi-03", True)]
     assert made.passed_s < 3 * crew_module.BACK_S
     assert made.crew.at_start() == ("pi-03",)
@@ -135,7 +135,7 @@ def test_a_spare_that_refuses_is_followed_by_the_next(tmp_path: Path) -> None:
         tmp_path, *boards(1, 2, 3, wifi_hop=""), spare(8), spare(9), failures=1, refuses={"pi-08": "no disk"}
     )
     assert made.crew.after(["pi-01"], "silent", ())
-    assert made.hands.deeds == ["pi-08 for pi-01", "pi-09 for pi-01"]
+    assert made.hands.treatments == ["pi-08 for pi-01", "pi-09 for pi-01"]
     assert [row.reason for row in read_campaign(tmp_path)][1:] == ["no disk", "silent"]
 
 
@@ -151,7 +151,7 @@ def test_most_boards_at_once_are_waited_for_and_none_is_touched(tmp_path: Path) 
     made = bench(tmp_path, *boards(1, 2, 3), failures=1, sick={"pi-01": "x", "pi-02": "x"})
     with pytest.raises(FleetError, match="2 of 3 boards fail at once"):
         made.crew.after(["pi-01", "pi-02"], "no answer", ())
-    assert made.hands.deeds == []
+    assert made.hands.treatments == []
     assert made.passed_s >= crew_module.COMMON_S
     made.hands.sick = {}
     assert not made.crew.after(["pi-01", "pi-02"], "no answer", ())
@@ -165,7 +165,7 @@ def test_a_start_that_failed_by_a_common_cause_that_is_over_is_worth_another(
     looks = iter([{"pi-01": "no route", "pi-02": "no route"}, {"pi-02": "no route"}])
     monkeypatch.setattr(made.hands, "trouble", lambda boards: next(looks))
     assert made.crew.after(["pi-01", "pi-02"], "no answer", (), failed=True)
-    assert made.hands.deeds == []
+    assert made.hands.treatments == []
 
 
 def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cause(tmp_path: Path) -> None:
@@ -175,19 +175,19 @@ def test_a_board_known_to_be_ill_and_the_bad_minute_of_another_are_no_common_cau
         made.crew.after(["pi-01"], "its agent was away", ())
     made.hands.sick = {"pi-01": "no answer", "pi-03": "its disk is full"}
     assert made.crew.after(["pi-01", "pi-03"], "no answer", ())
-    assert made.hands.deeds == ["cycle pi-01", "pi-09 for pi-01"]
+    assert made.hands.treatments == ["cycle pi-01", "pi-09 for pi-01"]
     assert made.events()[-1] == ("replaced", "pi-01", True)
 
 
 def test_a_start_that_failed_by_what_is_over_within_a_minute_is_forgiven_once(tmp_path: Path) -> None:
     made = bench(tmp_path, *boards(1, 2, 3), failures=1)
     assert made.crew.after(["pi-02"], "its agent is away", (), failed=True)  # worth another start
-    assert made.hands.deeds == []
+    assert made.hands.treatments == []
     assert made.crew.after(["pi-02"], "its agent is away again", (), failed=True)
-    assert made.hands.deeds == ["cycle pi-02"]
+    assert made.hands.treatments == ["cycle pi-02"]
     made = bench(tmp_path / "sick", *boards(1, 2, 3), failures=1, sick={"pi-02": "no answer"})
     assert made.crew.after(["pi-02"], "no answer", (), failed=True)
-    assert made.hands.deeds == ["cycle pi-02"]
+    assert made.hands.treatments == ["cycle pi-02"]
     rows = read_campaign(tmp_path)
     assert [row.failures for row in rows if row.event is CampaignEvent.BOARD_FAILED] == [0, 1]
     assert Care(1, rows[:1]).of("pi-02").forgiven  # also of the campaign that goes on
@@ -196,4 +196,4 @@ def test_a_start_that_failed_by_what_is_over_within_a_minute_is_forgiven_once(tm
 def test_a_board_that_is_no_part_of_the_campaign_is_nobodys_care(tmp_path: Path) -> None:
     made = bench(tmp_path, *boards(1, 2), failures=1)
     assert not made.crew.after(["pi-77"], "?", ())
-    assert made.hands.deeds == []
+    assert made.hands.treatments == []

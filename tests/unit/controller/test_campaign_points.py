@@ -24,7 +24,7 @@ from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
 from roambench.runs.info import RunInfo, RunState
 
@@ -39,9 +39,11 @@ def points(folder: Path, count: int = 1, fleet: str = "rehearsal") -> list[Point
     return points_of(read_sweep(folder / "s.toml"))
 
 
-def ended(point: Point, *unfit: str, reason: str = "", without: tuple[str, ...] = ()) -> Outcome:
+def ended(point: Point, *unfit: str, reason: str = "", without: tuple[str, ...] = ()) -> PointEnd:
     figures = {} if reason else FIGURES
-    return Outcome(point.key, figures, reason, unfit=unfit, without=without, boards=("pi1",) if unfit else ())
+    return PointEnd(
+        point.key, figures, reason, unfit=unfit, without=without, boards=("pi1",) if unfit else ()
+    )
 
 
 @dataclass
@@ -49,7 +51,7 @@ class Played:
     """A point whose tries end as was written down, without a process."""
 
     inner: CampaignPoint
-    ends: list[Outcome]
+    ends: list[PointEnd]
     began: list[int] = field(default_factory=list)
 
     name = property(lambda self: self.inner.name)
@@ -75,7 +77,7 @@ class Played:
         return Ended(end, outcome.reason or "; ".join(outcome.unfit), outcome.boards)
 
 
-def play(out: Path, point: Point, tries: int, ends: list[Outcome]) -> Played:
+def play(out: Path, point: Point, tries: int, ends: list[PointEnd]) -> Played:
     folder = SweepFolder(out)
     played = Played(
         CampaignPoint(point, folder, point.label, lambda point, outcome: None, lambda: None), ends

@@ -16,9 +16,9 @@ from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import write_results
 from roambench.controller.sweep.results_page import ResultsPage
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 BEST = {"static": 0.3, "random": 0.4, "dam": 0.5, "dcm": 0.55}
@@ -52,25 +52,25 @@ def page_of(name: str, out: Path, seeds: Iterable[int], paper: str = "dam") -> R
             "final_accuracy": best - 0.1,
             "best_accuracy": best,
         }
-        outcomes.append(Outcome(point.key, figures))
+        outcomes.append(PointEnd(point.key, figures))
         write_outcome(folder.prepare(point, 1), outcomes[-1])
     write_results(folder, table_of(points, outcomes, sweep.metrics), points, outcomes)
     return peer_page([out], paper, title="t", curves_name="t.svg")
 
 
-def row_of(table: Table, **told: str) -> dict[str, str]:
+def row_of(table: ReportTable, **told: str) -> dict[str, str]:
     rows = [dict(zip(table.head, row, strict=True)) for row in table.rows]
     (found,) = [row for row in rows if all(row[name] == value for name, value in told.items())]
     return found
 
 
 @pytest.fixture(scope="module")
-def journal(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+def journal(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ReportTable]:
     page = page_of("dam_dcm_figures", tmp_path_factory.mktemp("journal"), (42,))
     return {table.key: table for table in page.tables}
 
 
-def test_table_2_is_made_from_its_own_setting_alone(journal: dict[str, Table]) -> None:
+def test_table_2_is_made_from_its_own_setting_alone(journal: dict[str, ReportTable]) -> None:
     """20 clients on 18 x 18 points, three of them mobile, R_c = 3, R_m = 5, at α = 0.05."""
     found = journal["dam-accuracy"]
     assert "20 clients on 18 x 18 points, 3 mobile, R_c = 3, R_m = 5" in found.caption
@@ -81,7 +81,7 @@ def test_table_2_is_made_from_its_own_setting_alone(journal: dict[str, Table]) -
     assert {row[0] for row in found.rows} == {"metropolis_hastings"}
 
 
-def test_the_journals_figures_stand_as_tables_with_its_thresholds(journal: dict[str, Table]) -> None:
+def test_the_journals_figures_stand_as_tables_with_its_thresholds(journal: dict[str, ReportTable]) -> None:
     radius = journal["dam-over-radius"]
     at = {"clients": "20", "grid": "18", "α": "0.05", "mobile": "3", "R_m": "5"}
     dcm, random = (row_of(radius, **at, movement=name) for name in ("DCM", "Random"))
@@ -116,7 +116,7 @@ def test_the_journals_figures_stand_as_tables_with_its_thresholds(journal: dict[
     assert (alpha["α = 0.05"], alpha["α = 0.1"]) == ("39.0", "41.0")
 
 
-def test_every_run_of_the_figures_is_listed_with_its_place(journal: dict[str, Table]) -> None:
+def test_every_run_of_the_figures_is_listed_with_its_place(journal: dict[str, ReportTable]) -> None:
     points = journal["peer-points"]
     assert len(points.rows) == 205
     assert row_of(points, clients="50", R_c="5", mobile="6", mobility="dcm")["G"] == "35"

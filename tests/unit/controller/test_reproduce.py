@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import app
 from roambench.controller.reproduce.catalogue import Claim, read_catalogue
-from roambench.controller.reproduce.claims import Verdict, judged
+from roambench.controller.reproduce.claims import ClaimVerdict, judged
 from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
 from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
@@ -24,7 +24,7 @@ from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import write_results
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
 
 ROOT = Path(__file__).parents[3]
@@ -67,7 +67,7 @@ def runs_with(figures_of: Callable[[Experiment], dict[str, float | None]], out: 
         reached = made.pop("reached", None)
         scored = ((100, 0.1),) if reached is None else ((int(reached), 0.8),)
         figures = dict.fromkeys(METRICS) | {"steps": 100.0, "rounds": 99.0} | made
-        outcomes.append(Outcome(point.key, figures, scored=scored))
+        outcomes.append(PointEnd(point.key, figures, scored=scored))
         write_outcome(folder.prepare(point, 1), outcomes[-1])
     write_results(folder, table_of(points, outcomes, sweep.metrics), points, outcomes)
     return finished_runs(out / "runs")
@@ -150,13 +150,13 @@ def test_claims_of_the_catalogue_find_runs_on_both_sides(
                 tmp_path,
                 "simulated",
                 point.experiment,
-                Outcome(
+                PointEnd(
                     point.key, dict.fromkeys(METRICS, 1.0), scored=((5, 0.9), (9, 0.9)), metrics=BY_CLASS
                 ),
             )
             for point in small_points[study.name]
         ]
-        tried = [one for one in judged(study.claims, runs) if one.verdict is not Verdict.NOT_TRIED]
+        tried = [one for one in judged(study.claims, runs) if one.verdict is not ClaimVerdict.NOT_TRIED]
         assert len(tried) == len(study.claims), study.name
 
 
@@ -185,10 +185,14 @@ def test_the_interval_of_a_lead_is_students_of_the_seeds_differences(tmp_path: P
 
 @pytest.mark.parametrize(
     ("lead", "scatter", "verdict"),
-    [(0.05, 0.001, Verdict.REPRODUCED), (-0.05, 0.001, Verdict.WRONG_SIGN), (0.001, 0.05, Verdict.UNDECIDED)],
+    [
+        (0.05, 0.001, ClaimVerdict.REPRODUCED),
+        (-0.05, 0.001, ClaimVerdict.WRONG_SIGN),
+        (0.001, 0.05, ClaimVerdict.UNDECIDED),
+    ],
 )
 def test_a_claim_is_reproduced_wrong_or_undecided(
-    lead: float, scatter: float, verdict: Verdict, tmp_path: Path
+    lead: float, scatter: float, verdict: ClaimVerdict, tmp_path: Path
 ) -> None:
     def figures(run: Experiment) -> dict[str, float | None]:
         ahead = lead if run.systems[0] == "mohawk" else 0.0
@@ -203,7 +207,7 @@ def test_against_several_the_worst_one_decides(tmp_path: Path) -> None:
     level = {"mohawk": 0.80, "hierfavg": 0.70, "macfl": 0.81}
     runs = runs_with(lambda run: {"final_accuracy": level[run.systems[0]] + 1e-5 * run.seed**2}, tmp_path)
     (one,) = judged([claim(against=[{"systems": "hierfavg"}, {"systems": "macfl"}])], runs)
-    assert one.verdict is Verdict.WRONG_SIGN
+    assert one.verdict is ClaimVerdict.WRONG_SIGN
     assert one.difference is not None
     assert one.difference.against == "macfl"
     assert one.difference.mean == pytest.approx(-0.01)
@@ -215,7 +219,7 @@ def test_an_accuracy_that_was_never_reached_counts_with_all_steps_and_is_a_bound
 
     runs = runs_with(figures, tmp_path)
     (one,) = judged([claim("rounds_to_0.8", "less")], runs)
-    assert one.verdict is Verdict.REPRODUCED
+    assert one.verdict is ClaimVerdict.REPRODUCED
     assert one.difference is not None
     assert one.difference.at_least
     assert not one.difference.at_most
@@ -223,7 +227,7 @@ def test_an_accuracy_that_was_never_reached_counts_with_all_steps_and_is_a_bound
     (turned,) = judged(
         [claim("rounds_to_0.8", "less", of={"systems": "hierfavg"}, against=[{"systems": "mohawk"}])], runs
     )
-    assert turned.verdict is Verdict.WRONG_SIGN
+    assert turned.verdict is ClaimVerdict.WRONG_SIGN
     assert turned.difference is not None
     assert turned.difference.at_most
 
@@ -231,14 +235,14 @@ def test_an_accuracy_that_was_never_reached_counts_with_all_steps_and_is_a_bound
 def test_a_claim_against_nothing_is_about_the_sign_of_the_figure(tmp_path: Path) -> None:
     runs = runs_with(lambda run: {"mobility_gap": -0.03 + 0.001 * (run.seed % 3)}, tmp_path)
     (one,) = judged([claim("mobility_gap", against=[])], runs)
-    assert one.verdict is Verdict.WRONG_SIGN
+    assert one.verdict is ClaimVerdict.WRONG_SIGN
 
 
 def test_without_figures_on_one_side_a_claim_is_not_tried(tmp_path: Path) -> None:
     level = {"mohawk": 0.8, "hierfavg": 0.7, "macfl": None}
     runs = runs_with(lambda run: {"final_accuracy": level[run.systems[0]]}, tmp_path)
     (one,) = judged([claim(against=[{"systems": "hierfavg"}, {"systems": "macfl"}])], runs)
-    assert one.verdict is Verdict.NOT_TRIED
+    assert one.verdict is ClaimVerdict.NOT_TRIED
 
 
 def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
@@ -260,10 +264,10 @@ def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
         catalogue, study, Scale.SMALL, tmp_path / "runs", ("final_accuracy",), curves_name="x.svg"
     )
     (claims,) = [table for table in made.tables if table.key == "claims"]
-    assert [row[1] for row in claims.rows] == [Verdict.WRONG_SIGN, Verdict.REPRODUCED]
+    assert [row[1] for row in claims.rows] == [ClaimVerdict.WRONG_SIGN, ClaimVerdict.REPRODUCED]
     opening = made.text.splitlines()[2]
     assert opening.startswith("**Of 2 claims: 1 NOT REPRODUCED, the other way round; 1 reproduced")
-    assert f"MOHAWK is ahead: **{Verdict.WRONG_SIGN}**. {why}" in made.text
+    assert f"MOHAWK is ahead: **{ClaimVerdict.WRONG_SIGN}**. {why}" in made.text
 
 
 def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from roambench.controller.cli import main
-from roambench.controller.screen import Told, progress_screen, tell, warn
+from roambench.controller.screen import Verbosity, progress_screen, tell, warn
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 DEMO, SWEEP = str(EXPERIMENTS / "demo.toml"), str(EXPERIMENTS / "sweep_demo.toml")
@@ -120,23 +120,23 @@ def test_libraries_log_to_the_screen_for_verbose_only_and_no_traceback(
     logger = logging.getLogger("paramiko.transport")
     logger.info("nobody asked")
     try:
-        tell(Told.ALL)
+        tell(Verbosity.ALL)
         try:
             raise OSError("gone")
         except OSError:
             logger.info("Connected to %s", "pi-01", exc_info=True)
     finally:
-        tell(Told.USUAL)
+        tell(Verbosity.USUAL)
     logger.info("nobody asked again")
     assert capsys.readouterr().err == "paramiko.transport: Connected to pi-01\n"
 
 
 def test_a_warning_is_told_to_who_asked_for_little(capsys: pytest.CaptureFixture[str]) -> None:
     try:
-        tell(Told.LITTLE)
+        tell(Verbosity.LITTLE)
         console = progress_screen()
         console.print("how it goes")
         warn(console, "the meter [x] is not calibrated")
     finally:
-        tell(Told.USUAL)
+        tell(Verbosity.USUAL)
     assert capsys.readouterr().out == "the meter [x] is not calibrated\n"

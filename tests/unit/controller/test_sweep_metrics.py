@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from roambench.contract.phases import Outcome as TrainingOutcome
+from roambench.contract.phases import Outcome
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, figures, metric_of, rounds_to, scored
 from roambench.controller.sweep.results import Spread
 from roambench.controller.sweep.results_files import cell
-from roambench.controller.sweep.sweep_folder import Outcome, read_outcome, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, read_outcome, write_outcome
 from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from roambench.rounds.records import (
@@ -56,14 +56,14 @@ def test_rounds_count_to_the_first_model_that_was_good_enough() -> None:
 
 def test_an_outcome_tells_rounds_to_accuracies_nobody_asked_for_when_it_ran(tmp_path: Path) -> None:
     figures = dict.fromkeys(METRICS, 1.5)
-    write_outcome(tmp_path, Outcome("k", figures, scored=CURVE))
+    write_outcome(tmp_path, PointEnd("k", figures, scored=CURVE))
     found = read_outcome(tmp_path, "k")
-    assert found == Outcome("k", figures, scored=CURVE)
+    assert found == PointEnd("k", figures, scored=CURVE)
     assert (found.figure("rounds_to_0.95"), found.figure("trainings")) == (9.0, 1.5)
 
 
 def test_a_result_of_another_run_is_no_result(tmp_path: Path) -> None:
-    write_outcome(tmp_path, Outcome("k", dict.fromkeys(METRICS, 1.5)))
+    write_outcome(tmp_path, PointEnd("k", dict.fromkeys(METRICS, 1.5)))
     assert read_outcome(tmp_path, "another") is None
 
 
@@ -86,7 +86,7 @@ def test_figures_of_a_decentralised_run_by_hand(tmp_path: Path) -> None:
                     OrderGiven(step, 0, order, "exchange", -1, link="wifi"),
                     OrderAnswered(step, 0, order, "done", "", 0, 0.0, 20.0, 60, 1.5),
                     ModelsExchanged(step, 0, order, (), (), 0, 0, 0.0, 0, 0.0, ""),
-                    OutcomeDecided(step, 0, order, TrainingOutcome.AGGREGATED),
+                    OutcomeDecided(step, 0, order, Outcome.AGGREGATED),
                     ModelsScored(step, (0,), (accuracy,), (1.0,), ("a",), accuracy, 1.0),
                     StepClosed(step, 1, (), (), accuracy, 1.0),
                 ]

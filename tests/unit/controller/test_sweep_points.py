@@ -17,7 +17,7 @@ from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.results import Spread, spread, table_of
 from roambench.controller.sweep.results_files import cell, print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 
@@ -170,14 +170,14 @@ def test_mean_and_deviation_are_of_the_values_there_are() -> None:
 def test_a_row_gathers_the_seeds_and_counts_what_failed_and_what_never_got_there(tmp_path: Path) -> None:
     found = points(tmp_path, "[grid]\nfleet.agents = [2, 3]\nseeds = 3\n")
 
-    def ended(point: Point, accuracy: float, rounds: float | None) -> Outcome:
-        return Outcome(point.key, {"final_accuracy": accuracy, "rounds_to_threshold": rounds})
+    def ended(point: Point, accuracy: float, rounds: float | None) -> PointEnd:
+        return PointEnd(point.key, {"final_accuracy": accuracy, "rounds_to_threshold": rounds})
 
     outcomes = [
         ended(found[0], 0.5, 4.0),
         ended(found[1], 0.7, None),
         ended(found[2], 0.9, 6.0),
-        Outcome(found[3].key, {}, "no memory"),
+        PointEnd(found[3].key, {}, "no memory"),
         None,
         ended(found[5], 0.25, None),
     ]
@@ -194,7 +194,7 @@ def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None
     names = ["final_accuracy", "wasted_share", "trainings", "rounds_to_0.9", "final rmse", "best R2", "ap0"]
     point = points(tmp_path, "[grid]\nfleet.agents = [2]\n")[0]
     figures = dict.fromkeys(["final_accuracy", "wasted_share", "trainings", "final rmse", "best R2"], 0.5)
-    outcome = Outcome(
+    outcome = PointEnd(
         point.key, figures | {"rounds": 3.0, "steps": 3.0}, own={"rmse": "lower", "R2": "higher"}
     )
     table = table_of([point], [outcome], names)

@@ -22,7 +22,7 @@ from roambench.controller.sweep.peer_page import peer_page
 from roambench.controller.sweep.points import points_of
 from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
 from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, read_outcome, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, read_outcome, write_outcome
 from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.files import write_trace
 from roambench.report.figures.curves_svg import Curve, curves_svg
@@ -128,7 +128,7 @@ def finished(folder: Path, name: str, seed: int, system: str = "d_psgd", **secti
     point.mkdir(parents=True)
     (point / "point.json").write_text(json.dumps({"key": name, "fleet": "simulated", "config": config}))
     figures = dict.fromkeys(METRICS) | {"steps": 5.0, "final_accuracy": 0.6 + 0.1 * seed}
-    write_outcome(point, Outcome(name, figures))
+    write_outcome(point, PointEnd(name, figures))
     names = sorted(path.name for path in (folder / "points").iterdir())
     rows = [{"state": "finished", "folder": f"points/{each}"} for each in names]
     (folder / "table.json").write_text(json.dumps({"points": rows}))
@@ -226,7 +226,7 @@ def test_a_session_is_noted_as_it_begins_and_the_latest_one_counts(tmp_path: Pat
 def test_a_try_that_dies_before_it_begins_is_not_told_by_the_failure_before_it(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(SWEEP)
     folder, point = SweepFolder(tmp_path / "out"), points_of(read_sweep(tmp_path / "s.toml"))[0]
-    write_outcome(folder.prepare(point, 1), Outcome(point.key, {}, "the disk was full"))
+    write_outcome(folder.prepare(point, 1), PointEnd(point.key, {}, "the disk was full"))
     failed = folder.outcome_of(point)
     assert failed is not None
     assert failed.reason == "the disk was full"
@@ -266,6 +266,6 @@ def test_a_run_that_is_not_fit_is_in_no_table_of_a_paper_and_is_told(tmp_path: P
     assert [run.folder.name for run in finished_runs(tmp_path)] == ["a"]
     done = roambench("results", str(tmp_path), "--paper", "dam", cwd=tmp_path)
     assert "left out: b: not fit: pi2: coverage 90.0 %" in done.stderr
-    write_outcome(tmp_path / "points" / "a", Outcome("a", outcome.figures, without=("pi3",)))
+    write_outcome(tmp_path / "points" / "a", PointEnd("a", outcome.figures, without=("pi3",)))
     with pytest.raises(RunError, match="no finished run is fit: with fewer boards: without pi3"):
         finished_runs(tmp_path)

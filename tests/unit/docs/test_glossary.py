@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from source_names import is_there
+from source_names import is_there, public_classes
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "glossary.md"
@@ -27,6 +27,12 @@ def test_every_word_is_defined_where_the_page_says() -> None:
 def test_no_word_is_explained_twice() -> None:
     words = [word.strip() for row in rows() for word in row[0].split(",")]
     assert sorted(set(words)) == sorted(words)
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    classes = public_classes()
+    assert classes["Spool"] == ["roambench/spool/spool.py"]
+    assert {name: files for name, files in classes.items() if len(files) > 1} == {}
 
 
 def test_the_first_pages_lead_to_it() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
-from roambench.energy.energy_value import Energy, Part, Term, total
+from roambench.energy.energy_value import Energy, Term, UncertaintyPart, total
 from roambench.energy.ledger import (
     EVERY,
     KINDS,
@@ -80,7 +80,7 @@ def one_by_one(done: ModelledWork, model: EnergyModel) -> list[tuple[float, list
             for a, b, c in (known.values.tolist(), *root.T.tolist())
         )
         terms = zip((*axes, gain), (*axes_j, known.u_gain * net_j), strict=True)
-        rows.append((net_j, [(Part.MODEL, source, u_j) for source, u_j in terms]))
+        rows.append((net_j, [(UncertaintyPart.MODEL, source, u_j) for source, u_j in terms]))
     return rows
 
 

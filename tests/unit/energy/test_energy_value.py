@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from roambench.energy.energy_value import Energy, Part, total
+from roambench.energy.energy_value import Energy, UncertaintyPart, total
 
 
 def test_independent_uncertainties_add_in_quadrature_and_joules_linearly() -> None:
@@ -34,8 +34,12 @@ def test_an_energy_cannot_be_changed() -> None:
 
 
 def test_what_two_energies_share_adds_linearly_with_its_sign() -> None:
-    early = Energy(10.0, 0.0, 5.0, 0.0, ((Part.EDGES, "a", 3.0), (Part.SAMPLING, "", 4.0)))
-    late = Energy(10.0, 0.0, 5.0, 0.0, ((Part.EDGES, "a", -3.0), (Part.SAMPLING, "", 3.0)))
+    early = Energy(
+        10.0, 0.0, 5.0, 0.0, ((UncertaintyPart.EDGES, "a", 3.0), (UncertaintyPart.SAMPLING, "", 4.0))
+    )
+    late = Energy(
+        10.0, 0.0, 5.0, 0.0, ((UncertaintyPart.EDGES, "a", -3.0), (UncertaintyPart.SAMPLING, "", 3.0))
+    )
     assert early.u_joules == 5.0
     # A border that moves takes from one what it gives to the other.
     assert (early + late).u_joules == 5.0
@@ -43,13 +47,19 @@ def test_what_two_energies_share_adds_linearly_with_its_sign() -> None:
 
 
 def test_the_budget_is_the_uncertainty_taken_apart() -> None:
-    energy = Energy(1.0, 0.0, 1.0, 0.0, ((Part.GAIN, "a", 2.0), (Part.GAIN, "b", 1.0), (Part.GAPS, "", 2.0)))
+    energy = Energy(
+        1.0,
+        0.0,
+        1.0,
+        0.0,
+        ((UncertaintyPart.GAIN, "a", 2.0), (UncertaintyPart.GAIN, "b", 1.0), (UncertaintyPart.GAPS, "", 2.0)),
+    )
     assert energy.budget.gain_j == pytest.approx(5.0**0.5)
     assert energy.budget.gaps_j == 2.0
     assert energy.budget.total_j == energy.u_joules == 3.0
 
 
 def test_no_sum_loses_an_uncertainty_on_the_way() -> None:
-    plain, known = Energy(1.0, 3.0), Energy(1.0, 0.0, 1.0, 0.0, ((Part.BASELINE, "a", 4.0),))
+    plain, known = Energy(1.0, 3.0), Energy(1.0, 0.0, 1.0, 0.0, ((UncertaintyPart.BASELINE, "a", 4.0),))
     assert (plain + known + Energy(5.0)).u_joules == 5.0
-    assert known.with_terms((Part.MODEL, "Huang", 3.0)).u_joules == 5.0
+    assert known.with_terms((UncertaintyPart.MODEL, "Huang", 3.0)).u_joules == 5.0

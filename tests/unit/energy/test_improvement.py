@@ -10,7 +10,7 @@ from scipy import stats
 
 from roambench.contract.draws import generator
 from roambench.contract.metric import Better
-from roambench.energy.energy_value import Part
+from roambench.energy.energy_value import UncertaintyPart
 from roambench.energy.improvement import Improvement, Interval, Measured, improvement, t_interval
 
 
@@ -68,11 +68,11 @@ def test_a_drift_over_the_session_cancels_in_abba_order() -> None:
 
 def test_a_gain_that_both_share_alike_cancels_and_what_differs_remains() -> None:
     # 1 % of board 1 and 1 % of board 2; A takes 60 J and 40 J there, B 120 J and 80 J: the same shares.
-    a = Measured(100.0, ((Part.GAIN, "pi-1", 0.6), (Part.GAIN, "pi-2", 0.4)))
-    alike = Measured(200.0, ((Part.GAIN, "pi-1", 1.2), (Part.GAIN, "pi-2", 0.8)))
+    a = Measured(100.0, ((UncertaintyPart.GAIN, "pi-1", 0.6), (UncertaintyPart.GAIN, "pi-2", 0.4)))
+    alike = Measured(200.0, ((UncertaintyPart.GAIN, "pi-1", 1.2), (UncertaintyPart.GAIN, "pi-2", 0.8)))
     assert improvement([(a, alike)] * 2, "lower").u_meter == pytest.approx(0.0, abs=1e-15)
     # All of B's 200 J on board 2: relative parts 0.006 and 0.004 against 0 and 0.01.
-    moved = Measured(200.0, ((Part.GAIN, "pi-2", 2.0),))
+    moved = Measured(200.0, ((UncertaintyPart.GAIN, "pi-2", 2.0),))
     found = improvement([(a, moved)] * 2, "lower")
     assert found.u_meter == pytest.approx(0.006 * math.sqrt(2.0))
     # No scatter at all: the normal distribution's 1.96.
@@ -82,7 +82,7 @@ def test_a_gain_that_both_share_alike_cancels_and_what_differs_remains() -> None
 
 
 def test_errors_that_scatter_between_runs_are_not_counted_twice() -> None:
-    a = Measured(100.0, ((Part.SAMPLING, "pi-1/download", 5.0), (Part.GAIN, "", 1.0)))
+    a = Measured(100.0, ((UncertaintyPart.SAMPLING, "pi-1/download", 5.0), (UncertaintyPart.GAIN, "", 1.0)))
     b = Measured(200.0)  # what both have alike would cancel whatever counts
     assert improvement([(a, b)] * 2, "lower").u_meter == 0.0
 
@@ -144,5 +144,5 @@ def test_95_percent_of_the_intervals_hold_the_truth(pairs: int) -> None:
 
 def run(joules: np.ndarray, gains: np.ndarray) -> Measured:  # type: ignore[type-arg]
     read = joules * gains
-    terms = tuple((Part.GAIN, f"pi-{i}", 0.02 * float(part)) for i, part in enumerate(read))
+    terms = tuple((UncertaintyPart.GAIN, f"pi-{i}", 0.02 * float(part)) for i, part in enumerate(read))
     return Measured(float(read.sum()), terms)

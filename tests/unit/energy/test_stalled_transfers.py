@@ -10,7 +10,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution.attribute import attribute
 from roambench.energy.attribution.attribution import Attribution
-from roambench.energy.attribution.constant_powers import Readings, constant_powers
+from roambench.energy.attribution.constant_powers import ReadingArrays, constant_powers
 from roambench.energy.attribution.pieces import pieces_of
 from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.integrate import power_curve
@@ -106,7 +106,7 @@ def test_stalls_of_no_time_change_nothing() -> None:
 
 
 def fitted(spans: list[PhaseSpan], samples: PowerSamples, own_level_s: float | None = None):
-    readings = Readings(0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, None, 0.0)
+    readings = ReadingArrays(0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, None, 0.0)
     return constant_powers(pieces_of(spans), readings, own_level_s)
 
 

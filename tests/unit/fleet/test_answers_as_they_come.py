@@ -29,7 +29,7 @@ from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDev
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.rounds.intake import Intake
 from roambench.rounds.settle import answers_by_order
-from roambench.rounds.state import RunState, initial_state
+from roambench.rounds.state import RoundState, initial_state
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Training
@@ -62,7 +62,7 @@ class DeviceNumber:
     async def stop(self) -> None: ...
 
 
-async def trained_fleet(folder: Path) -> tuple[SimulatedFleet, list[UploadOrder], RunState]:
+async def trained_fleet(folder: Path) -> tuple[SimulatedFleet, list[UploadOrder], RoundState]:
     """All devices have trained; their uploads go to the APs in turn."""
     rows = ModelRows(folder / "models.bin", SIZE, DEVICES + 4, create=True)
     fleet = SimulatedFleet(rows, DeviceNumber(rows), LAYOUT, VirtualDevice(1.0, 0.0, 0.0))

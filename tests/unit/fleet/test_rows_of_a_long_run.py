@@ -25,7 +25,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings, StepSummary
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import StartModel, System
@@ -110,7 +110,7 @@ async def _played(folder: Path, system: System, defer: bool, refuse_each: int) -
     journal = MemoryJournal()
     most_rows = 0
 
-    def after_step(summary: StepSummary, state: RunState) -> None:
+    def after_step(summary: StepSummary, state: RoundState) -> None:
         nonlocal most_rows
         most_rows = max(most_rows, rows.in_use)
 

@@ -24,8 +24,8 @@ from hand_agent import (
     until,
 )
 from peer_devices import devices
-from roambench.agent.peers.link import PeerLink, Silence
-from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.peers.link import PeerLink, UnansweredCalls
+from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.session.control_link import secure_channel
 from roambench.agent.session.dial_trouble import _context, dial_trouble
 from roambench.contract.events import EventKind
@@ -181,10 +181,10 @@ async def test_calls_without_a_request_cost_no_neighbour_its_model(tmp_path: Pat
             assert [found.left_out for found in mixed] == [(), ()]
             assert [found.not_taken for found in mixed] == [(), ()]
             link = PeerLink(second.credential)
-            request = Wanted("run", 7)
-            standing = await link.ask("pi-01", first.address, request, Silence())
+            request = WantedHalfStep("run", 7)
+            standing = await link.ask("pi-01", first.address, request, UnansweredCalls())
             await link.close()
-            assert standing == Standing.HERE
+            assert standing == OfferState.HERE
 
 
 async def test_idle_connections_end_and_a_full_port_is_called_full() -> None:

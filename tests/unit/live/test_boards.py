@@ -9,7 +9,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
 from roambench.live.boards import Board, BoardStream
-from roambench.live.power import PowerCurve
+from roambench.live.power import MeanPowers
 
 S = 1_000_000_000
 
@@ -127,7 +127,7 @@ def test_a_hot_board_is_named_in_words() -> None:
 
 
 def test_a_curve_of_a_day_keeps_to_its_bound_and_its_mean() -> None:
-    curve = PowerCurve(width_s=1.0, most=600)
+    curve = MeanPowers(width_s=1.0, most=600)
     for second in range(86_400):
         curve.add(second, 2.0 if second < 43_200 else 4.0)
     means = curve.means()

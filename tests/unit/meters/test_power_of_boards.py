@@ -11,7 +11,7 @@ from benches import a_bench, a_host
 from roambench.meters.emulator import control
 from roambench.meters.emulator.profiles import Transport
 from roambench.provision.bench import Host
-from roambench.provision.power.deed import Deed
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
 
 pytestmark = pytest.mark.asyncio
@@ -28,20 +28,20 @@ def host(start_emulator, tmp_path) -> Host:
 
 
 async def is_on(host: Host) -> bool:
-    (found,) = await switch_power([host], Deed.STATE)
+    (found,) = await switch_power([host], PowerCommand.STATE)
     assert found.reason == ""
     assert found.on is not None
     return found.on
 
 
 async def test_off_on_and_a_cycle_are_what_the_meter_says_afterwards(host):
-    for deed, on in ((Deed.OFF, False), (Deed.ON, True), (Deed.CYCLE, True)):
-        (done,) = await switch_power([host], deed, 0.1)
+    for command, on in ((PowerCommand.OFF, False), (PowerCommand.ON, True), (PowerCommand.CYCLE, True)):
+        (done,) = await switch_power([host], command, 0.1)
         assert (done.on, await is_on(host)) == (on, on)
 
 
 async def test_an_interrupted_cycle_leaves_no_board_off(host):
-    cycle = asyncio.create_task(switch_power([host], Deed.CYCLE, 600.0))
+    cycle = asyncio.create_task(switch_power([host], PowerCommand.CYCLE, 600.0))
     while await is_on(host):
         await asyncio.sleep(0.05)
     cycle.cancel()
@@ -52,7 +52,7 @@ async def test_an_interrupted_cycle_leaves_no_board_off(host):
 
 async def test_a_meter_that_does_not_answer_is_a_row_and_the_others_are_switched(host):
     away = replace(host, name="pi-02", meter=replace(host.meter, wifi_hop="127.0.0.1:1"))
-    found, lost = await switch_power([host, away], Deed.OFF)
+    found, lost = await switch_power([host, away], PowerCommand.OFF)
     assert (found.on, lost.on) == (False, None)
     assert "cannot be reached" in lost.reason
     assert lost.next_action == "is the gateway up, and in the meter's Wi-Fi?"

@@ -16,7 +16,7 @@ from roambench.controller.commands.fleet.bench_in_hand import in_hand
 from roambench.provision.bench import Bench
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook
-from roambench.provision.leases.queue import Claim, standing
+from roambench.provision.leases.queue import LeaseRequest, standing
 from roambench.provision.leases.reserving import give_back
 
 _HOSTS = "".join(
@@ -25,8 +25,8 @@ _HOSTS = "".join(
 )
 
 
-def claim(number: int, *boards: str, aside: bool = False, begun: bool = False, pid: int = 1) -> Claim:
-    return Claim(
+def claim(number: int, *boards: str, aside: bool = False, begun: bool = False, pid: int = 1) -> LeaseRequest:
+    return LeaseRequest(
         number, f"user{number}@srv", "srv", pid, "work", 0.0, 100.0, begun=begun, boards=boards, aside=aside
     )
 
@@ -61,7 +61,7 @@ def test_several_keep_boards_side_by_side_and_the_first_who_waited_comes_first()
 
 def test_a_reservation_waits_for_no_board_and_runs_under_it_do() -> None:
     kept, reservation = claim(1, "pi-3", aside=True), claim(2, pid=0)
-    own = Claim(3, "user2@srv", "srv", 5, "run", 0.0, 100.0)
+    own = LeaseRequest(3, "user2@srv", "srv", 5, "run", 0.0, 100.0)
     found = standing([kept, reservation, own], 0.0)
     assert (found.holder, found.runner, found.waiting) == (reservation, None, (own,))
 

@@ -24,7 +24,7 @@ from roambench.provision.leases import lease as lease_module
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import MOST_BOOKINGS, BookedError, LeaseBook
 from roambench.provision.leases.local_time import moment_s, shown
-from roambench.provision.leases.queue import Claim
+from roambench.provision.leases.queue import LeaseRequest
 from roambench.provision.leases.reserving import book_ahead, give_back, reserve
 
 HOUR_S = 3600.0
@@ -39,7 +39,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.fixture
-def ben(bench: Bench) -> Claim:
+def ben(bench: Bench) -> LeaseRequest:
     """Somebody else's booking in an hour, for two."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LOGNAME", "ben")
@@ -64,7 +64,9 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
     return Wall(monkeypatch)
 
 
-def test_two_bookings_never_overlap_and_the_error_says_whose_and_when(bench: Bench, ben: Claim) -> None:
+def test_two_bookings_never_overlap_and_the_error_says_whose_and_when(
+    bench: Bench, ben: LeaseRequest
+) -> None:
     assert ben.from_s is not None
     with pytest.raises(FleetError) as error:
         book_ahead(bench, "mine", ben.from_s + HOUR_S, HOUR_S)
@@ -74,7 +76,9 @@ def test_two_bookings_never_overlap_and_the_error_says_whose_and_when(bench: Ben
     assert [claim.purpose for claim in standing_of(bench).bookings] == ["night", "after"]
 
 
-def test_a_run_that_would_not_end_before_it_is_refused_and_told_until_when(bench: Bench, ben: Claim) -> None:
+def test_a_run_that_would_not_end_before_it_is_refused_and_told_until_when(
+    bench: Bench, ben: LeaseRequest
+) -> None:
     with pytest.raises(FleetError) as error:
         holding(bench, "run", print, expects=lambda: 2 * HOUR_S).__enter__()
     assert "expected to take 2.0 h, and it is booked: ben@" in str(error.value)
@@ -95,7 +99,7 @@ def test_how_long_it_takes_is_asked_only_where_somebody_else_booked(bench: Bench
         pass
 
 
-def test_a_reservation_of_now_ends_before_a_booking_or_is_none(bench: Bench, ben: Claim) -> None:
+def test_a_reservation_of_now_ends_before_a_booking_or_is_none(bench: Bench, ben: LeaseRequest) -> None:
     with pytest.raises(FleetError, match=r"expected to take 3\.0 h, and it is booked: ben@"):
         reserve(bench, "afternoon", 3 * HOUR_S, 0.0, print)
     reserve(bench, "a moment", 0.9 * HOUR_S, 0.0, print)
@@ -103,7 +107,7 @@ def test_a_reservation_of_now_ends_before_a_booking_or_is_none(bench: Bench, ben
 
 
 def test_what_was_booked_while_a_reservation_waited_its_turn_is_not_taken_away(
-    bench: Bench, ben: Claim
+    bench: Bench, ben: LeaseRequest
 ) -> None:
     book = LeaseBook(bench.state_dir)
     number = book.claim("afternoon")
@@ -113,7 +117,7 @@ def test_what_was_booked_while_a_reservation_waited_its_turn_is_not_taken_away(
 
 
 def test_a_booking_that_has_come_keeps_others_out_until_it_is_over(
-    bench: Bench, ben: Claim, wall: Wall
+    bench: Bench, ben: LeaseRequest, wall: Wall
 ) -> None:
     wall.ahead_s = 1.5 * HOUR_S
     with pytest.raises(FleetError, match=r"used by ben@.*, who booked it from .*: night"):
@@ -132,7 +136,7 @@ def test_a_booking_that_has_come_keeps_others_out_until_it_is_over(
 
 
 def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
-    bench: Bench, ben: Claim, wall: Wall
+    bench: Bench, ben: LeaseRequest, wall: Wall
 ) -> None:
     with holding(bench, "campaign", print, heartbeat_s=0.01) as lease:
         assert lease.turn(0.5 * HOUR_S) == ""
@@ -160,7 +164,7 @@ def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
         assert now.purpose == "campaign"
 
 
-def test_a_campaign_whose_lease_was_released_by_force_hears_of_it(bench: Bench, ben: Claim) -> None:
+def test_a_campaign_whose_lease_was_released_by_force_hears_of_it(bench: Bench, ben: LeaseRequest) -> None:
     context = holding(bench, "campaign", print)
     lease = context.__enter__()
     assert lease.turn(2 * HOUR_S)
@@ -251,7 +255,7 @@ def test_processes_of_three_people_keep_to_a_booking_also_after_a_kill(bench: Be
 
 
 def test_bookings_live_on_over_a_boot_and_a_wrong_clock_that_is_set_right(
-    bench: Bench, ben: Claim, wall: Wall, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, ben: LeaseRequest, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another boot id, an uptime that begins anew, and a clock that stood a day back."""
     host, identity, _, namespace = lease_module.machine().split()
@@ -279,7 +283,7 @@ def test_a_calendar_is_bounded(bench: Bench) -> None:
         book_ahead(bench, "x" * 201, now_s + HOUR_S, HOUR_S)
 
 
-def test_only_ones_own_booking_is_taken_back(bench: Bench, ben: Claim) -> None:
+def test_only_ones_own_booking_is_taken_back(bench: Bench, ben: LeaseRequest) -> None:
     with pytest.raises(FleetError, match=rf"booking {ben.number} is not yours: ben@"):
         give_back(bench, booking=ben.number)
     with pytest.raises(FleetError, match=rf"there is no booking 99: its bookings are {ben.number} "):
@@ -353,7 +357,7 @@ def call(*words: object) -> int | str | None:
 
 
 def test_the_commands_book_show_and_take_back(
-    bench: Bench, ben: Claim, capsys: pytest.CaptureFixture[str]
+    bench: Bench, ben: LeaseRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from_text = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + 12 * HOUR_S))
     assert call("fleet", "lease", bench.file, "--from", from_text, "--hours", 10, "--purpose", "week 3") == 0

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roambench.provision.leases.queue import NO_PROCESS, Claim, collisions, earliest_s, standing
+from roambench.provision.leases.queue import NO_PROCESS, LeaseRequest, collisions, earliest_s, standing
 
 
-def process(number: int, user: str, expects_s: float | None = None, *, begun: bool = False) -> Claim:
-    return Claim(number, user, "srv", 1, "run", 0.0, 1e12, begun, None, expects_s)
+def process(number: int, user: str, expects_s: float | None = None, *, begun: bool = False) -> LeaseRequest:
+    return LeaseRequest(number, user, "srv", 1, "run", 0.0, 1e12, begun, None, expects_s)
 
 
-def booking(number: int, user: str, from_s: float, until_s: float) -> Claim:
-    return Claim(number, user, "srv", NO_PROCESS, "night", 0.0, until_s, False, from_s)
+def booking(number: int, user: str, from_s: float, until_s: float) -> LeaseRequest:
+    return LeaseRequest(number, user, "srv", NO_PROCESS, "night", 0.0, until_s, False, from_s)
 
 
 def test_what_would_not_end_before_somebody_elses_booking_waits_and_what_does_comes_in_between() -> None:
@@ -95,7 +95,7 @@ def test_whatever_is_asked_for_and_booked_nobody_is_robbed_and_everybody_comes(
 ) -> None:
     """A second at a time, as the processes of a bench would find it. Whoever begins is noted by what the
     schedule says, not by what the rule keeps."""
-    calendar: list[Claim] = []
+    calendar: list[LeaseRequest] = []
     for user, from_s, lasts_s in booked:
         if not collisions(calendar, from_s, from_s + lasts_s):
             calendar.append(booking(100 + len(calendar), user, from_s, from_s + lasts_s))

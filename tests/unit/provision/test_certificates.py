@@ -21,7 +21,7 @@ from roambench.provision.issued import Issued, enter
 from roambench.provision.provisioning import _perform_all
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import open_link
-from roambench.provision.step import Plan, Step
+from roambench.provision.step import HostPlan, HostStep
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT
 from roambench.provision.wanted import Identity
 from roambench.provision.wheels.shipping import Sent
@@ -208,7 +208,7 @@ def test_provisioning_tells_whether_the_certificate_arrived(
         )
         identity = Identity("no certificate", issue_for(bench, bench.hosts[0]))
         steps = [
-            Step(name, "", "false" if name == fails else "true")
+            HostStep(name, "", "false" if name == fails else "true")
             for name in ("meter's name", IDENTITY_SUBJECT, "service")
         ]
         with (
@@ -216,7 +216,7 @@ def test_provisioning_tells_whether_the_certificate_arrived(
             pytest.raises(HostError, match=f"{fails}: exit code 1"),
         ):
             _perform_all(
-                link, Plan(tuple(steps), ()), identity, Sent(print), Turns(), lambda host, text: None
+                link, HostPlan(tuple(steps), ()), identity, Sent(print), Turns(), lambda host, text: None
             )
     (entry,) = BenchAuthority(bench.state_dir).issued()
     assert entry.arrived is arrived

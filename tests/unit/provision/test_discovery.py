@@ -16,7 +16,7 @@ import zeroconf
 from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
-from roambench.provision.discovery.asking import Told, read_answer
+from roambench.provision.discovery.asking import BoardAnswer, read_answer
 from roambench.provision.discovery.boards import boards, seen_addresses
 from roambench.provision.discovery.dhcp_leases import read_leases
 from roambench.provision.discovery.draft import drafted
@@ -231,7 +231,7 @@ def test_a_board_says_who_it_is():
     assert told.macs["wlan0"] == "b8:27:eb:e7:96:81"
     assert read_answer("model \x1b[2J" + "x" * 9999).model.startswith("?[2Jxxx")
     assert len(read_answer("model " + "x" * 9999).model) == 100
-    assert read_answer("2:\n3: \n4: inet\nmore\n\n") == Told()
+    assert read_answer("2:\n3: \n4: inet\nmore\n\n") == BoardAnswer()
 
 
 def test_a_board_of_two_interfaces_is_one_and_its_radio_counts():
@@ -259,7 +259,7 @@ def test_the_draft_is_a_bench_whatever_boards_are_called(tmp_path: Path):
     found = boards(
         seen_addresses([one for one in seen if one]),
         {
-            "192.168.50.10": Told(
+            "192.168.50.10": BoardAnswer(
                 "00000000a1b2c3d4", 'B"\\ [[hosts]] #', "raspberrypi", {}, {"eth0": "192.168.50.10"}
             )
         },

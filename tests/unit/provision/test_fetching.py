@@ -14,8 +14,8 @@ from typing import Any, cast
 import pytest
 
 from roambench.agent.life.ctl_handler import CtlHandler
-from roambench.agent.readings.unsent import Exported
 from roambench.agent.readings.unsent import Unsent as Files
+from roambench.agent.readings.unsent import UnsentRecord
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.experiment.sections import Experiment
 from roambench.provision.fetching import fetch_run, records_of
@@ -31,7 +31,7 @@ _END = {"end": 1, "device": "pi1"}
 
 def test_records_come_as_they_were_spooled():
     (found,) = records_of("pi1", _packed(_RECORD, _END), malformed=print)
-    assert found == Exported("demo", "ab" * 16, 7, 1, "AAEC")
+    assert found == UnsentRecord("demo", "ab" * 16, 7, 1, "AAEC")
     assert found.content() == b"\0\1\2"
     assert list(records_of("pi1", _packed({"end": 0, "device": "pi1"}), malformed=print)) == []
 

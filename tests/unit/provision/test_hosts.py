@@ -22,7 +22,7 @@ from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 from roambench.provision.ssh.known_hosts import KnownHosts
 from roambench.provision.ssh.login import logged_in
-from roambench.provision.step import Step
+from roambench.provision.step import HostStep
 from ssh_server import SshServer, free_port, make_key, ssh_server
 
 
@@ -99,7 +99,7 @@ def test_what_root_makes_is_readable_whatever_umask_the_login_has(tmp_path: Path
 
 def test_a_connection_that_ends_in_a_command_is_no_exit_code(bench: Bench) -> None:
     lost = r"^pi-01: environment: connection lost; look at its power and its network, then again$"
-    dropped = Step("environment", "is missing", "kill -9 $PPID; sleep 20")  # the sshd of this connection
+    dropped = HostStep("environment", "is missing", "kill -9 $PPID; sleep 20")  # the sshd of this connection
     with open_link(bench, bench.hosts[0]) as link:
         with pytest.raises(HostError, match=lost):
             perform(link, dropped)

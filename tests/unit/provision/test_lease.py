@@ -19,7 +19,7 @@ from roambench.contract.errors import FleetError
 from roambench.provision.leases import lease as lease_module
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook, machine, user
-from roambench.provision.leases.queue import NO_PROCESS, Claim, standing
+from roambench.provision.leases.queue import NO_PROCESS, LeaseRequest, standing
 from roambench.provision.leases.reserving import reserve
 
 
@@ -97,8 +97,8 @@ def until(true: Callable[[], bool]) -> None:
     pytest.fail("did not come true")
 
 
-def claim(number: int, name: str = "ann@srv", pid: int = 1) -> Claim:
-    return Claim(number, name, "srv", pid, "run", 0.0, 100.0)
+def claim(number: int, name: str = "ann@srv", pid: int = 1) -> LeaseRequest:
+    return LeaseRequest(number, name, "srv", pid, "run", 0.0, 100.0)
 
 
 def test_the_oldest_claim_holds_and_the_others_wait_in_their_order() -> None:
@@ -383,14 +383,14 @@ def test_a_shared_folder_makes_a_shared_lease(tmp_path: Path) -> None:
 def test_a_process_that_was_killed_and_not_yet_waited_for_is_dead() -> None:
     with subprocess.Popen(["sleep", "60"]) as killed:
         killed.kill()
-        found = Claim(1, "a@b", machine(), killed.pid, "", 0.0, 1.0)
+        found = LeaseRequest(1, "a@b", machine(), killed.pid, "", 0.0, 1.0)
         until(lambda: lease_module._has_died(found, machine()))
 
 
 def test_a_process_that_only_shares_a_number_is_not_taken_for_dead() -> None:
-    alive = Claim(1, "a@b", machine(), os.getpid(), "", 0.0, 1.0)
+    alive = LeaseRequest(1, "a@b", machine(), os.getpid(), "", 0.0, 1.0)
     assert not lease_module._has_died(alive, machine())
-    assert not lease_module._has_died(Claim(1, "a@b", "elsewhere", 4194305, "", 0.0, 1.0), machine())
+    assert not lease_module._has_died(LeaseRequest(1, "a@b", "elsewhere", 4194305, "", 0.0, 1.0), machine())
 
 
 def test_a_process_of_an_earlier_boot_of_this_machine_is_dead() -> None:
@@ -403,7 +403,9 @@ def test_a_process_of_an_earlier_boot_of_this_machine_is_dead() -> None:
         (f"{host} {identity} - {namespace}", False),
         (f"{host} another-boot {namespace}", False),  # a machine that does not name itself
     ):
-        claim = Claim(1, "a@b", there, os.getpid(), "", 0.0, 1.0)
+        claim = LeaseRequest(1, "a@b", there, os.getpid(), "", 0.0, 1.0)
         assert lease_module._has_died(claim, machine()) == died, there
-    reservation = Claim(1, "a@b", f"{host} {identity} another-boot {namespace}", NO_PROCESS, "", 0.0, 1.0)
+    reservation = LeaseRequest(
+        1, "a@b", f"{host} {identity} another-boot {namespace}", NO_PROCESS, "", 0.0, 1.0
+    )
     assert not lease_module._has_died(reservation, machine())

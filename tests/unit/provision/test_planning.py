@@ -18,7 +18,7 @@ from roambench.provision.bench import Bench
 from roambench.provision.changes.removal import _swapped
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
 from roambench.provision.planning import plan, unfit
-from roambench.provision.step import RemoteFile, Step
+from roambench.provision.step import HostStep, RemoteFile
 from roambench.provision.subjects.identity import identity_reason
 from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
@@ -114,7 +114,7 @@ def _seen(file: RemoteFile) -> FileFacts:
     return FileFacts(hashlib.sha256(file.content).hexdigest(), file.mode, file.owner)
 
 
-def _step(facts: Facts, wanted: Wanted, subject: str) -> Step:
+def _step(facts: Facts, wanted: Wanted, subject: str) -> HostStep:
     return next(step for step in plan(facts, wanted).steps if step.subject == subject)
 
 

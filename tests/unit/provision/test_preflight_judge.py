@@ -13,7 +13,7 @@ from benches import a_host
 from roambench.contract.errors import ConfigError
 from roambench.identity.authority import Authority, serial_of
 from roambench.provision.bench import Host
-from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
+from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import (
     AgentAnswers,
@@ -28,6 +28,7 @@ from roambench.provision.preflight.judge import judge
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = Authority.create()
 MIB = 2**20
+PASS, WARN, FAIL, SKIP = CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL, CheckVerdict.SKIP
 
 PI = HostFacts(
     os_id="debian",
@@ -85,13 +86,13 @@ def checks(
     return {check.name: check for check in found.checks}
 
 
-def verdicts(found: Mapping[str, Check]) -> dict[str, Verdict]:
+def verdicts(found: Mapping[str, Check]) -> dict[str, CheckVerdict]:
     return {name: check.verdict for name, check in found.items()}
 
 
 def test_a_pi_as_it_should_be_passes_everything() -> None:
     found = checks()
-    assert set(verdicts(found).values()) == {Verdict.PASS}
+    assert set(verdicts(found).values()) == {PASS}
     assert list(found) == [
         "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "disk", "memory",
         "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun",
@@ -102,7 +103,7 @@ def test_a_pi_as_it_should_be_passes_everything() -> None:
 
 def test_what_a_container_does_not_have_is_skipped_and_not_passed() -> None:
     found = checks(CONTAINER, host=a_host(1, emulated=True, interface="host0"))
-    skipped = {name: check.found for name, check in found.items() if check.verdict is Verdict.SKIP}
+    skipped = {name: check.found for name, check in found.items() if check.verdict is SKIP}
     assert skipped == {
         "time sync": "a container has its host's clock",
         "governor": "no such hardware",
@@ -110,121 +111,130 @@ def test_what_a_container_does_not_have_is_skipped_and_not_passed() -> None:
         "Wi-Fi power save": "no such hardware: host0 is no radio",
         "meter's port": "no such hardware",
     }
-    assert {check.verdict for name, check in found.items() if name not in skipped} == {Verdict.PASS}
+    assert {check.verdict for name, check in found.items() if name not in skipped} == {PASS}
 
 
 def test_a_container_on_a_pi_does_not_pass_for_the_pi() -> None:
     found = checks(replace(PI, container="systemd-nspawn"))
-    assert found["governor"].verdict is Verdict.SKIP
-    assert found["power supply"].verdict is Verdict.SKIP
+    assert found["governor"].verdict is SKIP
+    assert found["power supply"].verdict is SKIP
 
 
 #: (what is wrong with a good Pi, check, verdict, what is found, what to do)
 WRONG = [
-    ({"os_version": "13"}, "OS image", Verdict.FAIL, "debian 13, Python 3.11.2", "Bookworm"),
-    ({"python": "3.12.1"}, "OS image", Verdict.FAIL, "Python 3.12.1", "Bookworm"),
-    ({"bits": 32}, "OS image", Verdict.FAIL, "aarch64, 32 bit", "64-bit"),
-    ({"unit": "failed"}, "agent", Verdict.FAIL, "roambench-agent.service is failed", "journalctl"),
-    ({"build": "c" * 64}, "agent", Verdict.FAIL, "runs bbbbbbbbbbbb, installed is cccccccccccc", "restart"),
-    ({"wheels": None}, "wheels", Verdict.FAIL, "none installed", "fleet provision"),
-    ({"certificate_pem": None}, "certificate", Verdict.FAIL, "none", "fleet provision"),
-    ({"certificate_pem": "junk"}, "certificate", Verdict.FAIL, "not a certificate", "certs rotate"),
-    ({"time_synchronised": False}, "time sync", Verdict.WARN, "not synchronised", "chrony"),
-    ({"disk_free_bytes": 511 * MIB}, "disk", Verdict.FAIL, "511 MiB free", "free some space"),
-    ({"disk_free_bytes": 2047 * MIB}, "disk", Verdict.WARN, "2,047 MiB free", "free some space"),
-    ({"memory_available_bytes": 199 * MIB}, "memory", Verdict.FAIL, "199 MiB free", "reboot"),
-    ({"memory_available_bytes": 399 * MIB}, "memory", Verdict.WARN, "399 MiB free", "reboot"),
-    ({"governor": "ondemand"}, "governor", Verdict.FAIL, "ondemand", "fleet provision"),
-    ({"governor": None}, "governor", Verdict.WARN, "unknown", "fleet provision"),
-    ({"throttled": 0x50005}, "power supply", Verdict.FAIL, "now: under-voltage, throttled", "5.1 to 5.2 V"),
-    ({"throttled": 0x80000}, "power supply", Verdict.WARN, "since boot: soft temperature limit", "cooling"),
-    ({"throttled": None}, "power supply", Verdict.WARN, "unknown", "vcgencmd"),
-    ({"power_save": True}, "Wi-Fi power save", Verdict.FAIL, "on", "fleet provision"),
-    ({"power_save": None}, "Wi-Fi power save", Verdict.WARN, "unknown", "iw"),
-    ({"port_openers": ("brltty",)}, "meter's port", Verdict.WARN, "brltty runs", "mask --now brltty"),
-    ({"port_openers": ("ModemManager", "brltty")}, "meter's port", Verdict.WARN,
+    ({"os_version": "13"}, "OS image", FAIL, "debian 13, Python 3.11.2", "Bookworm"),
+    ({"python": "3.12.1"}, "OS image", FAIL, "Python 3.12.1", "Bookworm"),
+    ({"bits": 32}, "OS image", FAIL, "aarch64, 32 bit", "64-bit"),
+    ({"unit": "failed"}, "agent", FAIL, "roambench-agent.service is failed", "journalctl"),
+    ({"build": "c" * 64}, "agent", FAIL, "runs bbbbbbbbbbbb, installed is cccccccccccc", "restart"),
+    ({"wheels": None}, "wheels", FAIL, "none installed", "fleet provision"),
+    ({"certificate_pem": None}, "certificate", FAIL, "none", "fleet provision"),
+    ({"certificate_pem": "junk"}, "certificate", FAIL, "not a certificate", "certs rotate"),
+    ({"time_synchronised": False}, "time sync", WARN, "not synchronised", "chrony"),
+    ({"disk_free_bytes": 511 * MIB}, "disk", FAIL, "511 MiB free", "free some space"),
+    ({"disk_free_bytes": 2047 * MIB}, "disk", WARN, "2,047 MiB free", "free some space"),
+    ({"memory_available_bytes": 199 * MIB}, "memory", FAIL, "199 MiB free", "reboot"),
+    ({"memory_available_bytes": 399 * MIB}, "memory", WARN, "399 MiB free", "reboot"),
+    ({"governor": "ondemand"}, "governor", FAIL, "ondemand", "fleet provision"),
+    ({"governor": None}, "governor", WARN, "unknown", "fleet provision"),
+    ({"throttled": 0x50005}, "power supply", FAIL, "now: under-voltage, throttled", "5.1 to 5.2 V"),
+    ({"throttled": 0x80000}, "power supply", WARN, "since boot: soft temperature limit", "cooling"),
+    ({"throttled": None}, "power supply", WARN, "unknown", "vcgencmd"),
+    ({"power_save": True}, "Wi-Fi power save", FAIL, "on", "fleet provision"),
+    ({"power_save": None}, "Wi-Fi power save", WARN, "unknown", "iw"),
+    ({"port_openers": ("brltty",)}, "meter's port", WARN, "brltty runs", "mask --now brltty"),
+    ({"port_openers": ("ModemManager", "brltty")}, "meter's port", WARN,
      "ModemManager and brltty run", "mask --now ModemManager brltty"),
-    ({"interface_there": False}, "Wi-Fi power save", Verdict.FAIL, "no interface wlan0", "bench file"),
+    ({"interface_there": False}, "Wi-Fi power save", FAIL, "no interface wlan0", "bench file"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("change", "name", "verdict", "found", "to_do"), WRONG)
 def test_what_is_wrong_with_a_host_is_found(
-    change: dict[str, object], name: str, verdict: Verdict, found: str, to_do: str
+    change: dict[str, object], name: str, verdict: CheckVerdict, found: str, to_do: str
 ) -> None:
     got = checks(replace(PI, **change))  # type: ignore[arg-type]
     assert got[name].verdict is verdict
     assert found in got[name].found
     assert to_do in got[name].what_to_do
-    assert {check.verdict for other, check in got.items() if other != name} == {Verdict.PASS}
+    assert {check.verdict for other, check in got.items() if other != name} == {PASS}
 
 
 #: (what is wrong with its agent, check, verdict, what is found, what to do)
 WRONG_AGENT = [
-    ({"build": "c" * 64}, "agent", Verdict.FAIL, "runs cccccccccccc", "restart"),
-    ({"run": "demo-2"}, "agent", Verdict.FAIL, "takes part in run demo-2", "end-run"),
-    ({"ended_run": "demo-2"}, "agent", Verdict.WARN, "took part in run demo-2", "fleet fetch"),
-    ({"smoke_ok": False, "smoke": "the trainer died: SIGILL"}, "torch", Verdict.FAIL, "SIGILL", "wheels"),
-    ({"smoke_ok": None}, "torch", Verdict.SKIP, "not tried", ""),
-    ({"meter_age_s": 3.1}, "meter", Verdict.FAIL, "ok, last reading 3 s ago", "USB cable"),
-    ({"meter_state": "lost"}, "meter", Verdict.FAIL, "lost, last reading 0 s ago", "USB cable"),
+    ({"build": "c" * 64}, "agent", FAIL, "runs cccccccccccc", "restart"),
+    ({"run": "demo-2"}, "agent", FAIL, "takes part in run demo-2", "end-run"),
+    ({"ended_run": "demo-2"}, "agent", WARN, "took part in run demo-2", "fleet fetch"),
+    (
+        {"smoke_ok": False, "smoke": "the trainer died: SIGILL"},
+        "torch",
+        FAIL,
+        "SIGILL",
+        "wheels",
+    ),
+    ({"smoke_ok": None}, "torch", SKIP, "not tried", ""),
+    ({"meter_age_s": 3.1}, "meter", FAIL, "ok, last reading 3 s ago", "USB cable"),
+    ({"meter_state": "lost"}, "meter", FAIL, "lost, last reading 0 s ago", "USB cable"),
     (
         {
             "meter_state": "unavailable",
             "meter_detail": "meter /dev/x: the meter restarted; remove /var/latch",
         },
         "meter",
-        Verdict.FAIL,
+        FAIL,
         "unavailable",
         "remove /var/latch",
     ),
-    ({"meter_age_s": None, "meter_state": "stale"}, "meter", Verdict.FAIL, "stale", "USB cable"),
-    ({"idle_watts": None}, "idle watts", Verdict.FAIL, "no readings", "meter's line"),
-    ({"idle_watts": 1.29}, "idle watts", Verdict.FAIL, "1.29 W", "identify"),
-    ({"idle_watts": 2.61}, "idle watts", Verdict.FAIL, "2.61 W", "USB ports"),
+    ({"meter_age_s": None, "meter_state": "stale"}, "meter", FAIL, "stale", "USB cable"),
+    ({"idle_watts": None}, "idle watts", FAIL, "no readings", "meter's line"),
+    ({"idle_watts": 1.29}, "idle watts", FAIL, "1.29 W", "identify"),
+    ({"idle_watts": 2.61}, "idle watts", FAIL, "2.61 W", "USB ports"),
 ]
 
 
 @pytest.mark.parametrize(("change", "name", "verdict", "found", "to_do"), WRONG_AGENT)
 def test_what_is_wrong_with_an_agent_is_found(
-    change: dict[str, object], name: str, verdict: Verdict, found: str, to_do: str
+    change: dict[str, object], name: str, verdict: CheckVerdict, found: str, to_do: str
 ) -> None:
     got = checks(agent=replace(AGENT, **change))  # type: ignore[arg-type]
     assert (got[name].verdict, found in got[name].found, to_do in got[name].what_to_do) == (
         verdict, True, True,
     )  # fmt: skip
-    assert {check.verdict for other, check in got.items() if other != name} == {Verdict.PASS}
+    assert {check.verdict for other, check in got.items() if other != name} == {PASS}
 
 
 def test_an_output_that_would_stay_off_is_warned_of_and_one_that_nobody_knows_is_not_passed() -> None:
     off = checks(autorun=False)["autorun"]
-    assert (off.verdict, off.found) == (Verdict.WARN, "off")
+    assert (off.verdict, off.found) == (WARN, "off")
     assert "roambench meter power autorun" in off.what_to_do
     unknown = checks(autorun="cannot be asked: the serial port only talks")["autorun"]
-    assert (unknown.verdict, unknown.found) == (Verdict.SKIP, "cannot be asked: the serial port only talks")
+    assert (unknown.verdict, unknown.found) == (
+        SKIP,
+        "cannot be asked: the serial port only talks",
+    )
 
 
 def test_an_agent_of_another_build_than_this_server_is_refused() -> None:
     got = checks(build="a" * 64)["agent"]
     assert (got.verdict, got.expected, got.what_to_do) == (
-        Verdict.FAIL, "build aaaaaaaaaaaa", "roambench fleet provision",
+        FAIL, "build aaaaaaaaaaaa", "roambench fleet provision",
     )  # fmt: skip
 
 
 def test_a_server_that_does_not_know_its_own_build_says_so_and_compares_the_hosts() -> None:
     got = checks(build="")["agent"]
-    assert (got.verdict, got.found) == (Verdict.WARN, "build bbbbbbbbbbbb, which most hosts run")
+    assert (got.verdict, got.found) == (WARN, "build bbbbbbbbbbbb, which most hosts run")
     hosts = [a_host(n) for n in (1, 2, 3)]
     seen = {host.name: Seen(PI, CLOCK, AGENT) for host in hosts}
     seen["pi-02"] = Seen(replace(PI, build="c" * 64), CLOCK, replace(AGENT, build="c" * 64))
     found = judge(hosts, seen, builds={}, trust=None, now=NOW)
     agents = [next(check for check in host.checks if check.name == "agent") for host in found]
-    assert [check.verdict for check in agents] == [Verdict.WARN, Verdict.FAIL, Verdict.WARN]
+    assert [check.verdict for check in agents] == [WARN, FAIL, WARN]
 
 
 def test_an_agent_that_does_not_answer_fails_all_that_only_it_knows() -> None:
     got = checks(agent=AgentAnswers(reason="no answer within 5 s"))
-    failed = {name for name, check in got.items() if check.verdict is Verdict.FAIL}
+    failed = {name for name, check in got.items() if check.verdict is FAIL}
     assert failed == {"agent", "torch", "meter", "idle watts"}
     assert got["agent"].found == "no answer within 5 s"
 
@@ -232,14 +242,16 @@ def test_an_agent_that_does_not_answer_fails_all_that_only_it_knows() -> None:
 @pytest.mark.parametrize(
     ("offset_s", "bound_s", "verdict"),
     [
-        (0.08, 0.02, Verdict.PASS),
-        (0.08, 0.021, Verdict.WARN),
-        (-0.38, 0.02, Verdict.WARN),
-        (0.381, 0.02, Verdict.FAIL),
-        (0.0, 0.5, Verdict.FAIL),
+        (0.08, 0.02, PASS),
+        (0.08, 0.021, WARN),
+        (-0.38, 0.02, WARN),
+        (0.381, 0.02, FAIL),
+        (0.0, 0.5, FAIL),
     ],
 )
-def test_a_clock_is_judged_by_how_wrong_it_may_be(offset_s: float, bound_s: float, verdict: Verdict) -> None:
+def test_a_clock_is_judged_by_how_wrong_it_may_be(
+    offset_s: float, bound_s: float, verdict: CheckVerdict
+) -> None:
     got = checks(clock=ClockOffset(offset_s, bound_s))["clock"]
     assert got.verdict is verdict
     assert ("network" in got.what_to_do) == (bound_s == 0.5)
@@ -256,21 +268,21 @@ def test_calibrated_watts_are_judged() -> None:
     host = a_host(1, gain=2.0, offset_watts=-1.9)
     assert checks(host=host)["idle watts"].found == "1.90 W"
     off = checks(host=a_host(1, gain=2.0))["idle watts"]
-    assert off.verdict is Verdict.FAIL
+    assert off.verdict is FAIL
     assert off.expected == "1.3 to 2.6 W (Raspberry Pi 3 Model B Plus)"
 
 
 def test_a_board_that_nobody_knows_is_told_and_not_judged() -> None:
     found = checks(replace(PI, board="Orange Pi 5"))["idle watts"]
     assert (found.verdict, found.what_to_do) == (
-        Verdict.WARN, "nobody knows what Orange Pi 5 draws: judge for yourself",
+        WARN, "nobody knows what Orange Pi 5 draws: judge for yourself",
     )  # fmt: skip
-    assert checks(replace(PI, board="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is Verdict.PASS
+    assert checks(replace(PI, board="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is PASS
 
 
 def test_a_host_without_a_meter_has_none_to_check() -> None:
     got = checks(agent=replace(AGENT, idle_watts=None, meter_state="unknown"), host=a_host(1, driver="none"))
-    assert (got["meter"].verdict, got["idle watts"].verdict) == (Verdict.SKIP, Verdict.SKIP)
+    assert (got["meter"].verdict, got["idle watts"].verdict) == (SKIP, SKIP)
 
 
 def test_wheels_that_differ_from_those_of_the_others_are_found() -> None:
@@ -288,22 +300,22 @@ def test_wheels_that_differ_from_those_of_the_others_are_found() -> None:
         for host in hosts
     }
     found = judge(hosts, seen, builds={}, trust=None, now=NOW)
-    assert [host.of(Verdict.FAIL) for host in found] == [
-        (), (Check("wheels", Verdict.FAIL, "xxxxxxxxxxxx", "wwwwwwwwwwww", "roambench fleet provision"),), (),
+    assert [host.of(FAIL) for host in found] == [
+        (), (Check("wheels", FAIL, "xxxxxxxxxxxx", "wwwwwwwwwwww", "roambench fleet provision"),), (),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("credential", "verdict", "found"),
     [
-        (AUTHORITY.issue("pi-02"), Verdict.FAIL, "of pi-02"),
-        (AUTHORITY.issue("pi-01", lifetime=dt.timedelta(hours=47)), Verdict.WARN, "until "),
-        (AUTHORITY.issue("pi-01", lifetime=dt.timedelta(hours=49)), Verdict.PASS, "until "),
-        (Authority.create().issue("pi-01"), Verdict.FAIL, "was not issued by this bench's authority"),
+        (AUTHORITY.issue("pi-02"), FAIL, "of pi-02"),
+        (AUTHORITY.issue("pi-01", lifetime=dt.timedelta(hours=47)), WARN, "until "),
+        (AUTHORITY.issue("pi-01", lifetime=dt.timedelta(hours=49)), PASS, "until "),
+        (Authority.create().issue("pi-01"), FAIL, "was not issued by this bench's authority"),
     ],
 )
 def test_a_certificate_is_of_this_host_by_this_bench_and_lasts(
-    credential: object, verdict: Verdict, found: str
+    credential: object, verdict: CheckVerdict, found: str
 ) -> None:
     pem = credential.certificate_pem.decode()  # type: ignore[attr-defined]
     got = checks(replace(PI, certificate_pem=pem))["certificate"]
@@ -317,7 +329,7 @@ def test_an_expired_certificate_is_refused_without_the_authority_too() -> None:
         [host], {host.name: Seen(PI, CLOCK, AGENT)}, builds={}, trust=None,
         now=NOW + dt.timedelta(days=31),
     )  # fmt: skip
-    (failed,) = found.of(Verdict.FAIL)
+    (failed,) = found.of(FAIL)
     assert failed.found.startswith("expired ")
 
 
@@ -330,7 +342,7 @@ def test_a_revoked_certificate_is_refused() -> None:
         trust=Trust(AUTHORITY.certificate_pem, frozenset({serial})),
         now=NOW,
     )
-    (failed,) = found.of(Verdict.FAIL)
+    (failed,) = found.of(FAIL)
     assert (failed.found, failed.what_to_do) == ("revoked", "roambench fleet certs rotate")
 
 
@@ -339,7 +351,7 @@ def test_a_host_that_does_not_answer_is_one_line_with_what_to_do(tmp_path: Path)
     lost = Seen(None, None, AgentAnswers(), "no answer from 10.0.0.2 port 22", "is it powered?")
     found = judge(hosts, {"pi-01": Seen(PI, CLOCK, AGENT), "pi-02": lost}, builds=BUILDS, trust=None, now=NOW)
     assert found[1] == HostChecks(
-        "pi-02", (Check("SSH", Verdict.FAIL, "no answer from 10.0.0.2 port 22", "", "is it powered?"),)
+        "pi-02", (Check("SSH", FAIL, "no answer from 10.0.0.2 port 22", "", "is it powered?"),)
     )
     made = Preflight("bench", 0.0, found)
     assert not made.passed
@@ -367,9 +379,9 @@ def test_a_board_without_the_users_package_is_told_before_the_start() -> None:
     here = PackageFacts("0.2", {"bench_pack/flat.py": "a" * 64})
     mine = {"bench-pack": here}
     there = replace(PI, packages={"bench-pack": here})
-    assert checks(there, needed=mine)["packages"] == Check("packages", Verdict.PASS, "bench-pack 0.2")
+    assert checks(there, needed=mine)["packages"] == Check("packages", PASS, "bench-pack 0.2")
     lacking = checks(PI, needed=mine)["packages"]
-    assert (lacking.verdict, lacking.found) == (Verdict.FAIL, "lacks bench-pack 0.2")
+    assert (lacking.verdict, lacking.found) == (FAIL, "lacks bench-pack 0.2")
     assert lacking.what_to_do == "roambench fleet provision --with-package its wheel or folder"
     older = replace(PI, packages={"bench-pack": replace(here, version="0.1")})
     assert checks(older, needed=mine)["packages"].found == "lacks bench-pack 0.2 (it has 0.1)"

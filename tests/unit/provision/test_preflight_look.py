@@ -21,7 +21,7 @@ from benches import a_host, bench_of
 from roambench.meters.emulator import control
 from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
-from roambench.provision.checks import Verdict
+from roambench.provision.checks import CheckVerdict
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, HostFacts, Seen
 from roambench.provision.preflight.preflight import builds_of, check
@@ -198,20 +198,20 @@ def test_a_preflight_asks_all_hosts_and_keeps_who_answered(
     made = check(bench)
     here, away = made.hosts
     assert (here.host, away.host) == ("pi-01", "pi-02")
-    assert [(c.name, c.verdict) for c in away.checks] == [("SSH", Verdict.FAIL)]
+    assert [(c.name, c.verdict) for c in away.checks] == [("SSH", CheckVerdict.FAIL)]
     assert "refuses" in away.checks[0].found
     found = {c.name: c for c in here.checks}
-    assert found["SSH"].verdict is Verdict.PASS
+    assert found["SSH"].verdict is CheckVerdict.PASS
     # The same clock: how well that is seen depends on what else runs here.
     assert (clock := re.fullmatch(r"([+-]\d+) ± (\d+) ms", found["clock"].found)) is not None
     assert abs(int(clock[1])) <= int(clock[2]) + 1
-    assert (found["torch"].verdict, found["torch"].found) == (Verdict.PASS, "step_s 0.4")
-    assert (found["meter"].verdict, found["meter"].found) == (Verdict.PASS, "a reading 0.2 s ago")
-    assert (found["idle watts"].verdict, found["idle watts"].found) == (Verdict.PASS, "1.90 W")
-    assert (found["power switch"].verdict, found["power switch"].found) == (Verdict.PASS, "on")
+    assert (found["torch"].verdict, found["torch"].found) == (CheckVerdict.PASS, "step_s 0.4")
+    assert (found["meter"].verdict, found["meter"].found) == (CheckVerdict.PASS, "a reading 0.2 s ago")
+    assert (found["idle watts"].verdict, found["idle watts"].found) == (CheckVerdict.PASS, "1.90 W")
+    assert (found["power switch"].verdict, found["power switch"].found) == (CheckVerdict.PASS, "on")
     assert list(tmp_path.glob("*switched")) + list(tmp_path.glob("*-off")) == []  # asked, not switched
     assert found["Wi-Fi power save"].found == "no such hardware: lo is no radio"
-    assert found["certificate"].verdict is Verdict.FAIL  # this machine is no provisioned host
+    assert found["certificate"].verdict is CheckVerdict.FAIL  # this machine is no provisioned host
     assert not made.passed
 
 
@@ -257,9 +257,9 @@ def test_an_agent_that_says_nonsense_costs_only_its_own_lines(
     install_agent(server, tmp_path, **answers)
     (host,) = check(bench, bench.hosts[:1], smoke=False).hosts
     agent = next(c for c in host.checks if c.name == "agent")
-    assert agent.verdict is Verdict.FAIL
+    assert agent.verdict is CheckVerdict.FAIL
     assert found in agent.found
-    assert host.checks[0].verdict is Verdict.PASS
+    assert host.checks[0].verdict is CheckVerdict.PASS
 
 
 def test_no_agent_at_all_says_to_provision(bench: Bench, server: SshServer) -> None:

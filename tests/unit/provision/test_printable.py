@@ -8,7 +8,7 @@ import pytest
 
 from benches import bench_of
 from roambench.controller.cli import main
-from roambench.provision.checks import Check, HostChecks, Preflight, Verdict
+from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.printable import printable
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.status import status_of
@@ -24,7 +24,7 @@ def test_letters_of_any_language_stay_and_control_characters_do_not() -> None:
 
 def test_reasons_checks_and_states_are_printable() -> None:
     assert str(HostError("pi-01", f"{CLEARS}oops", "again")) == "pi-01: ?[2Joops; again"
-    checks = HostChecks("pi-01", (Check("agent", Verdict.FAIL, f"build {CLEARS}", f"run {CLEARS}"),))
+    checks = HostChecks("pi-01", (Check("agent", CheckVerdict.FAIL, f"build {CLEARS}", f"run {CLEARS}"),))
     assert Preflight("small", 0.0, (checks,)).lines() == ["pi-01: agent: build ?[2J, expected run ?[2J"]
     found = status_of({"run": CLEARS, "meter": {"state": CLEARS}, "unsent_runs": {CLEARS: 1}})
     assert (found.run, found.meter_state, found.unsent_runs) == ("?[2J", "?[2J", ("?[2J",))

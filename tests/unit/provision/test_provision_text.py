@@ -8,7 +8,7 @@ from benches import bench_of
 from roambench.controller.commands.fleet.provision_text import plans_text
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.ssh.hosts import HostOutcome
-from roambench.provision.step import Plan, RemoteFile, Skip, Step
+from roambench.provision.step import HostPlan, HostStep, RemoteFile, Skip
 from roambench.provision.wheels.agent_build import AgentBuild
 from roambench.provision.wheels.wheelhouse import Wheelhouse
 
@@ -27,12 +27,12 @@ def test_equal_plans_are_shown_once_with_what_would_change_and_no_secret(tmp_pat
     def planned(name: str) -> Provisioned:
         settings = RemoteFile("/etc/agent.json", f"name: {name}\nport: 2\n\x1b[2J\n".encode(), 0o640)
         key = RemoteFile("/etc/key.pem", b"geheim", 0o600, secret=True)
-        steps = [Step("settings", f"/etc/agent.json of {name} differs", "true\n", (settings, key))]
+        steps = [HostStep("settings", f"/etc/agent.json of {name} differs", "true\n", (settings, key))]
         if name == "odd":
-            steps.append(Step("clock", "no time server", "systemctl restart x"))
+            steps.append(HostStep("clock", "no time server", "systemctl restart x"))
         skips = (Skip("meter", "it has none"),)
         before = {"/etc/agent.json": f"name: {name}\nport: 1\n\x1b[2J\n".encode(), "/etc/key.pem": b"alt"}
-        return Provisioned(build, Plan(tuple(steps), skips), 0.1, before)
+        return Provisioned(build, HostPlan(tuple(steps), skips), 0.1, before)
 
     outcomes = [HostOutcome(host, planned(host.name)) for host in bench.hosts]
     lost = HostOutcome(bench.hosts[0], None, "no answer")

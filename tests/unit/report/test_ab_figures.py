@@ -13,7 +13,7 @@ import pytest
 from roambench.contract.errors import RunError
 from roambench.controller.ab.ab_figures import EndedRun, _spent, ended_run, figures_of
 from roambench.controller.ab.ab_results import ab_table
-from roambench.energy.energy_value import Part
+from roambench.energy.energy_value import UncertaintyPart
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
 from roambench.rounds.records import MetricsScored
@@ -37,7 +37,7 @@ def test_the_joules_of_a_run_come_with_what_its_meters_have_wrong(hand_made: Cal
     assert found["final_accuracy"].value == 0.85
     assert found["rounds_to_threshold"].value == 1.0  # t, whose step 0 only trains
     assert found["to_threshold_j"].value == pytest.approx(104.0)
-    gains = {source: u for part, source, u in found["consumed_j"].terms if part is Part.GAIN}
+    gains = {source: u for part, source, u in found["consumed_j"].terms if part is UncertaintyPart.GAIN}
     assert gains == {"pi-01": pytest.approx(0.56), "pi-02": pytest.approx(0.48)}  # 1 % of 56 J and of 48 J
 
 

@@ -17,9 +17,9 @@ from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
 from roambench.energy.attribution.attribute import attribute
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis
-from roambench.energy.comparison.verdict import Finding
+from roambench.energy.comparison.verdict import ModelFinding
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
@@ -45,7 +45,7 @@ class Shaped:
 
     path: Path
     net_j: dict[tuple[str, str], float]
-    comparison: Comparison
+    comparison: TransferComparison
 
 
 def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
@@ -161,10 +161,14 @@ def test_against_the_true_model_measured_over_modelled_is_one_within_its_uncerta
             kind: part.verdict(ModelBasis.NAMED).finding
             for kind, part in shaped.comparison.by_class().items()
         }
-        assert findings["lte", "up"] in (Finding.AGREES, Finding.OVERSTATES, Finding.UNDERSTATES)
+        assert findings["lte", "up"] in (
+            ModelFinding.AGREES,
+            ModelFinding.OVERSTATES,
+            ModelFinding.UNDERSTATES,
+        )
         # A phone's LTE draws some twenty times what these radios do.
         phone = shaped.comparison.by_class()["lte", "up"].verdict(ModelBasis.ACTUAL)
-        assert phone.finding is Finding.OVERSTATES
+        assert phone.finding is ModelFinding.OVERSTATES
     assert np.mean(held) >= 0.9, ratios
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from roambench.report.console import print_brief, print_report, print_table
 from roambench.report.report import report
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.rounds.records import OrderAnswered, OrderGiven
 from roambench.runs.info import RunState
 
@@ -112,7 +112,9 @@ def test_no_number_and_no_name_is_broken_at_any_width(width: int) -> None:
         for n in range(3)
     )
     out = io.StringIO()
-    table = Table("t", "A title", "", ("run", "consumed in all", "wasted", "share", "why"), rows, text_from=4)
+    table = ReportTable(
+        "t", "A title", "", ("run", "consumed in all", "wasted", "share", "why"), rows, text_from=4
+    )
     print_table(table, Console(file=out, width=width, force_terminal=True, color_system=None))
     text = out.getvalue().replace("\N{NO-BREAK SPACE}", " ")
     for cell in ("demo-mohawk-1", "1,093.8 ± 6.3 J", "12,345 ± 12 J", "9.9 %"):

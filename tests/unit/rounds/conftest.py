@@ -32,7 +32,7 @@ from roambench.rounds.ports import OnAnswer, Score, keep_all
 from roambench.rounds.records import OrderGiven, RoundRecord, StepClosed
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunResult, RunSettings, StepSummary
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import System
@@ -187,7 +187,7 @@ class Run:
     fleet: ScriptedFleet
     records: list[RoundRecord]
     result: RunResult
-    states: list[RunState]  # after every step
+    states: list[RoundState]  # after every step
     kept_then: list[dict[int, tuple[str, Vector]]]  # what the devices of a ScriptedFleet held then
     summaries: list[StepSummary]
 
@@ -229,7 +229,7 @@ class World:
         increments: Mapping[tuple[int, int], Vector] | None = None,
         failures: Mapping[tuple[str, int, int], Answer | AnswerStatus | None] | None = None,
         evaluator: CountingEvaluator | None = None,
-        state: RunState | None = None,
+        state: RoundState | None = None,
         pace_links: bool = False,
         orders_to_absent: bool = True,
         port_mbit_s: float = math.inf,
@@ -243,7 +243,7 @@ class World:
         devices = fleet or ScriptedFleet(counts, increments or {}, failures or {})
         journal, states, kept_then, summaries = MemoryJournal(), [], [], []
 
-        def on_step(summary: StepSummary, after: RunState) -> None:
+        def on_step(summary: StepSummary, after: RoundState) -> None:
             summaries.append(summary)
             states.append(after)
             kept_then.append(dict(getattr(devices, "kept", {})))

@@ -15,7 +15,7 @@ import pytest
 from roambench.contract.orders import Answer, AnswerStatus, TrainReply, UploadOrder, UploadReply, Vector
 from roambench.rounds.intake import Intake
 from roambench.rounds.settle import Uploads, answers_by_order
-from roambench.rounds.state import RunState, initial_state
+from roambench.rounds.state import RoundState, initial_state
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import System, Training
@@ -33,7 +33,7 @@ def system(name: str) -> System:
     return make_system(name, SystemOptions(sigma=0.8))
 
 
-def state(size: int = 2) -> RunState:
+def state(size: int = 2) -> RoundState:
     """Two APs with the model (1, 0, 0, ...), and one finished training of every device."""
     model = np.zeros(size, np.float32)
     model[0] = 1.0
@@ -57,7 +57,7 @@ def failed(device: int, status: AnswerStatus) -> Answer:
 
 
 def taken(
-    name: str, given: Sequence[UploadOrder], answers: Sequence[Answer], before: RunState | None = None
+    name: str, given: Sequence[UploadOrder], answers: Sequence[Answer], before: RoundState | None = None
 ) -> Uploads:
     intake = Intake(system(name), given, before or state(), DISTANCES_M)
     kept = [intake.take(answer) for answer in answers]

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
-from roambench.energy.clocks.clock_fit import ClockProbe
+from roambench.energy.clocks.clock_fit import ClockExchange
 from roambench.experiment.sections import Experiment
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
@@ -235,9 +235,9 @@ def test_a_clock_echo_of_a_version_that_took_everything_moves_no_other_board(tmp
 @pytest.mark.parametrize("far_ns", [2**63 - 1, -(2**63), 11 * 366 * 86_400 * S, -11 * 366 * 86_400 * S])
 @pytest.mark.parametrize("both", [True, False])
 def test_an_echo_more_than_ten_years_away_is_no_clock(far_ns: int, both: bool) -> None:
-    honest = [ClockProbe(100 + i, 5_000 + i, 5_001 + i, 110 + i) for i in range(8)]
+    honest = [ClockExchange(100 + i, 5_000 + i, 5_001 + i, 110 + i) for i in range(8)]
     assert clock_probed(honest, 0, "hello", BOOT, DeviceClock()).offset_ns == pytest.approx(4895.5, abs=1)
-    lie = ClockProbe(100, far_ns, far_ns if both else 5_001, 110)
+    lie = ClockExchange(100, far_ns, far_ns if both else 5_001, 110)
     with pytest.raises(ValueError, match="more than ten years from this machine's clock"):
         clock_probed([*honest, lie], 0, "hello", BOOT, DeviceClock())
 

@@ -17,7 +17,7 @@ from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.preparation import Preparation
 from roambench.agent.orders.queue import OrderQueue
-from roambench.agent.orders.resume_point import Keeper, ResumePoint
+from roambench.agent.orders.resume_point import ModelKeeper, ResumePoint
 from roambench.agent.orders.shard_store import ShardStore
 from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
@@ -115,7 +115,7 @@ class AgentParts:
         self.peers = Peers(self.identity.current, clock, folder, Refusals(reporter.report).take)
         self.model_cache, self.held = ModelCache(folder / "model-cache"), HeldModel(folder / "held")
         self.exchange = ExchangeOrders(self.place, self.peers, self.held, reporter.report, self.load.exchange)
-        keepers: dict[str, Keeper] = {"model-cache": self.model_cache, "held": self.held}
+        keepers: dict[str, ModelKeeper] = {"model-cache": self.model_cache, "held": self.held}
         self.point = ResumePoint(folder / "resume-point", keepers)
         self.order_queue = OrderQueue(self.place, self.model_cache, settings.chaos, self.exchange, self.point)
         self.duty = DutyRunner(clock, self.link, quiet, reporter.note)

@@ -16,7 +16,7 @@ from roambench.agent.peers.exchange import Mixed, Peers
 from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.agent.peers.radio import RadioLoad
-from roambench.agent.session.data_link import Transfer
+from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import digest_of, encode
@@ -45,7 +45,7 @@ class _HalfStepDone:
 
     model: HalfStep
     trained: Trained
-    download: Transfer
+    download: ModelTransfer
 
 
 @dataclass(slots=True)
@@ -145,7 +145,9 @@ class ExchangeOrders:
     ) -> _HalfStepDone:
         place, order_id = self.place, order.order_id
         await place.fall_quiet()
-        download = await self._download(given, order) if order.start_digest else Transfer(NOTHING_MOVED, 0.0)
+        download = (
+            await self._download(given, order) if order.start_digest else ModelTransfer(NOTHING_MOVED, 0.0)
+        )
         job = TrainJob(
             start_path=start,
             out_path=str(self.held.half_step),
@@ -160,7 +162,7 @@ class ExchangeOrders:
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
 
-    async def _download(self, given: GivenOrder, order: ExchangeOrder) -> Transfer:
+    async def _download(self, given: GivenOrder, order: ExchangeOrder) -> ModelTransfer:
         """The published start model, in a phase of its own."""
         self.place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await self.place.download(

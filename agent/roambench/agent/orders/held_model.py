@@ -27,7 +27,7 @@ class HeldDescription:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class MixedModel:
     """The mixed model that exchange order `order_id` of `run_id` left, and SGD's velocity that goes with it.
 
     `answer` is the order's serialised answer, should its sending have been cut short. `velocity` is None
@@ -59,18 +59,18 @@ class HeldModel:
         """Where the trainer writes the velocity of the half step of `order_id`."""
         return self._folder / f"velocity-{digest_of(order_id.encode())[:16]}.blob"
 
-    def of_run(self, run_id: str) -> Held | None:
+    def of_run(self, run_id: str) -> MixedModel | None:
         """The model held in that run; one of another run counts as none."""
         held = self.last()
         return held if held is not None and held.run_id == run_id else None
 
-    def last(self) -> Held | None:
+    def last(self) -> MixedModel | None:
         """The model held, whichever run it is of; a damaged one counts as none."""
         found = kept_in(HeldDescription, self._folder / _DESCRIPTION)
         if found is None:
             return None
         try:
-            held = Held(
+            held = MixedModel(
                 run_id=found.run_id,
                 order_id=found.order_id,
                 digest=found.digest,

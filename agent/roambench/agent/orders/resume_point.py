@@ -16,7 +16,7 @@ from roambench.contract.whole_file import sync, write_whole
 _DESCRIPTION: Final = "point.json"
 
 
-class Keeper(Protocol):
+class ModelKeeper(Protocol):
     """Keeps models for the device: the model cache, or what a decentralised run's device holds."""
 
     def files(self) -> Sequence[Path]:
@@ -42,7 +42,7 @@ class ResumePoint:
     whatever dies when, there is one point, and it is whole.
     """
 
-    def __init__(self, folder: Path, keepers: Mapping[str, Keeper]) -> None:
+    def __init__(self, folder: Path, keepers: Mapping[str, ModelKeeper]) -> None:
         self._folder = folder
         self._keepers = keepers
         self._run_id, self._part = "", 0

@@ -9,7 +9,7 @@ from roambench.agent.background import undivided
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.worker import TrainJob
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
-from roambench.agent.session.data_link import Transfer
+from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.events import EventKind
 from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved
@@ -32,7 +32,7 @@ class TrainOrders:
         if order.previous_digest:
             last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
-            download = Transfer(both, download.duration_s + last.duration_s)
+            download = ModelTransfer(both, download.duration_s + last.duration_s)
         draft, kept_draft = self.model_cache.draft(order_id), self.model_cache.kept_draft(order_id)
         kept_draft.unlink(missing_ok=True)  # of a training that was cut short
         job = TrainJob(
@@ -58,7 +58,7 @@ class TrainOrders:
         digest: str,
         path: Path,
         before: Moved = NOTHING_MOVED,
-    ) -> Transfer:
+    ) -> ModelTransfer:
         """Download a model of the order to `path`."""
         blob, download = await self.place.download(
             given,
@@ -72,7 +72,7 @@ class TrainOrders:
         return download
 
 
-def _reply(trained: Trained, download: Transfer) -> TrainReply:
+def _reply(trained: Trained, download: ModelTransfer) -> TrainReply:
     outcome = trained.outcome
     return TrainReply(
         samples=outcome.samples,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from roambench.agent.background import undivided
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.workplace import Workplace
-from roambench.agent.session.data_link import DataLink, Transfer
+from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.errors import ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode
@@ -46,7 +46,7 @@ class TransferOrders:
         place.event(EventKind.UPLOAD_STARTED, order_id)
         blob, digest = model.path.read_bytes(), model.reply.model_digest
 
-        async def attempt(link: DataLink, limit_s: float) -> Transfer:
+        async def attempt(link: DataLink, limit_s: float) -> ModelTransfer:
             place.timeline.enter(
                 Phase.UPLOAD,
                 order.step,

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeVar
 
 from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import TrainJob, TrainOutcome, Worker
-from roambench.agent.session.data_link import BrokeOff, DataLink, Transfer
+from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.orders import GivenOrder
@@ -120,12 +120,12 @@ class Workplace:
         *,
         train_order_id: str = "",
         before: Moved = NOTHING_MOVED,
-    ) -> tuple[bytes, Transfer]:
+    ) -> tuple[bytes, ModelTransfer]:
         """A published model, in a phase of its own; `before` is what the phase moved that ends with its
         beginning. Raises as `DataLink.download` does."""
         order, moved_before = given.order, [before]
 
-        async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, Transfer]:
+        async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, ModelTransfer]:
             self.timeline.enter(
                 Phase.DOWNLOAD,
                 order.step,

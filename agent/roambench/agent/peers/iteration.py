@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from roambench.agent.peers.inbox import Inbox, Receipt
-from roambench.agent.peers.link import PeerLink, PullFailed, Silence
-from roambench.agent.peers.offers import Offer, Standing, Wanted
+from roambench.agent.peers.link import PeerLink, PullFailed, UnansweredCalls
+from roambench.agent.peers.offers import Offer, OfferState, WantedHalfStep
 from roambench.agent.peers.radio import Traffic
 from roambench.contract.errors import ModelError
 
@@ -59,7 +59,7 @@ async def receive(
             receipt.parcel, digest = await link.pull(
                 neighbour.name,
                 neighbour.address,
-                Wanted(offer.run_id, offer.step),
+                WantedHalfStep(offer.run_id, offer.step),
                 limit_s,
                 inbox,
                 offer.pace,
@@ -78,15 +78,15 @@ async def receive(
 
 async def ask_on(link: PeerLink, offer: Offer, neighbour: Neighbour, grace_s: float) -> None:
     """For ever: ask a neighbour that is still to take our model how it stands with that."""
-    silence = Silence()
+    silence = UnansweredCalls()
     while True:
         await asyncio.sleep(grace_s)
         if offer.awaits(neighbour.name):
-            wanted = Wanted(offer.run_id, offer.step)
+            wanted = WantedHalfStep(offer.run_id, offer.step)
             stands = await link.ask(neighbour.name, neighbour.address, wanted, silence)
-            if stands == Standing.HERE:
+            if stands == OfferState.HERE:
                 offer.served.add(neighbour.name)
-            if stands in (Standing.HERE, Standing.NEVER):
+            if stands in (OfferState.HERE, OfferState.NEVER):
                 offer.give_up(neighbour.name)
 
 

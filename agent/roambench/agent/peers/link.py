@@ -13,7 +13,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.agent.peers.inbox import Inbox, Parcel
-from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.peers.radio import RadioPace
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
@@ -40,7 +40,7 @@ class PullFailed(LinkError):
 
 
 @dataclass(slots=True)
-class Silence:
+class UnansweredCalls:
     """The calls to a neighbour that got no answer, until it is known to be gone."""
 
     nobody: int = 0
@@ -80,7 +80,7 @@ class PeerLink:
         self,
         name: str,
         address: str,
-        wanted: Wanted,
+        wanted: WantedHalfStep,
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
@@ -94,7 +94,7 @@ class PeerLink:
         came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
         ModelError for bytes that are no such stream.
         """
-        silence = Silence()
+        silence = UnansweredCalls()
         try:
             async with asyncio.timeout(limit_s):
                 while True:
@@ -117,7 +117,9 @@ class PeerLink:
             pass
         raise PullFailed("late", f"not there within {limit_s:.1f} s")
 
-    async def ask(self, name: str, address: str, wanted: Wanted, silence: Silence) -> Standing | None:
+    async def ask(
+        self, name: str, address: str, wanted: WantedHalfStep, silence: UnansweredCalls
+    ) -> OfferState | None:
         """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
         such questions, takes no model.
 
@@ -133,7 +135,7 @@ class PeerLink:
             async for message in call:
                 silence.answered()
                 kind = int(wire.Standing.FromString(message).kind)
-                return next((stands for stands in Standing if stands == kind), None)
+                return next((stands for stands in OfferState if stands == kind), None)
         except grpc.aio.AioRpcError as error:
             late = error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
             if late and channel.get_state() is grpc.ChannelConnectivity.READY:
@@ -144,7 +146,7 @@ class PeerLink:
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 grpc.StatusCode.CANCELLED,
             )
-            return Standing.NEVER if reached or silence.gone(error) else None
+            return OfferState.NEVER if reached or silence.gone(error) else None
         except (asyncio.InvalidStateError, DecodeError):
             pass
         finally:
@@ -155,7 +157,7 @@ class PeerLink:
         self,
         name: str,
         address: str,
-        wanted: Wanted,
+        wanted: WantedHalfStep,
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
@@ -214,7 +216,7 @@ class PeerLink:
         )
 
 
-def _request(wanted: Wanted) -> bytes:
+def _request(wanted: WantedHalfStep) -> bytes:
     return wire.PullRequest(run_id=wanted.run_id, step=wanted.step).SerializeToString()
 
 

@@ -18,7 +18,7 @@ MOST_PULLS: Final = 10
 MOST_WAITING: Final = 2
 
 
-class Standing(IntEnum):
+class OfferState(IntEnum):
     """How it stands with a neighbour's half step at the device that was to take it."""
 
     COMING = 0  # it still wants it
@@ -27,7 +27,7 @@ class Standing(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedHalfStep:
     """Which half step a neighbour asks for, or about."""
 
     run_id: str
@@ -145,12 +145,12 @@ class Offer:
         """Whether this taker has not begun to take the model and still is to."""
         return not self._sending[name] and name not in self.served | self._given_up
 
-    def standing(self, name: str) -> Standing:
+    def standing(self, name: str) -> OfferState:
         """How it stands here with the model of `name`."""
         if name in self.here:
-            return Standing.HERE
+            return OfferState.HERE
         over = self._over or name in self._given_up or name not in self.takers
-        return Standing.NEVER if over else Standing.COMING
+        return OfferState.NEVER if over else OfferState.COMING
 
     async def taken(self, grace_s: float) -> bool:
         """True when nothing is being sent and it is settled; False when nothing was sent for `grace_s` host
@@ -212,12 +212,12 @@ class Offers:
             raise Withheld(f"{name} is no neighbour in step {step}")
         return offer
 
-    def standing(self, run_id: str, step: int, name: str) -> Standing:
+    def standing(self, run_id: str, step: int, name: str) -> OfferState:
         """How it stands here with the model of `name` of that iteration."""
         offer = self._present
         if offer is None or offer.run_id != run_id or offer.step < step:
-            return Standing.COMING  # this device is not there yet
-        return offer.standing(name) if offer.step == step else Standing.NEVER
+            return OfferState.COMING  # this device is not there yet
+        return offer.standing(name) if offer.step == step else OfferState.NEVER
 
 
 def _retrieved(model: asyncio.Future[HalfStep]) -> None:

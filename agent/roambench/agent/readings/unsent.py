@@ -26,7 +26,7 @@ _SUFFIX: Final = ".jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class UnsentRecord:
     """One unsent record and the run it belongs to (empty: none)."""
 
     run: str
@@ -36,7 +36,7 @@ class Exported:
     payload: str  # base64
 
     @classmethod
-    def of(cls, run: str, spool_uuid: str, record: Record) -> Exported:
+    def of(cls, run: str, spool_uuid: str, record: Record) -> UnsentRecord:
         """A record of the spool `spool_uuid`."""
         seq, kind, payload = record
         return cls(run, spool_uuid, seq, int(kind), base64.b64encode(payload).decode())
@@ -88,7 +88,7 @@ class Unsent:
         return {_run_of(path): path.stat().st_size for path in self._files()}
 
     def export(self, run: str | None = None) -> Iterator[str | None]:
-        """JSON lines (`Exported`): of the files, then of the queue; of one run only, if it is named.
+        """JSON lines (`UnsentRecord`): of the files, then of the queue; of one run only, if it is named.
 
         None for a line of a file that is no record: power cuts and full disks leave such.
         """
@@ -114,7 +114,7 @@ class Unsent:
         letters = [one for one in self._spool.dead_letters(run) if one.run]
         for of in sorted({letter.run for letter in letters}):
             ours = [one for one in letters if one.run == of]
-            records = [Exported.of(of, one.spool_uuid, (one.seq, one.kind, one.payload)) for one in ours]
+            records = [UnsentRecord.of(of, one.spool_uuid, (one.seq, one.kind, one.payload)) for one in ours]
             self._write(of, records)
             self._spool.forget_dead(ours)
         return len(letters)
@@ -127,13 +127,13 @@ class Unsent:
             return True
         return False
 
-    def _queued(self, rows: list[Record]) -> Iterator[Exported]:
+    def _queued(self, rows: list[Record]) -> Iterator[UnsentRecord]:
         for row in rows:
             context = self._spool.context_of(row[0])
             run = context.run if context is not None else ""
-            yield Exported.of(run, self._spool.uuid_of(row[0]), row)
+            yield UnsentRecord.of(run, self._spool.uuid_of(row[0]), row)
 
-    def _write(self, run: str, records: list[Exported]) -> None:
+    def _write(self, run: str, records: list[UnsentRecord]) -> None:
         append_lines(self._path(run), (record.to_json() for record in records), _is_record)
 
     def _path(self, run: str) -> Path:
@@ -155,7 +155,7 @@ class Unsent:
 
 
 def _is_record(line: str) -> bool:
-    return json_or_none(Exported, line) is not None
+    return json_or_none(UnsentRecord, line) is not None
 
 
 def _run_of(path: Path) -> str:

@@ -39,7 +39,7 @@ class BrokeOff(LinkError):
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class ModelTransfer:
     """The model bytes that one transfer moved, how long it lasted in device time, when its first and last
     bytes moved (an upload's: were taken by the link), and where it stalled."""
 
@@ -73,7 +73,7 @@ class DataLink:
         digest: str,
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
-    ) -> tuple[bytes, Transfer]:
+    ) -> tuple[bytes, ModelTransfer]:
         """The blob of version `digest` of AP `ap`; `begins` is called with its size and the stamp of its
         first bytes when they come.
 
@@ -111,7 +111,7 @@ class DataLink:
         # Beside the loop: hashing takes 30 ms on a Pi.
         if await asyncio.to_thread(digest_of, blob) != digest:
             raise ModelError(f"download of {order_id}: the digest does not match")
-        return blob, Transfer(stamps.moved(len(blob)), (ended_ns - started_ns) * 1e-9)
+        return blob, ModelTransfer(stamps.moved(len(blob)), (ended_ns - started_ns) * 1e-9)
 
     async def upload(
         self,
@@ -123,7 +123,7 @@ class DataLink:
         mbit_s: float,
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
-    ) -> Transfer:
+    ) -> ModelTransfer:
         """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`; `begins` is called
         with its size and the stamp of its first byte.
 
@@ -146,7 +146,7 @@ class DataLink:
         total_bytes: int,
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
-    ) -> Transfer:
+    ) -> ModelTransfer:
         """Download padding and keep none of it: nothing is joined or hashed, the link is what is measured.
 
         Raises ModelError when it is not as long as ordered, LinkError when the transfer breaks off.
@@ -169,7 +169,7 @@ class DataLink:
         if received != total_bytes:
             raise ModelError(f"download of {order_id}: got {max(received, 0)} of {total_bytes} bytes")
         ended_ns = self._clock.now_ns()
-        return Transfer(stamps.moved(received), (ended_ns - started_ns) * 1e-9)
+        return ModelTransfer(stamps.moved(received), (ended_ns - started_ns) * 1e-9)
 
     async def fetch_shard(self, digest: str, path: Path, patience_s: float) -> None:
         """Write the device's own data, whose SHA-256 is `digest`, to `path` (whole or not at all).
@@ -215,7 +215,7 @@ class DataLink:
         mbit_s: float,
         limit_s: float,
         begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
-    ) -> Transfer:
+    ) -> ModelTransfer:
         """Upload padding; raises as `upload` does."""
         header = wire.UploadHeader(device=self._device, order_id=order_id, total_bytes=total_bytes)
         return await self._send(header, padding(total_bytes, mbit_s), mbit_s, limit_s, begins)
@@ -227,7 +227,7 @@ class DataLink:
         mbit_s: float,
         limit_s: float,
         begins: Callable[[int, int], None],
-    ) -> Transfer:
+    ) -> ModelTransfer:
         """The header and `pieces`, paced; raises as `upload` does."""
         stamps = TransferStamps(self._clock)  # when the link had taken a chunk
 
@@ -245,7 +245,7 @@ class DataLink:
             raise _broken(error, f"upload of {header.order_id}") from None
         _check_receipt(answer, header.order_id)
         duration_s = (self._clock.now_ns() - started_ns) * 1e-9
-        return Transfer(stamps.moved(header.total_bytes), duration_s)
+        return ModelTransfer(stamps.moved(header.total_bytes), duration_s)
 
 
 def _broken(error: grpc.aio.AioRpcError, what: str) -> LinkError:

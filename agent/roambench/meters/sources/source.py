@@ -12,7 +12,7 @@ Take = Callable[[bytes], None]
 Lost = Callable[[str], None]
 
 
-class Source(Protocol):
+class MeterSource(Protocol):
     """A line to one meter. `take` and `lost` are called from the running loop, never after `close`."""
 
     async def open(self, take: Take, lost: Lost) -> None:

@@ -8,20 +8,20 @@ from typing import Any, Final
 
 from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
-from roambench.controller.ab.ab_results import AbTable, Ended, Row
+from roambench.controller.ab.ab_results import AbTable, Ended, PairedFigure
 from roambench.controller.campaign.cooling import Cooled
 from roambench.energy.improvement import Improvement, Interval, MeanInterval
 from roambench.report.numbers import NONE
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.ab/2"
 
 
-def results_table(plan: AbPlan, table: AbTable) -> Table:
+def results_table(plan: AbPlan, table: AbTable) -> ReportTable:
     """One row per figure: both means with their intervals, the factor with its own, and the verdict."""
     a, b = plan.labels["A"], plan.labels["B"]
-    return Table(
+    return ReportTable(
         "ab",
         f"A ({a}) against B ({b})",
         f"{table.whole_pairs} pairs of runs. ± and [ ] are 95 % intervals (Student's t over the pairs); the "
@@ -35,7 +35,7 @@ def results_table(plan: AbPlan, table: AbTable) -> Table:
     )
 
 
-def _cells(row: Row, plan: AbPlan) -> tuple[str, ...]:
+def _cells(row: PairedFigure, plan: AbPlan) -> tuple[str, ...]:
     found, share = row.found, row.compared.share
     factor = NONE if found.factor is None else f"{found.factor:.3f} ×"
     return (
@@ -126,7 +126,7 @@ def _values(run: EndedRun | None) -> dict[str, float]:
     return {} if run is None else {name: figure.value for name, figure in run.figures.items()}
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: PairedFigure) -> dict[str, Any]:
     found = row.found
     return {
         "title": row.compared.title,

@@ -15,7 +15,7 @@ from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
 from roambench.report.figures.look import MUTED, RUN_COLOURS
 from roambench.report.pages.page import Parts, document, folded, warnings
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 
 def ab_page(
@@ -125,8 +125,8 @@ def factor_figure(plan: AbPlan, table: AbTable) -> Figure | None:
     )
 
 
-def _differences(plan: AbPlan) -> Table:
-    return Table(
+def _differences(plan: AbPlan) -> ReportTable:
+    return ReportTable(
         "ab-differences",
         "What differs between A and B",
         "Keys of the resolved experiments, but for names and seeds.",
@@ -136,7 +136,7 @@ def _differences(plan: AbPlan) -> Table:
     )
 
 
-def _runs(plan: AbPlan, ended: Ended, starts: Mapping[tuple[ArmName, int], Cooled]) -> Table:
+def _runs(plan: AbPlan, ended: Ended, starts: Mapping[tuple[ArmName, int], Cooled]) -> ReportTable:
     rows = []
     for turn in plan.turns:
         cooled = starts.get((turn.arm, turn.pair))
@@ -152,7 +152,7 @@ def _runs(plan: AbPlan, ended: Ended, starts: Mapping[tuple[ArmName, int], Coole
                 f"points/{turn.point.folder_name}",
             )
         )
-    return Table(
+    return ReportTable(
         "ab-runs",
         "Every run, in the order they were run",
         "Waited: before it began, for the boards to cool; then the warmest board.",

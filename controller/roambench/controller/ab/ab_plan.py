@@ -47,7 +47,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PairedRun:
     """One run: the `pair` (from 1) that it belongs to, and its point in the folder of all runs."""
 
     arm: ArmName
@@ -61,7 +61,7 @@ class AbPlan:
 
     asked: Asked
     labels: dict[ArmName, str]
-    turns: tuple[Turn, ...]
+    turns: tuple[PairedRun, ...]
     differences: tuple[tuple[str, str, str], ...]  # key, A's value, B's value
     warnings: tuple[str, ...]
 
@@ -70,7 +70,7 @@ class AbPlan:
         """How many pairs of turns there are."""
         return self.asked.repeats
 
-    def turn(self, arm: ArmName, pair: int) -> Turn:
+    def turn(self, arm: ArmName, pair: int) -> PairedRun:
         """The turn of an arm in a pair (from 0)."""
         return next(turn for turn in self.turns if (turn.arm, turn.pair) == (arm, pair))
 
@@ -112,7 +112,7 @@ def plan_ab(asked: Asked) -> AbPlan:
         key = f"{point_key(experiment, asked.fleet, code)}/{arm}/{pair}"
         short = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         row = (("arm", arm), ("pair", pair))
-        turns.append(Turn(arm, pair, Point(row, experiment, asked.fleet, short, code)))
+        turns.append(PairedRun(arm, pair, Point(row, experiment, asked.fleet, short, code)))
     differences = tuple(_differences(resolved(base["A"]), resolved(base["B"])))
     return AbPlan(asked, _labels(asked, base), tuple(turns), differences, tuple(_doubts(asked, differences)))
 

@@ -14,7 +14,7 @@ Ended = Mapping[tuple[ArmName, int], EndedRun]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PairedFigure:
     """One figure, over the pairs in which both runs have it."""
 
     compared: Compared
@@ -27,10 +27,10 @@ class AbTable:
 
     pairs: int
     whole_pairs: int
-    rows: tuple[Row, ...]
+    rows: tuple[PairedFigure, ...]
     partly: tuple[tuple[str, int], ...]
 
-    def row(self, name: str) -> Row:
+    def row(self, name: str) -> PairedFigure:
         """The row of a figure, by its name."""
         return next(row for row in self.rows if row.compared.name == name)
 
@@ -48,7 +48,7 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
         ]
         if not both:
             continue
-        rows.append(Row(compared, improvement(both, compared.better)))
+        rows.append(PairedFigure(compared, improvement(both, compared.better)))
         if len(both) < len(whole):
             partly.append((compared.title, len(both)))
     return AbTable(pairs, len(whole), tuple(rows), tuple(partly))

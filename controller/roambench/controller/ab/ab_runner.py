@@ -13,7 +13,7 @@ from roambench.contract.errors import RunError
 from roambench.controller.ab.ab_figures import EndedRun, ended_run, forget_figures
 from roambench.controller.ab.ab_files import ab_document, results_table
 from roambench.controller.ab.ab_page import ab_page, order_of
-from roambench.controller.ab.ab_plan import AbPlan, ArmName, Turn
+from roambench.controller.ab.ab_plan import AbPlan, ArmName, PairedRun
 from roambench.controller.ab.ab_results import AbTable, Ended, ab_table
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign import CampaignOptions, campaign_in, lease_of, run_campaign
@@ -21,7 +21,7 @@ from roambench.controller.campaign.cooling import Cooled, Thermometer
 from roambench.controller.screen import in_any_case, print_json, say, warn
 from roambench.controller.sweep.campaign_point import CampaignPoint, is_done, read_start
 from roambench.controller.sweep.points import Point
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
 from roambench.report.console import print_table
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
@@ -129,10 +129,10 @@ def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False
     return table
 
 
-def _task(turn: Turn, folder: SweepFolder, say: Callable[[str], None]) -> CampaignPoint:
+def _task(turn: PairedRun, folder: SweepFolder, say: Callable[[str], None]) -> CampaignPoint:
     name, path = f"{turn.arm}{turn.pair}", folder.folder_of(turn.point)
 
-    def heard(point: Point, outcome: Outcome | None) -> None:
+    def heard(point: Point, outcome: PointEnd | None) -> None:
         if outcome is None:
             say(f"{name}: runs, seed {point.seed}")
         elif not outcome.finished:

@@ -22,8 +22,8 @@ _UNSYNCED_NS: Final = 5 * 10**9
 
 
 class AgentsKept:
-    """`checkpoints.Keeper` of a fleet of real agents. Access points' models and the global one lie in the run
-    folder, each written once; what a device holds it keeps itself (`agent.orders.resume_point`)."""
+    """The `CheckpointKeeper` of a fleet of real agents. Access points' models and the global one lie in the
+    run folder, each written once; what a device holds it keeps itself (`agent.orders.resume_point`)."""
 
     keeps_much = False
 

@@ -17,7 +17,7 @@ from roambench.experiment.sections import Experiment
 from roambench.rounds.checkpoint import peers_from_json, peers_to_json, state_from_json, state_to_json
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.records import RunResumed
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.runs.checkpoint_file import Checkpoint, forget_checkpoint, read_checkpoint, write_checkpoint
 from roambench.runs.database import naming
 from roambench.runs.folder import RunFolder
@@ -31,7 +31,7 @@ MODELS: Final = "checkpoint-models"
 SIMULATION: Final = "simulation"
 
 
-class Keeper(Protocol):
+class CheckpointKeeper(Protocol):
     """Keeps a fleet's part of a checkpoint."""
 
     @property
@@ -74,30 +74,30 @@ class Checkpoints:
         """How many controllers of the run have died, or were stopped, before this one."""
         return 0 if self.found is None else 1 + self._folder.read_log().count(RunResumed)
 
-    def rounds(self, fleet: Keeper) -> RunState | None:
+    def rounds(self, fleet: CheckpointKeeper) -> RoundState | None:
         """The state that was found, with a fleet that holds what it held; None for a new run."""
         if self.found is None:
             return None
         return state_from_json(self.found.rounds, fleet.restore(self.found.fleet))
 
-    def peers(self, fleet: Keeper) -> PeerState | None:
+    def peers(self, fleet: CheckpointKeeper) -> PeerState | None:
         """The same of a system without a server."""
         if self.found is None:
             return None
         return peers_from_json(self.found.rounds, fleet.restore(self.found.fleet))
 
-    def after_peers(self, state: PeerState, steps: int, fleet: Keeper) -> None:
+    def after_peers(self, state: PeerState, steps: int, fleet: CheckpointKeeper) -> None:
         """As `after`, but for the last step: with it the model that the run leaves behind is collected."""
         if state.next_step < steps and not state.ended:
             self.after(state, fleet)
 
-    def after(self, state: RunState | PeerState, fleet: Keeper) -> None:
+    def after(self, state: RoundState | PeerState, fleet: CheckpointKeeper) -> None:
         """A step is closed; RunError where the disk refuses."""
         began_s = self._seconds()
         due = began_s >= self._due_s or fleet.keeps_much
         if not due:
             return
-        text = state_to_json(state) if isinstance(state, RunState) else peers_to_json(state, {})
+        text = state_to_json(state) if isinstance(state, RoundState) else peers_to_json(state, {})
         self._folder.journal.sync()
         with naming(self._folder.path):
             told = fleet.snapshot()

@@ -13,7 +13,7 @@ from roambench.controller.screen import say, warn
 from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
-from roambench.provision.checks import Verdict
+from roambench.provision.checks import CheckVerdict
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
 from roambench.provision.preflight.facts import PackageFacts
@@ -103,18 +103,18 @@ def _preflight(
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
     made = check(bench, hosts, ends_runs=True, needed=needed)
     if not made.passed:
-        failed = [host.host for host in made.hosts if host.of(Verdict.FAIL)]
+        failed = [host.host for host in made.hosts if host.of(CheckVerdict.FAIL)]
         raise HostsFailed(
             failed,
             "\n".join(
                 [
-                    *made.lines([Verdict.FAIL]),
+                    *made.lines([CheckVerdict.FAIL]),
                     f"{len(failed)} of {len(hosts)} hosts failed the preflight; --only leaves hosts out",
                 ]
             ),
         )
     machine_ids |= {host.host: host.machine_id for host in made.hosts}
-    warnings = made.lines([Verdict.WARN])
+    warnings = made.lines([CheckVerdict.WARN])
     for line in warnings:
         warn(console, f"preflight: {line}")
     say(console, f"preflight: {len(hosts)} hosts passed")

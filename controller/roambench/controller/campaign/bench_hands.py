@@ -19,9 +19,9 @@ from roambench.controller.campaign.crew import Crew
 from roambench.controller.stopping import run_async
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
-from roambench.provision.checks import Verdict
+from roambench.provision.checks import CheckVerdict
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.power.deed import Deed
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.hosts import HostLink, on_hosts
@@ -66,14 +66,14 @@ class BenchHands:
             return dict.fromkeys(boards, str(error))
         found = {}
         for host in made.hosts:
-            if failed := host.of(Verdict.FAIL):
+            if failed := host.of(CheckVerdict.FAIL):
                 found[host.host] = "; ".join(f"{one.name}: {one.found}" for one in failed)
         return found
 
     def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
         """Each by its own switch."""
         hosts = [host for host in self._bench().hosts if host.name in boards]
-        switched = run_async(switch_power(hosts, Deed.CYCLE))
+        switched = run_async(switch_power(hosts, PowerCommand.CYCLE))
         return {one.host.name: one.reason for one in switched if not one.done}
 
     def temperatures(self, boards: Sequence[str]) -> Mapping[str, float]:

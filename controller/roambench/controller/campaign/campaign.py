@@ -25,7 +25,7 @@ from roambench.controller.campaign.disk_room import GIB, DiskRoom
 from roambench.controller.campaign.left_behind import note_command
 from roambench.controller.places.table import fleet_of
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.leases.holding import Held, holding
+from roambench.provision.leases.holding import HeldLease, holding
 from roambench.runs.database import naming
 
 #: Tries of a point, and what stays free of the disk, where the fleet is a bench.
@@ -66,7 +66,7 @@ class Ended:
     wall_s: float = 0.0
 
 
-class Task(Protocol):
+class CampaignTask(Protocol):
     """A point of a sweep or a comparison, on the disk."""
 
     @property
@@ -127,7 +127,7 @@ class Campaign:
         self._report = report
         self._longest_s: float | None = None
 
-    def run(self, task: Task, held: Held | None) -> None:
+    def run(self, task: CampaignTask, held: HeldLease | None) -> None:
         """Run the point until it is finished and fit, or its tries are used up. FleetError where the campaign
         cannot go on, or the bench is no longer ours: the same point is then to be run again."""
         if task.tried:
@@ -159,7 +159,7 @@ class Campaign:
         took_s = [row.wall_s for row in rows if row.event is CampaignEvent.POINT_ENDED and row.wall_s]
         self._longest_s = max(took_s, default=None)
 
-    def _make_way(self, held: Held) -> None:
+    def _make_way(self, held: HeldLease) -> None:
         """Nothing is begun that would run into somebody's booking: a try may take as long as the longest."""
         began_s, told = time.monotonic(), False
 
@@ -174,7 +174,7 @@ class Campaign:
             waited_s = time.monotonic() - began_s
             self.log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours again", wall_s=waited_s))
 
-    def _try(self, task: Task, left_out: tuple[str, ...]) -> Ended:
+    def _try(self, task: CampaignTask, left_out: tuple[str, ...]) -> Ended:
         row = CampaignRow(
             CampaignEvent.POINT_BEGAN,
             point=task.name,
@@ -195,7 +195,7 @@ class Campaign:
             self.crew.care.hear(row)
         return ended
 
-    def _cool(self, task: Task) -> None:
+    def _cool(self, task: CampaignTask) -> None:
         thermometer = self._thermometer
         if self.crew is not None and thermometer is None:
             thermometer = self.crew.temperatures
@@ -223,15 +223,15 @@ class Campaign:
 
 def run_campaign(
     campaign: Campaign,
-    tasks: Sequence[Task],
-    ours: Callable[[Callable[[str], None]], AbstractContextManager[Held | None]],
+    tasks: Sequence[CampaignTask],
+    ours: Callable[[Callable[[str], None]], AbstractContextManager[HeldLease | None]],
     report: Callable[[str], None],
 ) -> None:
     """Run the points in their order, under the lease of their bench (`ours`); one that is lost meanwhile is
     asked for again."""
     left = list(tasks)
     while left:
-        held: Held | None = None
+        held: HeldLease | None = None
         try:
             with ours(report) as held:
                 while left:
@@ -246,7 +246,7 @@ def run_campaign(
 
 def lease_of(
     fleet: str, purpose: str, wait_s: float, log: CampaignLog, options: BenchOptions | None = None
-) -> Callable[[Callable[[str], None]], AbstractContextManager[Held | None]]:
+) -> Callable[[Callable[[str], None]], AbstractContextManager[HeldLease | None]]:
     """The lease over a whole campaign, so that nobody comes between two points; none where there is no bench.
     Waiting for it is on the log. With `options.only` it is of these boards and the spares."""
     kind, file = fleet_of(fleet)
@@ -254,7 +254,7 @@ def lease_of(
         return lambda report: nullcontext()
 
     @contextmanager
-    def ours(report: Callable[[str], None]) -> Iterator[Held]:
+    def ours(report: Callable[[str], None]) -> Iterator[HeldLease]:
         began_s, told = time.monotonic(), False
 
         def waiting(line: str) -> None:

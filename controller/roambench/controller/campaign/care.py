@@ -15,7 +15,7 @@ from enum import StrEnum
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End
 
 
-class Treatment(StrEnum):
+class TreatmentKind(StrEnum):
     """What is done to a board."""
 
     POWER_CYCLE = "power-cycle"
@@ -24,17 +24,17 @@ class Treatment(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
+class Treatment:
     """One treatment of one board. `spare` takes its place; `reason` says what it did."""
 
-    treatment: Treatment
+    kind: TreatmentKind
     board: str
     reason: str
     spare: str = ""
 
 
 @dataclass(slots=True)
-class Standing:
+class BoardStanding:
     """A board over the campaign so far. `points_out`: how many points ended since it was left out.
     `forgiven`: its latest failure was over by itself; the next one counts."""
 
@@ -58,14 +58,14 @@ class Care:
 
     def __init__(self, failures: int, rows: Iterable[CampaignRow] = ()) -> None:
         self._failures = failures
-        self._boards: dict[str, Standing] = {}
+        self._boards: dict[str, BoardStanding] = {}
         self._spent: set[str] = set()  # spares that were tried
         for row in rows:
             self.hear(row)
 
-    def of(self, board: str) -> Standing:
+    def of(self, board: str) -> BoardStanding:
         """The standing of a board."""
-        return self._boards.setdefault(board, Standing())
+        return self._boards.setdefault(board, BoardStanding())
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class Care:
             case CampaignEvent.REPLACED:
                 self._spent.add(row.spare)
                 if row.done:
-                    self._boards[row.board] = Standing(times_left_out=board.times_left_out)
+                    self._boards[row.board] = BoardStanding(times_left_out=board.times_left_out)
             case CampaignEvent.LEFT_OUT:
                 board.left_out, board.points_out = True, 0
                 board.times_left_out += 1
@@ -100,10 +100,10 @@ class Care:
             if board.left_out:
                 board.points_out += row.end is not None
             elif row.end is End.FINISHED and name not in row.without:
-                self._boards[name] = Standing()
+                self._boards[name] = BoardStanding()
 
-    def deeds(self, switched: Collection[str], spares: Sequence[str]) -> list[Deed]:
-        """What is to be done now, one deed a board at most. `switched`: boards that something can switch;
+    def treatments(self, switched: Collection[str], spares: Sequence[str]) -> list[Treatment]:
+        """What is to be done now, one a board at most. `switched`: boards that something can switch;
         `spares`: hosts that may take a board's place."""
         free = [spare for spare in spares if spare not in self._spent]
         found = []
@@ -112,11 +112,11 @@ class Care:
             if board.left_out or not (board.dead or board.failures >= patience):
                 continue
             if name in switched and not board.cycled and not board.times_left_out:
-                found.append(Deed(Treatment.POWER_CYCLE, name, board.reason))
+                found.append(Treatment(TreatmentKind.POWER_CYCLE, name, board.reason))
             elif free:
-                found.append(Deed(Treatment.REPLACE, name, board.reason, free.pop(0)))
+                found.append(Treatment(TreatmentKind.REPLACE, name, board.reason, free.pop(0)))
             else:
-                found.append(Deed(Treatment.LEAVE_OUT, name, board.reason))
+                found.append(Treatment(TreatmentKind.LEAVE_OUT, name, board.reason))
         return found
 
 

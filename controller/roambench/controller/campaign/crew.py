@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from roambench.contract.errors import FleetError, RoambenchError
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow
-from roambench.controller.campaign.care import Care, Deed, Treatment, common_cause
+from roambench.controller.campaign.care import Care, Treatment, TreatmentKind, common_cause
 from roambench.controller.campaign.cooling import Clock
 from roambench.provision.bench import Host
 from roambench.provision.power.table import SWITCHES
@@ -110,15 +110,15 @@ class Crew:
             self._note(replace(row, wall_s=back_s.get(name)))
         acted = bool(failing) and set(failing) == set(back_s)
         looked_after = False
-        while deeds := self.care.deeds(self._switched(), self.spares()):
+        while treatments := self.care.treatments(self._switched(), self.spares()):
             acted = looked_after = True
-            cycled = [deed for deed in deeds if deed.treatment is Treatment.POWER_CYCLE]
+            cycled = [one for one in treatments if one.kind is TreatmentKind.POWER_CYCLE]
             if cycled:
-                self._cycle([deed.board for deed in cycled])
-            self._replace([deed for deed in deeds if deed.treatment is Treatment.REPLACE])
-            for deed in deeds:
-                if deed.treatment is Treatment.LEAVE_OUT:
-                    self._note(CampaignRow(CampaignEvent.LEFT_OUT, deed.reason, board=deed.board))
+                self._cycle([one.board for one in cycled])
+            self._replace([one for one in treatments if one.kind is TreatmentKind.REPLACE])
+            for one in treatments:
+                if one.kind is TreatmentKind.LEAVE_OUT:
+                    self._note(CampaignRow(CampaignEvent.LEFT_OUT, one.reason, board=one.board))
         if looked_after:
             self._enough()
         return acted
@@ -170,15 +170,15 @@ class Crew:
             row = CampaignRow(CampaignEvent.POWER_CYCLED, why, board=name, done=not why, wall_s=waited_s)
             self._note(row)
 
-    def _replace(self, deeds: list[Deed]) -> None:
-        if not deeds:
+    def _replace(self, treatments: list[Treatment]) -> None:
+        if not treatments:
             return
-        self.report("; ".join(f"{deed.spare} takes the place of {deed.board}" for deed in deeds))
+        self.report("; ".join(f"{one.spare} takes the place of {one.board}" for one in treatments))
         # Replacements are one file of the bench's: one after the other; few boards die at once.
-        for deed in deeds:
-            why = self.hands.replace(deed.board, deed.spare)
-            why = why or self.hands.trouble([deed.board]).get(deed.board, "")
-            row = CampaignRow(CampaignEvent.REPLACED, why or deed.reason, board=deed.board, spare=deed.spare)
+        for one in treatments:
+            why = self.hands.replace(one.board, one.spare)
+            why = why or self.hands.trouble([one.board]).get(one.board, "")
+            row = CampaignRow(CampaignEvent.REPLACED, why or one.reason, board=one.board, spare=one.spare)
             self._note(replace(row, done=not why))
 
     def _await(self, failing: Sequence[str], boards: Sequence[str], reason: str) -> bool:

@@ -39,15 +39,15 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def told(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
-        from roambench.controller.screen import Told, tell
+        from roambench.controller.screen import Verbosity, tell
 
         if quiet and verbose:
             raise typer.BadParameter("expected one of --quiet and --verbose")
-        tell(Told.LITTLE if quiet else Told.ALL if verbose else Told.USUAL)
+        tell(Verbosity.LITTLE if quiet else Verbosity.ALL if verbose else Verbosity.USUAL)
         try:
             return command(*words, **more)
         finally:
-            tell(Told.USUAL)
+            tell(Verbosity.USUAL)
 
     found = inspect.signature(command, eval_str=True)
     told.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]

@@ -12,8 +12,8 @@ from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
     InfluxUrlOption,
-    Readings,
     ReadingsOption,
+    ReadingsSource,
     open_records,
 )
 
@@ -37,7 +37,7 @@ def compare(
             "made, or the paper's lte, wifi or 3g for every link.",
         ),
     ] = None,
-    readings: ReadingsOption = Readings.FOLDER,
+    readings: ReadingsOption = ReadingsSource.FOLDER,
     influx_url: InfluxUrlOption = "",
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,

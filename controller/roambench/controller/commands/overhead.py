@@ -21,7 +21,7 @@ from roambench.controller.commands.run import SetOption
 if TYPE_CHECKING:
     from roambench.controller.overhead_run import OverheadResult
     from roambench.energy.idle.overhead import Overhead, PowerDifference
-    from roambench.report.table import Table
+    from roambench.report.table import ReportTable
 
 
 def overhead(
@@ -73,8 +73,8 @@ def overhead(
         say(console, f"kept in {path / RESULT}")
 
 
-def _table(result: OverheadResult) -> Table:
-    from roambench.report.table import Table
+def _table(result: OverheadResult) -> ReportTable:
+    from roambench.report.table import ReportTable
 
     head = ["board", "reading W", "session mW", "streaming mW", "both mW", "of idle"]
     true = any(board.true_instrument_w is not None for board in result.boards)
@@ -86,7 +86,7 @@ def _table(result: OverheadResult) -> Table:
     if len(result.boards) > 1:
         rows.append(("mean", *_cells(result.fleet), *([""] if true else [])))
     title = f"idle power of {len(result.boards)} boards by level, ± is 2 u, ? is not resolved"
-    return Table("overhead", title, "", (*head, *(["truth mW"] if true else [])), tuple(rows))
+    return ReportTable("overhead", title, "", (*head, *(["truth mW"] if true else [])), tuple(rows))
 
 
 def _cells(overhead: Overhead) -> list[str]:

@@ -14,8 +14,8 @@ from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
     InfluxUrlOption,
-    Readings,
     ReadingsOption,
+    ReadingsSource,
     open_records,
 )
 
@@ -37,7 +37,7 @@ def report(
     ] = None,
     as_json: JsonOption = False,
     full: FullOption = False,
-    readings: ReadingsOption = Readings.FOLDER,
+    readings: ReadingsOption = ReadingsSource.FOLDER,
     influx_url: InfluxUrlOption = "",
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,

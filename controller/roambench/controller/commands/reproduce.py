@@ -56,7 +56,7 @@ def reproduce(
         else:
             say(screen(), found.list_text(known))
         return
-    choice = found.Choice(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
+    choice = found.Reproduction(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
     console = progress_screen(stderr=as_json)
     pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)
     if as_json:

@@ -32,7 +32,7 @@ _STATUS: Final = {
 
 
 @dataclass(frozen=True)
-class Exported:
+class MlflowRun:
     """A run as the store has it now. `left_out`: files over the limit."""
 
     name: str
@@ -43,7 +43,7 @@ class Exported:
 
 def export_mlflow(
     runs: Sequence[Path], store: str, *, experiment: str = "", artifacts_mib: float = 0.0
-) -> list[Exported]:
+) -> list[MlflowRun]:
     """Write the runs into the store, a URI or a folder; into the experiment named, else into their own.
 
     With `artifacts_mib` also the report page and the run's tables, each file up to that size. ConfigError
@@ -110,7 +110,7 @@ def _quoted(text: str) -> str:
 
 def _write(
     client: Any, entities: Any, run: TrackedRun, place: str, experiment: str, artifacts_mib: float
-) -> Exported:
+) -> MlflowRun:
     """One run; a run that could not be written whole is deleted again."""
     began_ms = round(1e3 * run.began_s)
     made = client.create_run(place, start_time=began_ms, run_name=run.name)
@@ -136,7 +136,7 @@ def _write(
     except BaseException:
         client.delete_run(key)
         raise
-    return Exported(run.name, experiment, key, left_out)
+    return MlflowRun(run.name, experiment, key, left_out)
 
 
 def _artifacts(client: Any, key: str, run: TrackedRun, limit_mib: float) -> tuple[str, ...]:

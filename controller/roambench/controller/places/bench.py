@@ -30,7 +30,7 @@ from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.leases.holding import Expects, Held, holding, nobody_knows
+from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
 from roambench.provision.wheels.user_packages import kept_packages
 from roambench.runs.doubts import LEASE_LOST
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
@@ -58,7 +58,7 @@ class BenchPlace:
     resumed: str = ""
     doubts: tuple[str, ...] = ()
     fewer_by: tuple[str, ...] = ()
-    lease: Held | None = None
+    lease: HeldLease | None = None
     kind: ClassVar[FleetKind] = FLEET_KINDS["bench"]
     time_scale: ClassVar[float] = 1.0
 

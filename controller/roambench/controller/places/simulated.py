@@ -29,7 +29,7 @@ from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
 from roambench.fleet.simulated.ray_workers import RayWorkers
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.stacked import StackedTrainer
-from roambench.fleet.simulated.trainer import Trainer
+from roambench.fleet.simulated.trainer import TrainingBackend
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
@@ -194,7 +194,9 @@ def save_learning_task(
     )
 
 
-def make_trainer(section: SimulatedSection, setting: WorkerSetting, rows: ModelRows, folder: Path) -> Trainer:
+def make_trainer(
+    section: SimulatedSection, setting: WorkerSetting, rows: ModelRows, folder: Path
+) -> TrainingBackend:
     """The backend that `[simulated] backend` names. `rows` is the open store of `setting.models_path`;
     `folder` is for the backend's own files."""
     if section.backend == "ray":

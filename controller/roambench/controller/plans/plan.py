@@ -27,7 +27,7 @@ from roambench.runs.folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RunPlan:
     """Time, disk and energy that one system will take. `joules` by phase; empty where nothing draws any (a
     rehearsal).
 
@@ -54,7 +54,7 @@ class Plan:
     doubts: tuple[str, ...] = ()  # about the movement, which a report of the run will say first
 
 
-def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[Plan]:
+def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[RunPlan]:
     """One plan per system. Takes seconds to minutes and leaves nothing behind.
 
     `fleet` as on the command line; a bench is not asked anything, its file says who takes part (`only`: names
@@ -63,7 +63,7 @@ def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()
     return list(_plans(planned_fleet(experiment, fleet, only)))
 
 
-def _plans(fleet: PlannedFleet) -> Iterator[Plan]:
+def _plans(fleet: PlannedFleet) -> Iterator[RunPlan]:
     experiment = fleet.experiment
     if is_decentralised(experiment):
         world = PeerWorld.of(experiment)
@@ -88,7 +88,7 @@ def _plan_system(
     learning_task: LearningTask,
     rehearsed: Rehearsed,
     costs: MachineCosts,
-) -> Plan:
+) -> RunPlan:
     devices = len(learning_task.parts)
     names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
     times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
@@ -103,7 +103,7 @@ def _plan_system(
     transfers, transferred_bytes = _moved(rehearsed.records)
     here = fleet.kind.is_virtual or fleet.kind.emulates
     steps_here = sum(sum(batch.computed) for batch in rehearsed.batches) if here else 0
-    return Plan(
+    return RunPlan(
         system=system,
         fleet=fleet.kind,
         steps=movement.trace.steps,

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from roambench.controller.plans.plan import Plan
+from roambench.controller.plans.plan import RunPlan
 from roambench.controller.screen import say, warn
 from roambench.report import numbers
 from roambench.report.console import print_table
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: A thread that gets less of a core than this shares it with somebody.
 BUSY_BELOW: Final = 0.9
 
 
-def print_plans(plans: Sequence[Plan], console: Console) -> None:
+def print_plans(plans: Sequence[RunPlan], console: Console) -> None:
     """Totals per system, then joules by phase, then all systems together."""
     fleet = plans[0].fleet.name
     print_table(_totals(plans), console)
@@ -45,7 +45,7 @@ def print_plans(plans: Sequence[Plan], console: Console) -> None:
         )
 
 
-def plans_document(plans: Sequence[Plan]) -> dict[str, Any]:
+def plans_document(plans: Sequence[RunPlan]) -> dict[str, Any]:
     """The same in JSON types: seconds, joules and bytes, a plan for each system."""
     return {
         "schema": "roambench.plan/1",
@@ -72,8 +72,8 @@ def size(count: float) -> str:
     return f"{count:,.1f} GB"
 
 
-def _totals(plans: Sequence[Plan]) -> Table:
-    lines: list[tuple[str, Callable[[Plan], str]]] = [
+def _totals(plans: Sequence[RunPlan]) -> ReportTable:
+    lines: list[tuple[str, Callable[[RunPlan], str]]] = [
         ("steps", lambda plan: f"{plan.steps:,}"),
         ("trainings", lambda plan: f"{plan.trainings:,}"),
         ("  computed", lambda plan: f"{plan.computed:,}"),
@@ -90,10 +90,10 @@ def _totals(plans: Sequence[Plan]) -> Table:
         lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
     rows = tuple((name, *(told(plan) for plan in plans)) for name, told in lines)
     head = ("", *(plan.system for plan in plans))
-    return Table("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
+    return ReportTable("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
 
 
-def _phases(plans: Sequence[Plan]) -> Table:
+def _phases(plans: Sequence[RunPlan]) -> ReportTable:
     modelled = plans[0].fleet.is_virtual
     rows = [
         (
@@ -108,6 +108,6 @@ def _phases(plans: Sequence[Plan]) -> Table:
         for item in plan.joules
     ]
     title = "Joules that will be modelled" if modelled else "Joules that the meters will see"
-    return Table(
+    return ReportTable(
         "plan-joules", title, "", ("system", "phase", "device time", "gross", "idle", "net"), tuple(rows), 2
     )

@@ -33,7 +33,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
-from roambench.rounds.state import RunState
+from roambench.rounds.state import RoundState
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import System
 
@@ -96,7 +96,7 @@ class HierarchicalPlay:
     first_model: Vector
     trains: bool
     exchanges = False
-    _found: RunState | None = None
+    _found: RoundState | None = None
 
     @property
     def experiment(self) -> Experiment:
@@ -162,7 +162,7 @@ class HierarchicalPlay:
             return
         with global_model_kept(folder, self.system, self.learning_task, self._found) as follow:
 
-            def step_closed(summary: StepSummary, now: RunState) -> None:
+            def step_closed(summary: StepSummary, now: RoundState) -> None:
                 follow(summary, now)
                 if checkpoints is not None and stage.keeper is not None:
                     checkpoints.after(now, stage.keeper)

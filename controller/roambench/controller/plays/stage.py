@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from roambench.controller.agents.checkpoints import Checkpoints, Keeper
+from roambench.controller.agents.checkpoints import CheckpointKeeper, Checkpoints
 from roambench.controller.agents.watch import Watch
 from roambench.controller.pacing import PauseGate
 from roambench.rounds.ports import Fleet
@@ -24,7 +24,7 @@ class Stage(Protocol):
         ...
 
     @property
-    def keeper(self) -> Keeper | None:
+    def keeper(self) -> CheckpointKeeper | None:
         """Keeps the fleet's part of a checkpoint; None where runs are not resumed."""
         ...
 
@@ -61,7 +61,7 @@ class HostStage:
 
     fleet: Fleet
     folder: RunFolder
-    keeper: Keeper | None = None
+    keeper: CheckpointKeeper | None = None
     watch: None = None
     orders_to_absent: bool = False
 

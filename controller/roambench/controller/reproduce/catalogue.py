@@ -24,7 +24,7 @@ Values = Mapping[str, Any]
 _ScaleKey = Annotated[Scale, Field(strict=False)]
 
 
-class Sweep(Section):
+class StudySweep(Section):
     """A study's sweep at one scale."""
 
     file: str = Field(min_length=1, description="Sweep file, relative to the catalogue's folder.")
@@ -48,7 +48,7 @@ class Claim(Section):
     )
 
 
-class Printed(Section):
+class PrintedFigure(Section):
     """A figure that the paper prints for the runs with these values."""
 
     item: str = Field(description="Table or figure, as the items have it.")
@@ -66,16 +66,16 @@ class Study(Section):
     beside: Literal["", "mohawk", "dam", "workshop", "de-heredia"] = Field(
         default="", description="Paper whose own tables `roambench results` sets beside these runs."
     )
-    small: Sweep | None = Field(
+    small: StudySweep | None = Field(
         default=None, description="Minutes on two cores, with data that always is there."
     )
-    medium: Sweep | None = Field(default=None, description="Hours on two cores.")
-    full: Sweep | None = Field(default=None, description="The paper's own scale.")
+    medium: StudySweep | None = Field(default=None, description="Hours on two cores.")
+    full: StudySweep | None = Field(default=None, description="The paper's own scale.")
     gap: dict[_ScaleKey, str] = Field(default={}, description="What each scale has less of than the paper.")
     claims: list[Claim] = Field(default=[], alias="claim", description="What its runs decide.")
-    printed: list[Printed] = Field(default=[], description="Figures of the paper beside ours.")
+    printed: list[PrintedFigure] = Field(default=[], description="Figures of the paper beside ours.")
 
-    def sweep(self, scale: Scale) -> Sweep | None:
+    def sweep(self, scale: Scale) -> StudySweep | None:
         """The sweep at this scale, if there is one."""
         return {Scale.SMALL: self.small, Scale.MEDIUM: self.medium, Scale.FULL: self.full}[scale]
 

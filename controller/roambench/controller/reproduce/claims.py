@@ -23,13 +23,13 @@ from roambench.controller.sweep.metrics import accuracy_in, metric_of
 from roambench.controller.sweep.points import text
 from roambench.experiment.sections import resolved
 from roambench.report.numbers import NONE
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _CONFIDENCE: Final = 0.95
 _SEED: Final = "seed"
 
 
-class Verdict(StrEnum):
+class ClaimVerdict(StrEnum):
     """What became of a claim, in the order of a page: what speaks against a paper first."""
 
     WRONG_SIGN = "NOT REPRODUCED, the other way round"
@@ -40,9 +40,9 @@ class Verdict(StrEnum):
     @property
     def of_ours(self) -> str:
         """What became of an expectation that is not a paper's."""
-        if self is Verdict.WRONG_SIGN:
+        if self is ClaimVerdict.WRONG_SIGN:
             return "THE OTHER WAY ROUND"
-        return "so it is" if self is Verdict.REPRODUCED else str(self)
+        return "so it is" if self is ClaimVerdict.REPRODUCED else str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +65,13 @@ class Difference:
     at_most: bool = False
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """What this difference says of the claim."""
         if self.half is None:
-            return Verdict.UNDECIDED
+            return ClaimVerdict.UNDECIDED
         if self.mean - self.half > 0.0:
-            return Verdict.REPRODUCED
-        return Verdict.WRONG_SIGN if self.mean + self.half < 0.0 else Verdict.UNDECIDED
+            return ClaimVerdict.REPRODUCED
+        return ClaimVerdict.WRONG_SIGN if self.mean + self.half < 0.0 else ClaimVerdict.UNDECIDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class Judged:
     difference: Difference | None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ClaimVerdict:
         """What became of the claim."""
-        return Verdict.NOT_TRIED if self.difference is None else self.difference.verdict
+        return ClaimVerdict.NOT_TRIED if self.difference is None else self.difference.verdict
 
 
 def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]:
-    """Every claim by these runs, in the order of `Verdict`."""
+    """Every claim by these runs, in the order of `ClaimVerdict`."""
     flat = [(run, values_of(run)) for run in runs]
     told = {
         key
@@ -103,11 +103,11 @@ def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]
         known = [one for one in beside if one is not None]
         whole = known if len(known) == len(beside) else []
         found.append(Judged(claim, min(whole, key=_worst, default=None)))
-    order = list(Verdict)
+    order = list(ClaimVerdict)
     return sorted(found, key=lambda one: order.index(one.verdict))
 
 
-def claims_table(found: Sequence[Judged], *, ours: bool = False) -> Table:
+def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
     """A row for each claim; `ours`: no paper makes them, they are this project's own expectations."""
     rows = []
     for one in found:
@@ -128,7 +128,7 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> Table:
     who, right = "the paper says are", "the paper is right"
     if ours:
         who, right = "we expected to be", "we were right"
-    return Table(
+    return ReportTable(
         "claims",
         f"What {'we expected' if ours else 'the paper says'}, and what came out",
         f"Lead: of the runs that {who} better over those in brackets (of several the worst for "
@@ -216,7 +216,7 @@ def _difference(
 
 def _worst(difference: Difference) -> tuple[int, float]:
     """The one that speaks most against the claim first."""
-    return list(Verdict).index(difference.verdict), difference.mean - (difference.half or 0.0)
+    return list(ClaimVerdict).index(difference.verdict), difference.mean - (difference.half or 0.0)
 
 
 def _lead(metric: str, difference: Difference) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.reproduce.catalogue import Catalogue, Item, Study, Sweep
+from roambench.controller.reproduce.catalogue import Catalogue, Item, Study, StudySweep
 from roambench.controller.reproduce.scale import Scale
 from roambench.controller.reproduce.study_page import study_page
 from roambench.controller.screen import in_any_case, say
@@ -26,7 +26,7 @@ from roambench.runs.database import naming
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Reproduction:
     """What to reproduce: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
     pages to `pages`. `overrides` and `trace_file` as for a sweep."""
 
@@ -39,7 +39,7 @@ class Choice:
     trace_file: Path | None = None
 
 
-def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
+def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
     """Run what is open of each study's sweep, then write its page; gives the pages by study. All studies with
     this scale where no names are given. ConfigError before anything runs, RunError where runs failed: the
     same command goes on."""
@@ -61,7 +61,7 @@ def reproduce(choice: Choice, names: Sequence[str], *, jobs: int, console: Conso
     return pages
 
 
-def _one(choice: Choice, study: Study, *, jobs: int, console: Console) -> Path:
+def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> Path:
     sweep = study.sweep(choice.scale)
     assert sweep is not None  # looked at before
     file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
@@ -143,5 +143,5 @@ def _document(catalogue: Catalogue, item: Item) -> dict[str, Any]:
     }
 
 
-def _lasts(sweep: Sweep) -> str:
+def _lasts(sweep: StudySweep) -> str:
     return sweep.lasts + (f"; needs {', '.join(sweep.needs)}" if sweep.needs else "")

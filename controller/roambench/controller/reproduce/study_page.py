@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.controller.reproduce.catalogue import Catalogue, Printed, Study
+from roambench.controller.reproduce.catalogue import Catalogue, PrintedFigure, Study
 from roambench.controller.reproduce.claims import (
-    Verdict,
+    ClaimVerdict,
     claims_table,
     figure_of,
     is_of,
@@ -27,7 +27,7 @@ from roambench.controller.sweep.results_files import cell as spread_cell
 from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _SAYS: Final[Says] = (
     ("fleet", lambda run: run.fleet),
@@ -75,7 +75,7 @@ def study_page(
         f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. "
         f"{one.claim.why.get(scale, '')}".rstrip()
         for one in found
-        if one.verdict is not Verdict.REPRODUCED
+        if one.verdict is not ClaimVerdict.REPRODUCED
     ]
     foreword = [paragraph for paragraph in foreword if paragraph]
     if study.beside == "mohawk":
@@ -107,11 +107,13 @@ def _local_update(run: FinishedRun) -> str:
     return f"{length} (batches of {learning.batch_size}; step size {learning.learning_rate:g})"
 
 
-def _counted(verdicts: Sequence[Verdict], ours: bool) -> str:
+def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
     """A sentence: what speaks against the paper first."""
     if not verdicts:
         return ""
-    told = [(verdicts.count(one), one.of_ours if ours else str(one)) for one in Verdict if one in verdicts]
+    told = [
+        (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
+    ]
     what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
     of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
     return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in told)}.**"
@@ -129,7 +131,7 @@ def _items(catalogue: Catalogue, study: Study) -> str:
     return "\n".join(["Answers for", "", *lines])
 
 
-def _beside_the_paper(printed: Sequence[Printed], runs: Sequence[FinishedRun]) -> Table | None:
+def _beside_the_paper(printed: Sequence[PrintedFigure], runs: Sequence[FinishedRun]) -> ReportTable | None:
     if not printed:
         return None
     rows = []
@@ -148,7 +150,7 @@ def _beside_the_paper(printed: Sequence[Printed], runs: Sequence[FinishedRun]) -
                 shown(one.metric, one.value),
             )
         )
-    return Table(
+    return ReportTable(
         "printed",
         "Our figures beside the paper's",
         "Ours: mean ± sd over the seeds, of runs with less data and smaller models (below); only directions "
@@ -159,7 +161,7 @@ def _beside_the_paper(printed: Sequence[Printed], runs: Sequence[FinishedRun]) -
     )
 
 
-def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> Table:
+def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> ReportTable:
     """A row for each setting that the study varies, mean ± sd over its seeds."""
     flat = [values_of(run) for run in runs]
     keys = [key for key in flat[0] if key not in FREE and len({repr(v.get(key)) for v in flat}) > 1]
@@ -175,7 +177,7 @@ def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> Table:
         )
         for place, found in groups.items()
     ]
-    return Table(
+    return ReportTable(
         "settings",
         "Every setting",
         "Mean ± sd over the seeds; in brackets how many of them have a figure, where not all do.",

@@ -15,7 +15,7 @@ from roambench.controller.campaign.cooling import Cooled
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.pool import Listener, run_points
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
 from roambench.runs.database import naming
 from roambench.runs.whole_file import write_whole
 
@@ -24,7 +24,7 @@ _START: Final = "start.json"
 
 @dataclass(frozen=True, slots=True)
 class CampaignPoint:
-    """A `campaign.Task`. `heard` is told of the point as `pool.run_points` does, `began` before each try."""
+    """A `CampaignTask`. `heard` is told of the point as `pool.run_points` does, `began` before each try."""
 
     point: Point
     sweep: SweepFolder
@@ -71,7 +71,7 @@ class CampaignPoint:
         return ended_of(outcome)
 
 
-def ended_of(outcome: Outcome) -> Ended:
+def ended_of(outcome: PointEnd) -> Ended:
     """How a try ended, as its campaign has it."""
     if not outcome.finished:
         return Ended(End.FAILED, outcome.reason, outcome.boards, outcome.wall_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.sweep_folder import Outcome, PointFile, read_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, PointFile, read_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.report.papers.runs import PaperRun, setting_of
 from roambench.runs.whole_file import read_whole
@@ -20,7 +20,7 @@ class FinishedRun:
     folder: Path
     fleet: str
     experiment: Experiment
-    outcome: Outcome
+    outcome: PointEnd
 
     @property
     def system(self) -> str:

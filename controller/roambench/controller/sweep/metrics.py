@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class SweepMetric:
     """`share`: the figure is 0..1 and printed in percent. The figure is None where the run has none.
 
     `better`: "" where more is neither better nor worse, and of a task's own, whose direction its runs know.
@@ -119,71 +119,75 @@ def _joules_per_point(run: RunSummary) -> float | None:
     return None if run.peers is None else run.peers.joules_per_point(_consumed_joules(run))
 
 
-METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
+METRICS: Final[Mapping[str, SweepMetric]] = MappingProxyType(
     {
         metric.name: metric
         for metric in (
-            Metric(
+            SweepMetric(
                 "final_accuracy",
                 "final accuracy",
                 lambda run: run.learning.final_accuracy,
                 share=True,
                 better="higher",
             ),
-            Metric(
+            SweepMetric(
                 "best_accuracy",
                 "best accuracy",
                 lambda run: run.learning.best_accuracy,
                 share=True,
                 better="higher",
             ),
-            Metric("final_loss", "final loss", lambda run: run.learning.final_loss, places=3, better="lower"),
-            Metric("local_divergence", "divergence of local models", _local_divergence, places=4),
-            Metric(
+            SweepMetric(
+                "final_loss", "final loss", lambda run: run.learning.final_loss, places=3, better="lower"
+            ),
+            SweepMetric("local_divergence", "divergence of local models", _local_divergence, places=4),
+            SweepMetric(
                 "rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, places=1, better="lower"
             ),
-            Metric(
+            SweepMetric(
                 "aggregated_per_step",
                 "aggregated per step",
                 lambda run: run.learning.aggregated_per_step,
                 better="higher",
             ),
-            Metric("cloud_aggregations", "cloud aggregations", lambda run: run.learning.cloud_aggregations),
-            Metric("trainings", "trainings", lambda run: run.trainings.ordered, places=1),
-            Metric(
+            SweepMetric(
+                "cloud_aggregations", "cloud aggregations", lambda run: run.learning.cloud_aggregations
+            ),
+            SweepMetric("trainings", "trainings", lambda run: run.trainings.ordered, places=1),
+            SweepMetric(
                 "computed_trainings",
                 "trainings computed",
                 lambda run: run.orders.computed,
                 places=1,
             ),
-            Metric(
+            SweepMetric(
                 "wasted_share", "wasted", lambda run: run.trainings.wasted_share, share=True, better="lower"
             ),
-            Metric(
+            SweepMetric(
                 "distance_m",
                 "device to AP, m",
                 lambda run: None if run.distance is None else run.distance.mean_m,
                 places=0,
             ),
-            Metric(
+            SweepMetric(
                 "distance_km",
                 "device to AP, km",
                 lambda run: None if run.distance is None else run.distance.mean_m / 1000.0,
                 unit="km",
             ),
-            Metric(
+            SweepMetric(
                 "distance_sd_km",
                 "its sd, km",
                 lambda run: None if run.distance is None else run.distance.sd_m / 1000.0,
             ),
-            Metric(
+            SweepMetric(
                 "communication_j_to_threshold",
                 "J per client to threshold, modelled",
                 _communication_to_threshold,
                 places=1,
                 better="lower",
             ),
-            Metric(
+            SweepMetric(
                 "communication_j_per_client",
                 "J per client, modelled",
                 _communication,
@@ -191,35 +195,37 @@ METRICS: Final[Mapping[str, Metric]] = MappingProxyType(
                 unit="J",
                 better="lower",
             ),
-            Metric(
+            SweepMetric(
                 "communication_j_per_participant",
                 "J per participant, modelled",
                 _communication_per_participant,
                 places=1,
                 better="lower",
             ),
-            Metric("steps", "steps played", lambda run: len(run.learning.points), places=0),
-            Metric("rounds", "rounds played", _rounds, places=0),
-            Metric(
+            SweepMetric("steps", "steps played", lambda run: len(run.learning.points), places=0),
+            SweepMetric("rounds", "rounds played", _rounds, places=0),
+            SweepMetric(
                 "average_accuracy",
                 "accuracy of the mean model",
                 _average_accuracy,
                 share=True,
                 better="higher",
             ),
-            Metric("mobility_gap", "high - low mobility", _mobility_gap, share=True),
-            Metric("left_out", "models left out", _left_out, places=1, better="lower"),
-            Metric("neighbours", "neighbours per exchange", _neighbours),
-            Metric("spectral_gap", "spectral gap", _spectral_gap, places=4),
-            Metric("connected_within", "iterations to connect, B", _connected_within, places=1),
-            Metric("distribution_distance", "distance of classes", _distribution_distance, places=3),
-            Metric(
+            SweepMetric("mobility_gap", "high - low mobility", _mobility_gap, share=True),
+            SweepMetric("left_out", "models left out", _left_out, places=1, better="lower"),
+            SweepMetric("neighbours", "neighbours per exchange", _neighbours),
+            SweepMetric("spectral_gap", "spectral gap", _spectral_gap, places=4),
+            SweepMetric("connected_within", "iterations to connect, B", _connected_within, places=1),
+            SweepMetric("distribution_distance", "distance of classes", _distribution_distance, places=3),
+            SweepMetric(
                 "consumed_j", "consumed (modelled), J", _consumed_joules, places=1, unit="J", better="lower"
             ),
-            Metric("wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J", better="lower"),
-            Metric("joules_per_point", "J per point of accuracy", _joules_per_point, better="lower"),
-            Metric("measured_j", "measured, J", _measured_joules, places=1, better="lower"),
-            Metric("modelled_j", "transfers modelled, J", _modelled_joules, places=1, better="lower"),
+            SweepMetric(
+                "wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J", better="lower"
+            ),
+            SweepMetric("joules_per_point", "J per point of accuracy", _joules_per_point, better="lower"),
+            SweepMetric("measured_j", "measured, J", _measured_joules, places=1, better="lower"),
+            SweepMetric("modelled_j", "transfers modelled, J", _modelled_joules, places=1, better="lower"),
         )
     }
 )
@@ -249,20 +255,20 @@ def accuracy_in(name: str) -> float | None:
     return accuracy if 0.0 < accuracy <= 1.0 else None
 
 
-def metric_of(name: str) -> Metric | None:
+def metric_of(name: str) -> SweepMetric | None:
     """The metric of this name; `rounds_to_<accuracy>` is one for every accuracy, `final <name>` and `best
     <name>` are of a task's own, and there are those of `class_metrics`."""
     if is_of_task(name):
-        return Metric(name, name, lambda run: of_task(run).get(name), places=4)
+        return SweepMetric(name, name, lambda run: of_task(run).get(name), places=4)
     if (by_class := class_metric_of(name)) is not None:
         accuracy_of: Better | Literal[""] = "" if by_class.drift else "higher"
-        return Metric(
+        return SweepMetric(
             name, by_class.title, lambda run: _of_classes(by_class, run), share=True, better=accuracy_of
         )
     accuracy = accuracy_in(name)
     if accuracy is None:
         return METRICS.get(name)
-    return Metric(
+    return SweepMetric(
         name,
         f"rounds to {100.0 * accuracy:g} %",
         lambda run: rounds_to(accuracy, scored(run)),

@@ -24,7 +24,7 @@ from roambench.report.markdown import cell
 from roambench.report.papers.mohawk import SYSTEMS
 from roambench.report.papers.ratios import milestones_table
 from roambench.report.papers.tables import paper_tables
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _NONE: Final = numbers.NONE
 
@@ -35,7 +35,7 @@ def mohawk_page(
     title: str,
     curves_name: str,
     foreword: Sequence[str] = (),
-    first: Sequence[Table] = (),
+    first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
     """Of the finished runs of these sweeps together; `first` are tables that stand before the paper's.
     RunError where MOHAWK and a baseline are not among them in one setting, or runs of one setting differ in
@@ -150,9 +150,9 @@ def _panel(run: FinishedRun) -> str:
     return "" if found is None else f"{found.setting.dataset}, {found.setting.data}, k2 = {found.setting.k2}"
 
 
-def _points(runs: Sequence[FinishedRun]) -> Table:
+def _points(runs: Sequence[FinishedRun]) -> ReportTable:
     rows = [row for run in runs if (row := _row(run)) is not None]
-    return Table(
+    return ReportTable(
         "paper-points",
         "Every run",
         "Rounds: t of the cloud aggregation whose model reached the threshold. Computed: trainings that "

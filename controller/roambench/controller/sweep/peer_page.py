@@ -23,7 +23,7 @@ from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.papers.dam import JOURNAL, WORKSHOP, GridPaper, dam_tables, of_one_place
 from roambench.report.papers.de_heredia import de_heredia_tables
 from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Whose clients are on a grid.
 _ON_GRID: Final[Mapping[str, GridPaper]] = {"dam": JOURNAL, "workshop": WORKSHOP}
@@ -87,7 +87,7 @@ def peer_page(
     title: str,
     curves_name: str,
     foreword: Sequence[str] = (),
-    first: Sequence[Table] = (),
+    first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
     """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "workshop",
     "de-heredia"); `first` are tables that stand before the paper's. RunError where none of the runs is like
@@ -191,9 +191,9 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
     return curves_svg(curves, None) if curves else ""
 
 
-def _points(runs: Sequence[PeerRun], paper: str) -> Table:
+def _points(runs: Sequence[PeerRun], paper: str) -> ReportTable:
     on_grid = paper in _ON_GRID
-    return Table(
+    return ReportTable(
         "peer-points",
         "Every run",
         "α: of the data's Dirichlet split. Accuracies after the last iteration.",

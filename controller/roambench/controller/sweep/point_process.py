@@ -34,7 +34,7 @@ from roambench.controller.resuming import Unfinished, left_in
 from roambench.controller.screen import say, screen
 from roambench.controller.stopping import leave, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
-from roambench.controller.sweep.sweep_folder import Outcome, PointFile, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, PointFile, write_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.report.report import report
@@ -71,7 +71,7 @@ def forked(folder: str) -> int:
     return main([folder])
 
 
-def _carried_out(folder: Path, described: PointFile) -> Outcome:
+def _carried_out(folder: Path, described: PointFile) -> PointEnd:
     key, fleet = described.key, described.fleet
     started_s = time.monotonic()
     try:
@@ -90,7 +90,7 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
         unfit = [found for found in summary.unfit if not set(found.boards) & _without_meter(place, found)]
-        return Outcome(
+        return PointEnd(
             key,
             figures(summary),
             scored=scored(summary),
@@ -102,12 +102,12 @@ def _carried_out(folder: Path, described: PointFile) -> Outcome:
             without=place.fewer_by,
         )
     except HostsFailed as error:
-        return Outcome(key, {}, " ".join(str(error).split()), boards=error.hosts)
+        return PointEnd(key, {}, " ".join(str(error).split()), boards=error.hosts)
     except RoambenchError as error:
-        return Outcome(key, {}, " ".join(str(error).split()))
+        return PointEnd(key, {}, " ".join(str(error).split()))
     except Exception as error:  # a fault of ours or of the user's task: the other points go on
         traceback.print_exc()
-        return Outcome(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
+        return PointEnd(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
 def _left(place: Place, group: Group, code: str, told: Callable[[str], None]) -> Unfinished:
@@ -139,7 +139,7 @@ def _refuse_other_code(experiment: Experiment, described: PointFile) -> None:
         raise RunError(f"the code of {names} changed while the sweep ran: run the sweep again")
 
 
-def _still_held(folder: Path, key: str) -> Outcome | None:
+def _still_held(folder: Path, key: str) -> PointEnd | None:
     """Hold the folder's lock until this process ends. What an earlier sweep left behind stops by itself and
     is waited for, however slow it is; why the point fails where that hangs."""
     path = folder / "lock"
@@ -155,7 +155,7 @@ def _still_held(folder: Path, key: str) -> Outcome | None:
                     f"{_LEFT_PATIENCE_S:.0f} s; expected it to end by itself: end it (kill -9 {who}), then "
                     "run the sweep again"
                 )
-                return Outcome(key, {}, reason)
+                return PointEnd(key, {}, reason)
             time.sleep(0.2)
         else:
             return None

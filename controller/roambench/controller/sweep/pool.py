@@ -23,13 +23,13 @@ from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
 from roambench.controller.places.table import fleet_of
 from roambench.controller.stopping import to_its_end
 from roambench.controller.sweep.points import Point
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder, write_outcome
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.fleet.fork_server import ForkServer
 from roambench.fleet.left_processes import cpu_s_of_descendants
 from roambench.systems.peers import is_peer_system
 
 #: Told of every point when its process starts (None) and when it has ended.
-Listener = Callable[[Point, Outcome | None], None]
+Listener = Callable[[Point, PointEnd | None], None]
 
 _POINT: Final = "roambench.controller.sweep.point_process"
 #: What points without agents load besides, once for all of them: where devices meet each other, and where
@@ -89,7 +89,7 @@ async def run_points(
 
 async def _run(
     point: Point, folder: SweepFolder, workers: int, left_out: tuple[str, ...], server: ForkServer | None
-) -> Outcome:
+) -> PointEnd:
     path = folder.prepare(point, workers, left_out)
     log = path / "log.txt"
     log.write_bytes(b"")
@@ -103,7 +103,7 @@ async def _run(
             await asyncio.shield(_stopped(process, log))
     outcome = folder.outcome_of(point)
     if outcome is None:
-        outcome = Outcome(point.key, {}, f"{_ended(status)}; see {log}")
+        outcome = PointEnd(point.key, {}, f"{_ended(status)}; see {log}")
         write_outcome(path, outcome)
     return outcome
 

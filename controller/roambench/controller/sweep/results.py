@@ -9,7 +9,7 @@ from typing import Any
 
 from roambench.controller.sweep.metrics import is_of_task, metric_of
 from roambench.controller.sweep.points import Point
-from roambench.controller.sweep.sweep_folder import Outcome
+from roambench.controller.sweep.sweep_folder import PointEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,10 @@ class SweepTable:
 
 
 def table_of(
-    points: Sequence[Point], outcomes: Sequence[Outcome | None], metrics: Sequence[str]
+    points: Sequence[Point], outcomes: Sequence[PointEnd | None], metrics: Sequence[str]
 ) -> SweepTable:
     """`outcomes[i]` is that of `points[i]`, None where there is none yet."""
-    groups: dict[str, list[tuple[Point, Outcome | None]]] = {}
+    groups: dict[str, list[tuple[Point, PointEnd | None]]] = {}
     for point, outcome in zip(points, outcomes, strict=True):
         groups.setdefault(repr(point.row), []).append((point, outcome))
     rows = []

@@ -14,12 +14,12 @@ from rich.console import Console
 
 from roambench.contract.json_values import without_nan
 from roambench.controller.screen import say, warn
-from roambench.controller.sweep.metrics import Metric, metric_of
+from roambench.controller.sweep.metrics import SweepMetric, metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
 from roambench.report.console import print_table as print_whole
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.runs.parquet import write_table
 from roambench.runs.whole_file import write_whole
 
@@ -30,7 +30,7 @@ _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
 
 
 def write_results(
-    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[Outcome | None]
+    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[PointEnd | None]
 ) -> list[Path]:
     """table.parquet, table.csv and table.json, each replaced as a whole; RunError where that is refused."""
     columns = _columns(table)
@@ -73,7 +73,9 @@ def print_table(table: SweepTable, console: Console) -> None:
         rows.append((*(text(values[key]) for key in keys), runs, *cells))
     titles = [f"{_metric(name).title}{_ARROWS[table.better[name]]}" for name in metrics]
     head = (*_short(keys), "runs", *titles)
-    print_whole(Table("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None)
+    print_whole(
+        ReportTable("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None
+    )
     for way in sorted({table.better[name] for name in metrics} - {""}):
         say(console, f"{_ARROWS[way].strip()} {way} is better")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
@@ -105,7 +107,7 @@ def cell(name: str, found: Spread, finished: int) -> str:
     return shown + unit + (f" ({found.n} of {finished})" if found.n != finished else "")
 
 
-def _metric(name: str) -> Metric:
+def _metric(name: str) -> SweepMetric:
     metric = metric_of(name)
     assert metric is not None, name  # the sweep file was checked
     return metric
@@ -136,7 +138,7 @@ def _array(values: list[Any]) -> Any:
 
 
 def sweep_document(
-    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[Outcome | None]
+    folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[PointEnd | None]
 ) -> dict[str, Any]:
     """Table and points in plain JSON types; units are in the metrics' names."""
     return {

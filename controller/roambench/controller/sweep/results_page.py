@@ -12,7 +12,7 @@ from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.session_notes import SessionNotes, read_notes
 from roambench.report import numbers
 from roambench.report.markdown import cell, markdown_table
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Rows of what was run: a name, and what it was in a run.
 Says = Sequence[tuple[str, Callable[[FinishedRun], object]]]
@@ -24,7 +24,7 @@ class ResultsPage:
     names have the units."""
 
     text: str
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     curves: str
     figures: tuple[dict[str, Any], ...]
 
@@ -60,8 +60,8 @@ def results_page(
     *,
     title: str,
     scale: Sequence[str],
-    tables: Sequence[Table],
-    points: Table,
+    tables: Sequence[ReportTable],
+    points: ReportTable,
     curves: CurvesOf,
     curves_name: str,
     foreword: Sequence[str] = (),

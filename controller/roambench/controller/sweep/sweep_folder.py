@@ -52,7 +52,7 @@ class PointFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PointEnd:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
     of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
@@ -111,11 +111,11 @@ class SweepFolder:
         """The folder of a point's run."""
         return self.path / "points" / point.folder_name
 
-    def outcome_of(self, point: Point) -> Outcome | None:
+    def outcome_of(self, point: Point) -> PointEnd | None:
         """None while the point has not ended, or for a result that cannot be read: it is then run anew."""
         return read_outcome(self.folder_of(point), point.key)
 
-    def tries_of(self, point: Point) -> list[Outcome]:
+    def tries_of(self, point: Point) -> list[PointEnd]:
         """How the point's tries ended that counted, the latest last."""
         found = [read_outcome(path, point.key) for path in self._aside(point)]
         return [one for one in (*found, self.outcome_of(point)) if one is not None and one.counts]
@@ -170,15 +170,15 @@ def _is_over(runs: Path) -> bool:
     return any(info is not None and info.state is RunState.FINISHED for info in infos)
 
 
-def read_outcome(folder: Path, key: str) -> Outcome | None:
+def read_outcome(folder: Path, key: str) -> PointEnd | None:
     """The outcome in a point's folder; None if there is none, or it is of another key."""
-    found = kept_in(Outcome, folder / "result.json")
+    found = kept_in(PointEnd, folder / "result.json")
     if found is None or found.key != key or (found.finished and found.figures.keys() < METRICS.keys()):
         return None  # made by a version that knew fewer metrics
     return found
 
 
-def write_outcome(folder: Path, outcome: Outcome) -> None:
+def write_outcome(folder: Path, outcome: PointEnd) -> None:
     """Write the outcome into a point's folder, durably."""
     text = json.dumps(without_nan(asdict(outcome)), indent=2, allow_nan=False)
     write_whole(folder / "result.json", text + "\n")

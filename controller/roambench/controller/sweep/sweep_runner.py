@@ -33,7 +33,7 @@ from roambench.controller.sweep.results import table_of
 from roambench.controller.sweep.results_files import print_table, sweep_document, write_results
 from roambench.controller.sweep.session_notes import note_session
 from roambench.controller.sweep.sweep_file import SweepFile
-from roambench.controller.sweep.sweep_folder import Outcome, SweepFolder
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
 from roambench.runs.database import naming
 from roambench.runs.lock import WriterLock
 
@@ -110,7 +110,7 @@ def _at_once(
     """So many points at a time, on fleets without boards; who failed or is not fit is tried again after the
     others."""
 
-    def heard(point: Point, outcome: Outcome | None) -> None:
+    def heard(point: Point, outcome: PointEnd | None) -> None:
         shown(point, outcome)
         row = CampaignRow(
             CampaignEvent.POINT_BEGAN,
@@ -232,7 +232,7 @@ class _Shown:
     def __exit__(self, *error: object) -> None:
         self._context.__exit__(None, None, None)
 
-    def _report(self, point: Point, outcome: Outcome | None) -> None:
+    def _report(self, point: Point, outcome: PointEnd | None) -> None:
         if outcome is None:
             self._running.append(point)
             detail(self._console, f"{point.label}  begins: {self._folder.folder_of(point) / 'log.txt'}")

@@ -19,7 +19,7 @@ import numpy as np
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution.attribution import Attribution
-from roambench.energy.attribution.constant_powers import ConstantPowers, Readings, apart, constant_powers
+from roambench.energy.attribution.constant_powers import ConstantPowers, ReadingArrays, apart, constant_powers
 from roambench.energy.attribution.fit_check import (
     fewest_offsets,
     locked_levels,
@@ -86,7 +86,7 @@ def attribute(
     seen = replace(window, latch_s=min(window.latch_s, nominal_s)) if arrivals.fresh else window
     origin_ns = spans[0].start_ns if spans else 0
     at_s, watts = np.multiply(arrivals.samples.ns - origin_ns, 1e-9), arrivals.samples.watts
-    readings = Readings(
+    readings = ReadingArrays(
         origin_ns, at_s, watts, seen, step_w, late_prior_s if fit_lateness else None, u_clock_s
     )
     chosen = constant_powers(pieces_of(spans), readings, own_level_s)
@@ -145,7 +145,7 @@ def attribute(
 
 
 def _clocked(
-    fit: ConstantPowers, readings: Readings, late_prior_s: float
+    fit: ConstantPowers, readings: ReadingArrays, late_prior_s: float
 ) -> tuple[Steadiness | None, Known | None, NoClock | None]:
     """What the meter's conversion clock says of the transfers, the fit with the ages that it tells, and why
     it says nothing: each None where there is none.
@@ -163,7 +163,7 @@ def _clocked(
 
 def _trainings_apart(
     spans: Sequence[PhaseSpan],
-    readings: Readings,
+    readings: ReadingArrays,
     chosen: ConstantPowers,
     begun: ConstantPowers,
     steady: Steadiness,
@@ -192,7 +192,7 @@ def _trainings_apart(
     return chosen, steady, known
 
 
-def _fitted(chosen: ConstantPowers, readings: Readings) -> Fitted:
+def _fitted(chosen: ConstantPowers, readings: ReadingArrays) -> Fitted:
     """A fit as the search for the meter's clock asks for it."""
     assert chosen.powers is not None
     final, cut = chosen.design, chosen.cut

@@ -10,7 +10,7 @@ import numpy as np
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.attribution.design import Design, Families, Waiting
 from roambench.energy.attribution.least_squares import Fit, fit_levels, level_noise
-from roambench.energy.attribution.pieces import STARTING, TAIL, Part, Pieces
+from roambench.energy.attribution.pieces import STARTING, TAIL, Pieces, SpanPart
 from roambench.energy.attribution.span_powers import SpanPowers, span_powers
 from roambench.energy.attribution.transfer_kinds import kinds_of
 from roambench.energy.clocks.lateness import LATENESS_BLUR_S, informative, likeliest_lateness
@@ -24,7 +24,7 @@ APART_Z: Final = 0.75
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class ReadingArrays:
     """Arrivals (s since `origin_ns`) and watts, both of shape (readings,); the meter's window and step.
 
     `late_prior_s` (k = 1) is how late lines may be, None where that is not to be found out; `u_clock_s` the
@@ -57,12 +57,12 @@ class ConstantPowers:
     powers: SpanPowers | None
     slope_w: Floats
 
-    def apart(self, part: Part) -> bool:
+    def apart(self, part: SpanPart) -> bool:
         """Whether trainings are seen to begin (or end) with another power than the rest of them has."""
         return self.powers is not None and apart(part, self.levels, self.powers, self.slope_w)
 
 
-def apart(part: Part, levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
+def apart(part: SpanPart, levels: tuple[str, ...], powers: SpanPowers, slope_w: Floats) -> bool:
     """Whether `levels` have one of that `part` of trainings, and it differs from what lies beside it."""
     own, whole = (f"{Phase.TRAIN.value} {one.name}" for one in (part, TAIL))
     if part is not STARTING or whole not in levels:
@@ -77,7 +77,7 @@ def apart(part: Part, levels: tuple[str, ...], powers: SpanPowers, slope_w: Floa
 
 
 def constant_powers(
-    cut: Pieces, readings: Readings, own_level_s: float | None, like: ConstantPowers | None = None
+    cut: Pieces, readings: ReadingArrays, own_level_s: float | None, like: ConstantPowers | None = None
 ) -> ConstantPowers:
     """Fit the pieces; `attribute` tells what shares a level, and what `own_level_s` is. Lines are as late as
     in the fit that this one is `like`; without one, that is found out.
@@ -146,7 +146,7 @@ def _levels(cut: Pieces, own_level_s: float | None) -> tuple[tuple[str, ...], Co
     index: dict[str, int] = {Phase.IDLE.value: 0}
     family_of: dict[str, int] = {Phase.IDLE.value: 0}
     families = [0]
-    others: dict[int, tuple[str, Part]] = {}
+    others: dict[int, tuple[str, SpanPart]] = {}
     level_of_span = np.full(len(spans), -1, dtype=np.int64)
     first, last = work_of(spans)
     whole_s = np.bincount(cut.power_of, [span.duration_s for span in spans])[cut.power_of]

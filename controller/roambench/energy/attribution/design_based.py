@@ -27,7 +27,7 @@ from roambench.energy.attribution.attribution import Attribution
 from roambench.energy.attribution.pieces import TAIL, TRANSFERS
 from roambench.energy.attribution.span_energy import SpanEnergy
 from roambench.energy.clocks.lateness import BOARD_LATENESS_S
-from roambench.energy.energy_value import Energy, Part, total
+from roambench.energy.energy_value import Energy, UncertaintyPart, total
 from roambench.energy.idle.idle_curve import work_of
 from roambench.energy.integrate import span_stamps
 from roambench.energy.readings.occupancy import Columns, Floats, occupancy
@@ -72,8 +72,8 @@ class DesignBased:
         """Net energy of the phase's measured seconds, J."""
         own_w = math.sqrt(max(0.0, self.u_w**2 - self.u_shared_w**2))
         terms = (
-            (Part.SAMPLING, f"{self.device} {self.phase.value} design-based", own_w * seconds),
-            (Part.SAMPLING, f"borders of {self.phase.value}", self.u_shared_w * seconds),
+            (UncertaintyPart.SAMPLING, f"{self.device} {self.phase.value} design-based", own_w * seconds),
+            (UncertaintyPart.SAMPLING, f"borders of {self.phase.value}", self.u_shared_w * seconds),
         )
         return Energy(self.net_w * seconds, 0.0, seconds, 0.0, tuple(term for term in terms if term[2]))
 

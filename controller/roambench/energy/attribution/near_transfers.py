@@ -17,7 +17,7 @@ from roambench.energy.attribution.least_squares import Fit
 from roambench.energy.attribution.pieces import TRANSFERS
 from roambench.energy.attribution.span_powers import SpanPowers
 from roambench.energy.readings.occupancy import Columns, Floats
-from roambench.energy.readings.power_shape import Borders, NearReadings, Prior, Shape
+from roambench.energy.readings.power_shape import Borders, KnownPower, NearReadings, Prior
 
 #: Borders of the pieces in which a shape is looked for, s from start and from end (at most half the span).
 _EDGES_S: Final = {
@@ -95,7 +95,7 @@ class Near:
     `whole`: all readings near transfers are in it.
     """
 
-    shape: Shape
+    shape: KnownPower
     priors: tuple[Prior, Prior]
     shapes: tuple[Prior, ...]
     readings: NearReadings
@@ -153,7 +153,7 @@ def _above_idle(fitted: Fitted) -> dict[Phase, float]:
 Column = tuple[Phase, str, float]
 
 
-def _shape(fitted: Fitted) -> tuple[Shape, list[Column]]:
+def _shape(fitted: Fitted) -> tuple[KnownPower, list[Column]]:
     """Fitted powers as anchors, and columns (phase, which end, middle of the piece in s) on top of them."""
     design, powers = fitted.design, fitted.powers
     index: dict[Column, int] = {}
@@ -203,7 +203,7 @@ def _shape(fitted: Fitted) -> tuple[Shape, list[Column]]:
     table = np.zeros((len(watts), len(index)))
     for row, columns in enumerate(on):
         table[row, list(columns)] = 1.0
-    return Shape(np.array([*knots, last_s]), np.array(watts), table), list(index)
+    return KnownPower(np.array([*knots, last_s]), np.array(watts), table), list(index)
 
 
 def _prior(
@@ -237,7 +237,9 @@ def _prior(
     return Prior(covariance, belief.scatter)
 
 
-def _near(fitted: Fitted, shape: Shape, columns: Sequence[Column], window_s: float, late_s: float) -> Columns:
+def _near(
+    fitted: Fitted, shape: KnownPower, columns: Sequence[Column], window_s: float, late_s: float
+) -> Columns:
     """Readings that may have seen a column of a transfer or a training."""
     at_s = fitted.at_s - late_s
     works = np.array([phase is not Phase.WAIT for phase, _, _ in columns])

@@ -23,7 +23,7 @@ _AFTER: Final = BASELINE_PHASES | {Phase.TRAIN}
 CUT = frozenset({Phase.DOWNLOAD, Phase.UPLOAD})
 
 
-class Part(NamedTuple):
+class SpanPart(NamedTuple):
     """A part of a span that draws otherwise than the rest: `share` ± `share_sd` (k = 1) of what that draws
     above idle, single ones `scatter` more or less. Levels are named by it.
     """
@@ -36,18 +36,18 @@ class Part(NamedTuple):
 
 #: A round trip, or a stall: the radio rests or works, anything from 0 to 1, and the ends are not rare. What
 #: lasts longer may be a server that thinks, a radio that wakes up, a core that hashes or a card that writes.
-WAITING: Final = Part("waiting", 0.5, 0.35, 0.1)
-LONG_WAITING: Final = Part("long waiting", 1.5, 1.5, 0.5)
+WAITING: Final = SpanPart("waiting", 0.5, 0.35, 0.1)
+LONG_WAITING: Final = SpanPart("long waiting", 1.5, 1.5, 0.5)
 LONG_S: Final = 0.1
 #: A governor raises the clock some tenths of a second after the work began, or a file is read first.
-STARTING: Final = Part("starting", 0.8, 0.8, 0.4)
+STARTING: Final = SpanPart("starting", 0.8, 0.8, 0.4)
 STARTING_S: Final = 0.2
 #: The last batch is short, a loader is asked again, a model is written: less, at the other end.
-ENDING: Final = Part("ending", 0.8, 0.8, 0.4)
+ENDING: Final = SpanPart("ending", 0.8, 0.8, 0.4)
 ENDING_S: Final = 0.2
 #: A radio stays on after a transfer, a card writes: the readings alone tell what. What is left of it after
 #: that first second is told by its age (`idle_curve`).
-TAIL: Final = Part("tail", 0.0, 0.0, 0.0)
+TAIL: Final = SpanPart("tail", 0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Pieces:
 
     spans: tuple[PhaseSpan, ...]
     span_of: Columns
-    parts: tuple[Part | None, ...]
+    parts: tuple[SpanPart | None, ...]
     amid: npt.NDArray[np.bool_]
     power_of: Columns
 
@@ -73,11 +73,11 @@ class _Piece(NamedTuple):
 
     span: PhaseSpan
     of: int
-    part: Part | None
+    part: SpanPart | None
     amid: bool = False
 
 
-def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[Part] = ()) -> Pieces:
+def pieces_of(spans: Sequence[PhaseSpan], *, apart: Collection[SpanPart] = ()) -> Pieces:
     """Cut every transfer whose bytes are stamped, what follows a transfer at once after a second, and the
     parts of every training that are asked for (`apart`: STARTING, ENDING); a transfer's bytes go with the
     piece in which they moved.
@@ -128,7 +128,7 @@ def _transfer(span: PhaseSpan, index: int) -> list[_Piece]:
     """A stamped transfer in its pieces; its bytes go with those that move, by their seconds."""
     first_ns = min(max(span.first_byte_ns, span.start_ns), span.end_ns)
     last_ns = min(max(span.last_byte_ns, first_ns), span.end_ns)
-    borders: list[tuple[int, Part | None]] = [(span.start_ns, LONG_WAITING), (first_ns, None)]
+    borders: list[tuple[int, SpanPart | None]] = [(span.start_ns, LONG_WAITING), (first_ns, None)]
     for stall_ns in span.stalls_ns:
         begin_ns, end_ns = (min(max(ns, first_ns), last_ns) for ns in stall_ns)
         if begin_ns < end_ns:

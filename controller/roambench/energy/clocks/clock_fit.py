@@ -32,7 +32,7 @@ class ClockVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ClockProbe:
+class ClockExchange:
     """One exchange: the asker stamps `t0_ns` and `t3_ns`, the answerer `t1_ns` and `t2_ns` in between."""
 
     t0_ns: int
@@ -62,7 +62,7 @@ class ClockBurst:
     probes: int
 
     @classmethod
-    def of(cls, probes: Sequence[ClockProbe]) -> ClockBurst:
+    def of(cls, probes: Sequence[ClockExchange]) -> ClockBurst:
         """The probe with the shortest round trip; ValueError without a possible one (round trip < 0)."""
         possible = [probe for probe in probes if probe.round_trip_ns >= 0]
         if not possible:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.energy.readings.occupancy import Floats
-from roambench.energy.readings.power_shape import Borders, NearReadings, Prior, Shape
+from roambench.energy.readings.power_shape import Borders, KnownPower, NearReadings, Prior
 
 #: How far a chip's period may be from the nominal one: an INA231's is at most 10 % longer by its data sheet,
 #: which gives no least one.
@@ -93,7 +93,7 @@ class ConversionClock:
 
 
 def find_clock(
-    shape: Shape,
+    shape: KnownPower,
     priors: Sequence[Prior],
     readings: NearReadings,
     borders: Sequence[Borders],
@@ -140,7 +140,9 @@ def find_clock(
     )
 
 
-def shaped_by(shape: Shape, priors: Sequence[Prior], readings: NearReadings, clock: ConversionClock) -> float:
+def shaped_by(
+    shape: KnownPower, priors: Sequence[Prior], readings: NearReadings, clock: ConversionClock
+) -> float:
     """Log likelihood by which the best of the later priors beats the first, at one clock."""
     search = _Search(shape, priors, readings, clock.late_s)
     place = np.array([clock.end_s - search.middle_s])
@@ -183,7 +185,9 @@ class _Compared(NamedTuple):
 class _Search:
     """How likely clocks make the readings; columns, and small steps of the clock, are integrated out."""
 
-    def __init__(self, shape: Shape, priors: Sequence[Prior], readings: NearReadings, late_s: float) -> None:
+    def __init__(
+        self, shape: KnownPower, priors: Sequence[Prior], readings: NearReadings, late_s: float
+    ) -> None:
         self.middle_s = 0.5 * float(readings.at_s[0] + readings.at_s[-1])
         self.length_s = max(float(readings.at_s[-1] - readings.at_s[0]), 1.0)
         self._shape, self._priors, self._readings, self._late_s = shape, priors, readings, late_s

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import WAYS, LinkUse, ModelBasis, Transfer, Way, rate_of
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.links.models import ANY, LinkModel
@@ -30,7 +30,7 @@ def compare_transfers(
     paper: LinkModel = PAPER,
     period_of: Mapping[str, float] | None = None,
     true_net_j: npt.NDArray[np.float64] | None = None,
-) -> Comparison:
+) -> TransferComparison:
     """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `account_device` makes them).
 
     Spans of several devices may be concatenated. Orders missing from `link_of_order` are not compared, nor
@@ -54,7 +54,7 @@ def compare_transfers(
         for indices in pieces.values()
         if any(spans[i].transferred_bytes for i in indices)
     )
-    return Comparison(transfers, ledger, models, dict(period_of or {}), true_net_j)
+    return TransferComparison(transfers, ledger, models, dict(period_of or {}), true_net_j)
 
 
 def _transfer(

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from roambench.energy.attribution.attribution import RESOLVED_PERIODS
 from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way, rate_of, residual_of
-from roambench.energy.comparison.verdict import Verdict, verdict_of
+from roambench.energy.comparison.verdict import ModelVerdict, verdict_of
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import KnownLink, LinkModel
@@ -94,7 +94,7 @@ class ComparisonTotal:
         transfers."""
         return residual_of(self.net, self.modelled.get(basis)) if self.transfers else math.nan
 
-    def verdict(self, basis: ModelBasis) -> Verdict:
+    def verdict(self, basis: ModelBasis) -> ModelVerdict:
         """The honest verdict on the model on this basis."""
         return verdict_of(
             ratio=self.ratio(basis),
@@ -109,7 +109,7 @@ class ComparisonTotal:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class TransferComparison:
     """All transfers of a run beside Eq. 1, and the ledger they are in: its rows share errors."""
 
     transfers: tuple[Transfer, ...]

@@ -13,7 +13,7 @@ FACTOR: Final = 2.0
 SETTLING: Final = 0.25
 
 
-class Finding(StrEnum):
+class ModelFinding(StrEnum):
     """How a model stands beside a measurement."""
 
     NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
@@ -25,17 +25,17 @@ class Finding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ModelVerdict:
     """`sentence` stands alone; `remark` is one or two words, for a table that has the figures."""
 
-    finding: Finding
+    finding: ModelFinding
     sentence: str
     remark: str
 
     @property
     def settled(self) -> bool:
         """Whether the measurement decided anything about the model."""
-        return self.finding in (Finding.AGREES, Finding.OVERSTATES, Finding.UNDERSTATES)
+        return self.finding in (ModelFinding.AGREES, ModelFinding.OVERSTATES, ModelFinding.UNDERSTATES)
 
 
 def verdict_of(
@@ -48,7 +48,7 @@ def verdict_of(
     period_s: float,
     resolved: bool,
     u_lasting: float = 0.0,
-) -> Verdict:
+) -> ModelVerdict:
     """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio`; agreement is within 2 u, where
     that excludes a factor of two. `u_lasting` is the part of `u_ratio` that no further transfer would lower.
 
@@ -57,24 +57,26 @@ def verdict_of(
     """
     if not transfers:
         why = f"{_count(left_out)} not seen in full" if left_out else "no transfer"
-        return Verdict(Finding.NOTHING, f"nothing to compare: {why}", "not seen")
+        return ModelVerdict(ModelFinding.NOTHING, f"nothing to compare: {why}", "not seen")
     if not math.isfinite(ratio):
-        return Verdict(Finding.NOTHING, "nothing to compare with: no model knows this link", "no model")
+        return ModelVerdict(
+            ModelFinding.NOTHING, "nothing to compare with: no model knows this link", "no model"
+        )
     if not resolved:
-        return Verdict(
-            Finding.UNRESOLVED,
+        return ModelVerdict(
+            ModelFinding.UNRESOLVED,
             f"not resolved by this meter: {_count(transfers)} of {_seconds(mean_s)} at {1.0 / period_s:g} Hz",
             "not resolved",
         )
     if abs(ratio - 1.0) > 2.0 * u_ratio:
-        finding = Finding.OVERSTATES if ratio < 1.0 else Finding.UNDERSTATES
+        finding = ModelFinding.OVERSTATES if ratio < 1.0 else ModelFinding.UNDERSTATES
         said, remark = f"the model {finding.value}", finding.value
     elif ratio - 2.0 * u_ratio > 1.0 / FACTOR and ratio + 2.0 * u_ratio < FACTOR:
-        finding, said, remark = Finding.AGREES, "agrees within 2u", "agrees"
+        finding, said, remark = ModelFinding.AGREES, "agrees within 2u", "agrees"
     else:
         enough = _enough(transfers, u_ratio, u_lasting)
-        finding, said, remark = Finding.VAGUE, f"too uncertain to tell ({enough})", "too uncertain"
-    return Verdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
+        finding, said, remark = ModelFinding.VAGUE, f"too uncertain to tell ({enough})", "too uncertain"
+    return ModelVerdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
 
 
 def _enough(transfers: int, u_ratio: float, u_lasting: float) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.phases import Phase
-from roambench.energy.energy_value import Part
+from roambench.energy.energy_value import UncertaintyPart
 from roambench.energy.ledger import PHASES, Chosen, Codes, Errors, Ledger, Numbers
 from roambench.energy.links.models import KnownLink, LinkModel
 from roambench.energy.modelled.device_power import DevicePower
@@ -127,7 +127,7 @@ def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
             u_j[moved, axis] = 1e-3 * (root * mbit + roots[:, 2, axis] * active_s)
         u_j[moved, 3] = gains * net_j[moved]
     idle_j = watts[work.device, 0] * duration_s
-    errors = Errors(tuple((Part.MODEL, text) for text in sources), source, u_j)
+    errors = Errors(tuple((UncertaintyPart.MODEL, text) for text in sources), source, u_j)
     return ModelledLedger(
         "modelled",
         work.names,

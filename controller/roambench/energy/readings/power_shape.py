@@ -18,7 +18,7 @@ class Prior:
     scatter: float
 
 
-class Shape:
+class KnownPower:
     """Power over time as far as it is known, plus columns that are to be found.
 
     Between `knots_s`, shape (knots,), power is `watts`, shape (knots - 1,), plus the columns that are `on`,

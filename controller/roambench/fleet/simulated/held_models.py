@@ -12,7 +12,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 
 
 @dataclass(slots=True)
-class Held:
+class HeldRows:
     """Rows, -1 where there is none. `global_row` is shared with the published version it came from.
 
     `kept_row` is what the local algorithm keeps from training to training.
@@ -43,12 +43,12 @@ class HeldModels:
 
     def __init__(self, rows: ModelRows) -> None:
         self._rows = rows
-        self._held: dict[int, Held] = {}
+        self._held: dict[int, HeldRows] = {}
         self._shares: dict[int, int] = {}
 
-    def of(self, device: int) -> Held:
+    def of(self, device: int) -> HeldRows:
         """The models of a device, an empty place if there are none."""
-        return self._held.setdefault(device, Held())
+        return self._held.setdefault(device, HeldRows())
 
     def trained(self, device: int, order_id: str, row: int) -> None:
         """A finished training replaces the one before."""
@@ -80,7 +80,7 @@ class HeldModels:
         self._free(held.own_row)
         self.share(row)
         self.unshare(held.global_row)
-        self._held[device] = Held(global_row=row, kept_row=held.kept_row)
+        self._held[device] = HeldRows(global_row=row, kept_row=held.kept_row)
 
     def keep(self, device: int, row: int) -> None:
         """What the local algorithm keeps on the device now lies in `row`."""
@@ -96,7 +96,7 @@ class HeldModels:
         """The published versions are shared anew by whoever restores them."""
         for values in told:
             rest = {name: value for name, value in values.items() if name != "device"}
-            held = self._held[values["device"]] = from_values(Held, rest, "held models")
+            held = self._held[values["device"]] = from_values(HeldRows, rest, "held models")
             if held.global_row >= 0:
                 self.share(held.global_row)
             if held.deferred is not None:
@@ -120,7 +120,7 @@ class HeldModels:
             del self._shares[row]
             self._rows.release(row)
 
-    def _forget(self, held: Held) -> None:
+    def _forget(self, held: HeldRows) -> None:
         """The finished training is gone, computed or not."""
         self._free(held.trained_row)
         if held.deferred is not None:

@@ -30,7 +30,7 @@ from roambench.fleet.simulated.held_models import HeldModels
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.peer_models import Exchanged, PeerModels
-from roambench.fleet.simulated.trainer import OnOutcome, Trainer, no_hurry
+from roambench.fleet.simulated.trainer import OnOutcome, TrainingBackend, no_hurry
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.vectors import distance_share
 
@@ -83,7 +83,7 @@ class SimulatedFleet:
     def __init__(
         self,
         rows: ModelRows,
-        trainer: Trainer,
+        trainer: TrainingBackend,
         layout: str,
         device: VirtualDevice,
         foresee: Callable[[TrainOrder], Workload] | None = None,

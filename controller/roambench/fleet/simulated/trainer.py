@@ -16,7 +16,7 @@ def no_hurry(index: int, outcome: TrainingOutcome) -> None:
     """Ignore an outcome: for callers that need none before all are there."""
 
 
-class Trainer(Protocol):
+class TrainingBackend(Protocol):
     """A backend of the simulated fleet. Models are rows of the run's `ModelRows`, read and written there."""
 
     async def start(self) -> None:

@@ -18,7 +18,7 @@ def is_off(ap: str) -> bool:
     return ap.lower() == _OFF
 
 
-class Events:
+class EventColumns:
     """Grows columns of (device, access point, second, file, line), file after file."""
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ _MAX_LINE: Final = 64 * 1024
 _YEAR_1: Final = -62_135_596_800  # what comes before is no time to Python
 
 
-class Columns(NamedTuple):
+class GpsColumns(NamedTuple):
     """Columns of a clean block; without places `place` is None."""
 
     t_utc_s: npt.NDArray[np.int64]
@@ -50,7 +50,7 @@ class GpsFormat:
 
     separator: str
     columns: Sequence[tuple[str, pa.DataType]]
-    clean: Callable[[pa.Table, str], Columns | None]
+    clean: Callable[[pa.Table, str], GpsColumns | None]
     add: Callable[[FixCollector, str, str], None]
     header_lines: int = 0
 

@@ -28,7 +28,7 @@ _HEAD_LINE_BYTES: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TraceFile:
     """A file that was read: its bytes as they lie on the disk are named by `sha256`.
 
     Of a directory the sum is over the lines "<sha256 of a file>  <its name>", sorted by name. `passed_over`
@@ -61,7 +61,7 @@ def read_files(
     *,
     step_s: int = 3600,
     condense: Callable[[Fixes], Fixes] = as_it_is,
-) -> tuple[Fixes, tuple[Source, ...]]:
+) -> tuple[Fixes, tuple[TraceFile, ...]]:
     """All fixes of `paths`, read one after the other: in the order given, directories sorted by name.
 
     Raises TraceError, naming the file, for files that are missing, damaged or of another format.
@@ -203,7 +203,7 @@ def _members(path: Path, archives: Archives) -> list[Document]:
     return [member(name) for name in archives.names(path) if not _is_hidden(name)]
 
 
-def _source(path: Path, belongs: Callable[[str], bool]) -> Source:
+def _source(path: Path, belongs: Callable[[str], bool]) -> TraceFile:
     if not path.is_dir():
         return file_source(path)
     parts = [
@@ -213,14 +213,14 @@ def _source(path: Path, belongs: Callable[[str], bool]) -> Source:
     ]
     text = "".join(f"{part.sha256}  {name}\n" for name, part in parts)
     size = sum(part.size_bytes for _, part in parts)
-    return Source(path.name, hashlib.sha256(text.encode()).hexdigest(), size, len(parts))
+    return TraceFile(path.name, hashlib.sha256(text.encode()).hexdigest(), size, len(parts))
 
 
-def file_source(path: Path) -> Source:
+def file_source(path: Path) -> TraceFile:
     """Name, checksum and size of one file. Raises TraceError for one that cannot be read."""
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256")
-            return Source(path.name, digest.hexdigest(), file.tell())
+            return TraceFile(path.name, digest.hexdigest(), file.tell())
     except OSError as error:
         raise TraceError(f"{path}: cannot be read: {error.strerror or error}") from None

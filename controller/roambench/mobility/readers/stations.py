@@ -10,7 +10,7 @@ import numpy as np
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers.account import check_degrees, check_id, check_metres
 from roambench.mobility.readers.fixes import Stations
-from roambench.mobility.readers.opening import Source, file_source, lines
+from roambench.mobility.readers.opening import TraceFile, file_source, lines
 from roambench.mobility.readers.tables import layout_of
 
 _KNOWN = {
@@ -22,7 +22,7 @@ _KNOWN = {
 }
 
 
-def read_stations(path: Path, *, plane: bool) -> tuple[Stations, Source]:
+def read_stations(path: Path, *, plane: bool) -> tuple[Stations, TraceFile]:
     """The access points of a file, sorted by id. Raises TraceError that names every row that is wrong."""
     north, east = ("y", "x") if plane else ("lat", "lon")
     found: dict[str, tuple[float, float]] = {}

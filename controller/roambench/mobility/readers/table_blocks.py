@@ -1,4 +1,4 @@
-"""Tables in blocks of whole lines: the cells of clean ones as columns at once, for `Layout`s of any file.
+"""Tables in blocks of whole lines: the cells of clean ones as columns at once, for any `ColumnLayout`.
 
 A block is clean where every cell that is wanted is plain ASCII without blanks around it, in rows of equally
 many cells, quoted as a whole or not at all. Others are left to whoever reads line by line.
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from roambench.mobility.readers.account import MAX_ID
 from roambench.mobility.readers.documents import decoded
 from roambench.mobility.readers.gps_blocks import parsed_table
-from roambench.mobility.readers.tables import BLANKS, Layout, cells_of
+from roambench.mobility.readers.tables import BLANKS, ColumnLayout, cells_of
 
 _PLAIN: Final = r"^[!-~]([ -~]*[!-~])?$"
 _PLAIN_OR_EMPTY: Final = rf"^$|{_PLAIN}"
@@ -42,7 +42,7 @@ def after_header(file: IO[bytes], has_header: bool) -> int:
 
 
 def cells_at_once(
-    block: bytes, layout: Layout, fields: Sequence[str], may_be_empty: Sequence[str] = ()
+    block: bytes, layout: ColumnLayout, fields: Sequence[str], may_be_empty: Sequence[str] = ()
 ) -> Mapping[str, Texts] | None:
     """By field the texts of all rows, a time in parts joined by a blank; None for a block that is not clean.
 

@@ -17,7 +17,7 @@ BLANKS: Final = " "  # the separator that stands for any run of blanks
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class ColumnLayout:
     """`columns` gives the cell positions of every field found (two or more for a time in parts)."""
 
     separator: str
@@ -41,7 +41,9 @@ class Layout:
         return number(self.text(cells, field), field)
 
 
-def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str) -> Layout:
+def layout_of(
+    first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str
+) -> ColumnLayout:
     """Layout of a table by its first line and the user's column map (`field=name`, `a+b`, positions from 0).
 
     `known` are the usual names of every field, in lower case, `a+b` two columns together. Raises ConfigError
@@ -60,11 +62,11 @@ def layout_of(first: str, given: Mapping[str, str], known: Mapping[str, Sequence
     asked = {field: tuple(name.split("+")) for field, name in given.items()}
     if asked and all(name.isdecimal() and len(name) < 6 for names in asked.values() for name in names):
         positions = {field: tuple(int(name) for name in names) for field, names in asked.items()}
-        return Layout(separator, positions, has_header=False)
+        return ColumnLayout(separator, positions, has_header=False)
     columns = dict(_recognised(cells, known))
     for field, names in asked.items():
         columns[field] = tuple(_position(cells, name, field, file) for name in names)
-    return Layout(separator, columns, has_header=True)
+    return ColumnLayout(separator, columns, has_header=True)
 
 
 def named_by(file: str) -> str:

@@ -26,7 +26,7 @@ ip -4 -o address show
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BoardAnswer:
     """`serial` and `model` are the board's, "" where there is none; `macs` and `addresses` by interface."""
 
     serial: str = ""
@@ -36,12 +36,12 @@ class Told:
     addresses: dict[str, str] = field(default_factory=dict)
 
 
-def ask(link: HostLink) -> Told:
+def ask(link: HostLink) -> BoardAnswer:
     """HostError if it cannot be asked. What it says is cut and made printable: it may be anybody."""
     return read_answer(link.run(_SCRIPT, most_bytes=_MOST_BYTES).out.decode("utf-8", "replace"))
 
 
-def read_answer(text: str) -> Told:
+def read_answer(text: str) -> BoardAnswer:
     """What the script printed; lines that are none of its own are passed over."""
     said: dict[str, str] = {}
     macs: dict[str, str] = {}
@@ -59,4 +59,6 @@ def read_answer(text: str) -> Told:
         else:
             said.setdefault(key, value.strip()[:_LONGEST])
     addresses.pop("lo", None)
-    return Told(said.get("serial-number", ""), said.get("model", ""), said.get("name", ""), macs, addresses)
+    return BoardAnswer(
+        said.get("serial-number", ""), said.get("model", ""), said.get("name", ""), macs, addresses
+    )

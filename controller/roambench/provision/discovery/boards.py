@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from roambench.provision.discovery.asking import Told
+from roambench.provision.discovery.asking import BoardAnswer
 from roambench.provision.discovery.sighting import Sighting, made_by_raspberry_pi
 
 
@@ -57,7 +57,7 @@ def seen_addresses(sightings: Sequence[Sighting]) -> list[SeenAddress]:
 
 
 def boards(
-    found: Sequence[SeenAddress], told: Mapping[str, Told], troubles: Mapping[str, str]
+    found: Sequence[SeenAddress], told: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
 ) -> list[FoundBoard]:
     """`told` and `troubles` are by address.
 
@@ -73,7 +73,7 @@ def boards(
     return sorted(made, key=lambda board: _order(board.address))
 
 
-def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, Told]) -> bool:
+def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, BoardAnswer]) -> bool:
     first, second = told.get(one.address), told.get(other.address)
     if first is not None and second is not None and first.serial and first.serial == second.serial:
         return True
@@ -84,9 +84,11 @@ def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, Told]) -
     )
 
 
-def _board(group: Sequence[SeenAddress], told: Mapping[str, Told], troubles: Mapping[str, str]) -> FoundBoard:
+def _board(
+    group: Sequence[SeenAddress], told: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
+) -> FoundBoard:
     answers = [told[seen.address] for seen in group if seen.address in told]
-    answer = answers[0] if answers else Told()
+    answer = answers[0] if answers else BoardAnswer()
     interfaces = {address: link for link, address in answer.addresses.items()}
     # As the bench has it: the interface that carries models is usually the radio.
     by_radio = [seen for seen in group if interfaces.get(seen.address, "").startswith("wl")]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.provision.bench import NO_METER, Bench, ControllerEntry, Host, MeterEntry
-from roambench.provision.discovery.asking import Told, ask
+from roambench.provision.discovery.asking import BoardAnswer, ask
 from roambench.provision.discovery.boards import FoundBoard, SeenAddress, boards, seen_addresses
 from roambench.provision.discovery.dhcp_leases import read_leases
 from roambench.provision.discovery.mdns import browsed
@@ -27,7 +27,7 @@ _AT_ONCE: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class StrangerLogin:
     """How strangers are asked; None and "" leave it to the user's SSH configuration."""
 
     user: str | None
@@ -48,10 +48,10 @@ def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[
     return [one for one in (*seen, *neighbours()) if one.address not in own]
 
 
-def found_boards(seen: Sequence[Sighting], login: Login | None, *, every: bool) -> list[FoundBoard]:
+def found_boards(seen: Sequence[Sighting], login: StrangerLogin | None, *, every: bool) -> list[FoundBoard]:
     """Those with a Raspberry Pi's MAC, or `every` machine; asked over SSH unless `login` is None."""
     candidates = [one for one in seen_addresses(seen) if every or one.is_raspberry_pi]
-    told: dict[str, Told] = {}
+    told: dict[str, BoardAnswer] = {}
     troubles: dict[str, str] = {}
     if login is not None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -95,7 +95,7 @@ def seen_from(address: str) -> str:
         return str(line.getsockname()[0])
 
 
-def _stranger(seen: SeenAddress, number: int, login: Login) -> Host:
+def _stranger(seen: SeenAddress, number: int, login: StrangerLogin) -> Host:
     meter = MeterEntry(NO_METER, "", "", 1.0, 0.0, "", emulated=False)
     return Host(
         name=seen.address,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from roambench.provision.leases.local_time import shown
-from roambench.provision.leases.queue import Claim, Standing
+from roambench.provision.leases.queue import LeaseRequest, LeaseStanding
 from roambench.provision.printable import printable
 
 #: Of a purpose.
@@ -16,7 +16,7 @@ MOST_LETTERS: Final = 200
 _MOST_NAMES: Final = 8
 
 
-def refusal(bench: str, found: Standing, number: int) -> str:
+def refusal(bench: str, found: LeaseStanding, number: int) -> str:
     """Why the bench cannot be had now, and what one can do."""
     ahead = found.before(number)
     if all(claim in found.bookings for claim in ahead):
@@ -31,7 +31,7 @@ def refusal(bench: str, found: Standing, number: int) -> str:
     )
 
 
-def waiting_for(bench: str, found: Standing, number: int) -> str:
+def waiting_for(bench: str, found: LeaseStanding, number: int) -> str:
     """Whom one waits for, and until when at least."""
     ahead = found.before(number)
     line = f"{bench}: waiting for {' and '.join(map(described, ahead))}"
@@ -42,12 +42,12 @@ def waiting_for(bench: str, found: Standing, number: int) -> str:
     return line
 
 
-def _expectation(found: Standing, number: int) -> str:
+def _expectation(found: LeaseStanding, number: int) -> str:
     (me,) = (claim for claim in found.everybody if claim.number == number)
     return f"expected to take {lasting(me.expects_s or 0.0)}"
 
 
-def described(claim: Claim) -> str:
+def described(claim: LeaseRequest) -> str:
     """ann@server (pid 4711): run demo, asked 12 min ago."""
     owner, purpose = printable(claim.user), printable(claim.purpose)[:MOST_LETTERS]
     if claim.from_s is not None:

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from roambench.contract.errors import FleetError
 from roambench.provision.leases.described import described, refusal, waiting_for
 from roambench.provision.leases.lease import LEASE_S, LeaseBook, user
-from roambench.provision.leases.queue import Standing
+from roambench.provision.leases.queue import LeaseStanding
 
 #: Carries the number of the lease that a parent process holds to the processes it starts.
 LEASE_VARIABLE: Final = "ROAMBENCH_LEASE"
@@ -44,7 +44,7 @@ class LeasedBench(Protocol):
         ...
 
 
-class Held:
+class HeldLease:
     """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench.
 
     `ours` looks whether it is still; in between, heartbeats do. `waits` looks whom the next piece of work,
@@ -130,13 +130,13 @@ def holding(
     expects: Expects = nobody_knows,
     boards: Sequence[str] = (),
     heartbeat_s: float = _HEARTBEAT_S,
-) -> Iterator[Held]:
+) -> Iterator[HeldLease]:
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
     or at the end that the lease was lost meanwhile. The lease is renewed every `heartbeat_s`.
 
-    Until it steps aside (`Held.keep`) it has the whole bench, but it waits for nobody who keeps none of its
-    `boards` (() for all). What `expects` to need the bench beyond the beginning of somebody else's booking
-    is not begun before it.
+    Until it steps aside (`HeldLease.keep`) it has the whole bench, but it waits for nobody who keeps none of
+    its `boards` (() for all). What `expects` to need the bench beyond the beginning of somebody else's
+    booking is not begun before it.
 
     Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
     process that was started under a lease (`LEASE_VARIABLE`) that lease is used.
@@ -165,7 +165,7 @@ def holding(
         if inherited is None:
             book.step_aside(number, kept)
 
-    held = Held(bench.name, ours, waits, steps_aside)
+    held = HeldLease(bench.name, ours, waits, steps_aside)
     ended = threading.Event()
     beat = threading.Thread(target=_renewing, args=(book, number, held, ended, heartbeat_s), daemon=True)
     try:
@@ -207,7 +207,7 @@ def _inherited(book: LeaseBook) -> int | None:
 
 def wait_for_turn(
     bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]
-) -> Standing:
+) -> LeaseStanding:
     """How everybody stands when its turn has come; FleetError if that is not within `wait_s` seconds."""
     deadline_s = time.monotonic() + wait_s
     told: tuple[int, ...] = ()
@@ -226,7 +226,9 @@ def wait_for_turn(
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 
 
-def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event, heartbeat_s: float) -> None:
+def _renewing(
+    book: LeaseBook, number: int, held: HeldLease, ended: threading.Event, heartbeat_s: float
+) -> None:
     good_until_s = time.monotonic() + LEASE_S
     while not ended.wait(heartbeat_s):
         try:
@@ -241,6 +243,6 @@ def _renewing(book: LeaseBook, number: int, held: Held, ended: threading.Event, 
         good_until_s = time.monotonic() + LEASE_S
 
 
-def standing_of(bench: LeasedBench) -> Standing:
+def standing_of(bench: LeasedBench) -> LeaseStanding:
     """The bench's holder and its queue."""
     return LeaseBook(bench.state_dir).standing()

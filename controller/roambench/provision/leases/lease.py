@@ -24,7 +24,14 @@ from typing import Final
 import psutil
 
 from roambench.contract.errors import FleetError
-from roambench.provision.leases.queue import NO_PROCESS, Claim, Standing, collisions, earliest_s, standing
+from roambench.provision.leases.queue import (
+    NO_PROCESS,
+    LeaseRequest,
+    LeaseStanding,
+    collisions,
+    earliest_s,
+    standing,
+)
 
 #: A process's claim lives so long without being renewed.
 LEASE_S: Final = 60.0
@@ -51,7 +58,7 @@ _COLUMNS: Final = (
 class BookedError(FleetError):
     """Somebody has the bench at that time: `there` are the reservations and bookings in the way."""
 
-    def __init__(self, there: Sequence[Claim]) -> None:
+    def __init__(self, there: Sequence[LeaseRequest]) -> None:
         self.there = tuple(there)
         super().__init__("the bench is booked then")
 
@@ -62,7 +69,7 @@ class LeaseBook:
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "lease.sqlite"
 
-    def standing(self) -> Standing:
+    def standing(self) -> LeaseStanding:
         """The present holder of the bench and the queue behind it; claims of dead processes are dropped."""
         with self._transaction() as claims:
             return _standing(claims)
@@ -115,7 +122,7 @@ class LeaseBook:
             assert found.lastrowid is not None
             return found.lastrowid
 
-    def turn(self, number: int, expects_s: float | None) -> Standing | None:
+    def turn(self, number: int, expects_s: float | None) -> LeaseStanding | None:
         """Between two pieces of work: make way for a booking of somebody else that has begun, or begins
         before the next piece, which takes so long, is expected to end. The place in the queue stays. None
         where the claim is gone."""
@@ -130,7 +137,7 @@ class LeaseBook:
             claims.execute(change, (expects_s, begun, number))
             return _standing(claims)
 
-    def renew(self, number: int) -> Standing | None:
+    def renew(self, number: int) -> LeaseStanding | None:
         """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
         with self._transaction() as claims:
             if not any(claim.number == number for claim in _living(claims)):
@@ -223,7 +230,7 @@ def _uptime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _standing(claims: sqlite3.Connection) -> Standing:
+def _standing(claims: sqlite3.Connection) -> LeaseStanding:
     """How the living stand; whose turn it is keeps it from now on."""
     found = standing(_living(claims), time.time())
     for claim in (found.holder, found.runner):
@@ -232,14 +239,14 @@ def _standing(claims: sqlite3.Connection) -> Standing:
     return found
 
 
-def _living(claims: sqlite3.Connection) -> list[Claim]:
+def _living(claims: sqlite3.Connection) -> list[LeaseRequest]:
     """The claims that are alive; the others are removed in the same transaction."""
     here = machine()
     alive = []
     for until_s, boards, aside, *row in claims.execute(
         f"SELECT {_COLUMNS} FROM claims ORDER BY number"
     ).fetchall():
-        claim = Claim(*row)
+        claim = LeaseRequest(*row)
         kept = tuple(boards.split("\n")) if boards else ()
         claim = replace(claim, begun=bool(claim.begun), boards=kept, aside=bool(aside))
         by_wall = claim.reserves or claim.machine != here
@@ -251,7 +258,7 @@ def _living(claims: sqlite3.Connection) -> list[Claim]:
     return alive
 
 
-def _has_died(claim: Claim, here: str) -> bool:
+def _has_died(claim: LeaseRequest, here: str) -> bool:
     """Whether its process surely is no more. Another that got the same id lets it run out instead."""
     if claim.reserves:
         return False

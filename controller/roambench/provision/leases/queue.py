@@ -10,7 +10,7 @@ NO_PROCESS = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class LeaseRequest:
     """One wish to use the bench; the first that was made comes first.
 
     `user` is "name@host". `machine` tells where the process `pid` can be looked up. Times are seconds since
@@ -43,7 +43,7 @@ class Claim:
         """Whether it is a reservation that was made for later."""
         return self.from_s is not None
 
-    def needs_any_of(self, other: Claim) -> bool:
+    def needs_any_of(self, other: LeaseRequest) -> bool:
         """Whether it works on a board that the other one keeps. A reservation works on none."""
         if self.reserves:
             return False
@@ -51,7 +51,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class LeaseStanding:
     """`holder` uses the bench or has reserved it; `runner` works under the reservation of its own user.
 
     `waiting` are the others in the order they will come, `bookings` what begins later, the next one first,
@@ -59,15 +59,15 @@ class Standing:
     needs one of these waits for it.
     """
 
-    holder: Claim | None
-    runner: Claim | None
-    waiting: tuple[Claim, ...]
-    bookings: tuple[Claim, ...] = ()
+    holder: LeaseRequest | None
+    runner: LeaseRequest | None
+    waiting: tuple[LeaseRequest, ...]
+    bookings: tuple[LeaseRequest, ...] = ()
     now_s: float = 0.0
-    beside: tuple[Claim, ...] = ()
+    beside: tuple[LeaseRequest, ...] = ()
 
     @property
-    def everybody(self) -> tuple[Claim, ...]:
+    def everybody(self) -> tuple[LeaseRequest, ...]:
         """All claims, the holder first and bookings last."""
         return self._first + self.beside + self.waiting + self.bookings
 
@@ -75,7 +75,7 @@ class Standing:
         """Whether the claim of this number may use the bench, or the boards that it keeps."""
         return any(claim.number == number for claim in self._first + self.beside)
 
-    def before(self, number: int) -> tuple[Claim, ...]:
+    def before(self, number: int) -> tuple[LeaseRequest, ...]:
         """All that this claim waits for, the holder first; last the bookings until whose end it waits."""
         me = next((claim for claim in self.waiting if claim.number == number), None)
         if me is None:
@@ -92,16 +92,16 @@ class Standing:
         return earliest_s(me, self.everybody, self.now_s)
 
     @property
-    def _first(self) -> tuple[Claim, ...]:
+    def _first(self) -> tuple[LeaseRequest, ...]:
         return tuple(claim for claim in (self.holder, self.runner) if claim is not None)
 
-    def _kept_waiting(self, claim: Claim) -> bool:
+    def _kept_waiting(self, claim: LeaseRequest) -> bool:
         if any(claim.needs_any_of(other) for other in self.beside):
             return True
         return earliest_s(claim, self.everybody, self.now_s) > self.now_s
 
 
-def standing(claims: Sequence[Claim], now_s: float) -> Standing:
+def standing(claims: Sequence[LeaseRequest], now_s: float) -> LeaseStanding:
     """Of living claims: a process that has begun goes on to its end, whatever was reserved for then. Else the
     reservation or booking of now holds, and the oldest process of the same user runs under it. Else the
     oldest holds that is expected to end before the next booking of somebody else. Who has stepped aside holds
@@ -132,10 +132,10 @@ def standing(claims: Sequence[Claim], now_s: float) -> Standing:
         runner = next(own, None)
     waiting = [claim for claim in present if claim is not holder and claim is not runner]
     waiting.sort(key=lambda claim: not claim.books)
-    return Standing(holder, runner, tuple(waiting), tuple(later), now_s, beside)
+    return LeaseStanding(holder, runner, tuple(waiting), tuple(later), now_s, beside)
 
 
-def earliest_s(claim: Claim, claims: Iterable[Claim], now_s: float) -> float:
+def earliest_s(claim: LeaseRequest, claims: Iterable[LeaseRequest], now_s: float) -> float:
     """The first moment from now on at which it may begin and is expected to end before the next booking of
     somebody else. What takes nobody knows how long may begin in every gap. A booking waits for none."""
     if claim.books:
@@ -150,7 +150,7 @@ def earliest_s(claim: Claim, claims: Iterable[Claim], now_s: float) -> float:
     return begins_s
 
 
-def collisions(claims: Iterable[Claim], from_s: float, until_s: float) -> tuple[Claim, ...]:
+def collisions(claims: Iterable[LeaseRequest], from_s: float, until_s: float) -> tuple[LeaseRequest, ...]:
     """The reservations and bookings that lie at least partly between these moments, the first one first."""
     found = (
         claim for claim in claims if claim.reserves and _from_s(claim) < until_s and from_s < claim.expires_s
@@ -158,6 +158,6 @@ def collisions(claims: Iterable[Claim], from_s: float, until_s: float) -> tuple[
     return tuple(sorted(found, key=_from_s))
 
 
-def _from_s(claim: Claim) -> float:
+def _from_s(claim: LeaseRequest) -> float:
     """When it counts from: a claim that is not for later always does."""
     return float("-inf") if claim.from_s is None else claim.from_s

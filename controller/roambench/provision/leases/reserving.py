@@ -11,7 +11,7 @@ from roambench.provision.leases.described import MOST_LETTERS, described
 from roambench.provision.leases.holding import LeasedBench, wait_for_turn
 from roambench.provision.leases.lease import BookedError, LeaseBook, user
 from roambench.provision.leases.local_time import shown
-from roambench.provision.leases.queue import Claim, Standing
+from roambench.provision.leases.queue import LeaseRequest, LeaseStanding
 
 #: Bookings begin within so many days.
 _MOST_DAYS_AHEAD: Final = 366.0
@@ -41,7 +41,7 @@ def reserve(
         raise
 
 
-def book_ahead(bench: LeasedBench, purpose: str, from_s: float, lasts_s: float) -> Claim:
+def book_ahead(bench: LeasedBench, purpose: str, from_s: float, lasts_s: float) -> LeaseRequest:
     """Reserve the bench for this user at a later time. FleetError says who has it then, ConfigError what is
     no such time."""
     _check_purpose(purpose)
@@ -87,7 +87,7 @@ def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = F
     return [f"ended: {described(claim)}" for claim in ended]
 
 
-def _booking(bench: str, found: Standing, number: int, *, force: bool) -> Claim:
+def _booking(bench: str, found: LeaseStanding, number: int, *, force: bool) -> LeaseRequest:
     books = {claim.number: claim for claim in found.everybody if claim.books}
     claim = books.get(number)
     if claim is None:

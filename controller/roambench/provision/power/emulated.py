@@ -37,7 +37,7 @@ class Reply:
 
 
 @dataclass
-class EmulatedDevice(ABC):
+class EmulatedSwitch(ABC):
     """Relays (True: on), and a password ("": none is asked for). `auto_off_s` is told, and never happens.
 
     An answer takes `takes_s`; `busiest`: how many were asked for at a time. Real devices drop some of them.
@@ -65,7 +65,7 @@ class EmulatedDevice(ABC):
         )
 
 
-class EmulatedTasmota(EmulatedDevice):
+class EmulatedTasmota(EmulatedSwitch):
     """The commands Power and PulseTime of Tasmota's `/cm`."""
 
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
@@ -92,7 +92,7 @@ class EmulatedTasmota(EmulatedDevice):
         return Reply(200, {key: "ON" if self.relays[number - 1] else "OFF"})
 
 
-class EmulatedShelly1(EmulatedDevice):
+class EmulatedShelly1(EmulatedSwitch):
     """A Shelly of the first generation."""
 
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
@@ -118,7 +118,7 @@ class EmulatedShelly1(EmulatedDevice):
 
 
 @dataclass
-class EmulatedShelly2(EmulatedDevice):
+class EmulatedShelly2(EmulatedSwitch):
     """A Shelly of the second or a later generation."""
 
     nonces: set[str] = field(default_factory=set)
@@ -189,7 +189,7 @@ _PARTS: Final = re.compile(r'(\w+)=(?:"([^"]*)"|([^\s,]+))')
 
 
 @contextmanager
-def serving(device: EmulatedDevice, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serving(device: EmulatedSwitch, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The device at a port of this machine; HOST:PORT. OSError where the port cannot be had."""
     lock = threading.Lock()
     now = 0

@@ -18,7 +18,7 @@ _UNAUTHORISED: Final = "401"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class HttpLogin:
     """Name and password, given to whoever asks for Basic or Digest (curl: MD5, SHA-256)."""
 
     user: str
@@ -26,14 +26,14 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """A status and an object of JSON; no other body is an answer."""
 
     status: int
     values: dict[str, Any]
 
 
-async def get(address: str, path: str, login: Login | None = None) -> Answer:
+async def get(address: str, path: str, login: HttpLogin | None = None) -> HttpAnswer:
     """GET http://`address``path`. SwitchError, which names the address only (a path may hold a password), for
     whatever is no answer. 401 is one, without values: `refused` is its error."""
     lines = [
@@ -61,7 +61,7 @@ async def get(address: str, path: str, login: Login | None = None) -> Answer:
         why = ran.why.partition(") ")[2] or ran.why
         raise SwitchError(f"{address}: {short(why)}", "is it powered and in this network?")
     if status == _UNAUTHORISED:
-        return Answer(int(status), {})
+        return HttpAnswer(int(status), {})
     try:
         values = json.loads(body)
     except (ValueError, RecursionError):
@@ -70,7 +70,7 @@ async def get(address: str, path: str, login: Login | None = None) -> Answer:
         raise SwitchError(
             f"{address}: answers {status} and no JSON object: {short(body)!r}", "is it this sort of switch?"
         )
-    return Answer(int(status), values)
+    return HttpAnswer(int(status), values)
 
 
 async def post(url: str, body: str) -> None:
@@ -102,7 +102,7 @@ def refused(address: str, *, given: bool) -> SwitchError:
     return SwitchError(f"{address}: wants a password", "name a password_file in its power table")
 
 
-def unexpected(address: str, answer: Answer, wanted: str) -> SwitchError:
+def unexpected(address: str, answer: HttpAnswer, wanted: str) -> SwitchError:
     """The error of an answer without what was asked for."""
     said = json.dumps(answer.values, ensure_ascii=False)
     return SwitchError(f"{address}: expected {wanted}, it answers {answer.status}: {short(said)}")

@@ -27,7 +27,7 @@ _END_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class ProgramResult:
     """What a program left behind."""
 
     exit_code: int
@@ -48,7 +48,7 @@ async def run_program(
     *,
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
-) -> Ran:
+) -> ProgramResult:
     """Run it in a session of its own. SwitchError, which names `where`, for one that cannot be run, is not
     done within the time, or says too much; it is then ended with all that it started."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_FOLDERS}"
@@ -88,7 +88,7 @@ async def run_program(
         if isinstance(error, TimeoutError):
             raise SwitchError(f"{where}: no answer within {timeout_s:g} s") from None
         raise
-    return Ran(exit_code, out.decode(errors="replace"), err.decode(errors="replace"))
+    return ProgramResult(exit_code, out.decode(errors="replace"), err.decode(errors="replace"))
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -37,7 +37,7 @@ class ShellySwitch:
     def __init__(self, keys: ShellyKeys) -> None:
         self._keys = keys
         password = secret(keys.password_file, "password_file")
-        self._login = http.Login(keys.user, password) if password else None
+        self._login = http.HttpLogin(keys.user, password) if password else None
         self._first_generation: bool | None = None  # not known yet
 
     async def on(self) -> None:
@@ -98,7 +98,7 @@ class ShellySwitch:
             )
         return told
 
-    async def _get(self, path: str) -> http.Answer:
+    async def _get(self, path: str) -> http.HttpAnswer:
         answer = await http.get(self._keys.address, path, self._login)
         if answer.status == 401:
             raise http.refused(self._keys.address, given=self._login is not None)

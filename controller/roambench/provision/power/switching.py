@@ -16,7 +16,7 @@ from typing import Final
 
 from roambench.contract.errors import RoambenchError
 from roambench.provision.bench import Host
-from roambench.provision.power.deed import OFF_S, Deed
+from roambench.provision.power.power_command import OFF_S, PowerCommand
 from roambench.provision.power.switch import BoardSwitch, Forewarns, short
 from roambench.provision.power.table import SWITCHES
 
@@ -29,7 +29,8 @@ _BUSY: Final[defaultdict[str, threading.Lock]] = defaultdict(threading.Lock)
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """`done`: the deed was done, and a switch that can be asked says so. Otherwise `reason` says why not.
+    """`done`: the command was carried out, and a switch that can be asked says so. Otherwise `reason` says
+    why not.
 
     `on` is what the switch says afterwards, None where it says nothing; `detail` what it says besides.
     """
@@ -61,9 +62,9 @@ class SeenSwitch:
 NOT_ASKED: Final = SeenSwitch()
 
 
-async def switch_power(hosts: Sequence[Host], deed: Deed, off_s: float = OFF_S) -> list[Switched]:
+async def switch_power(hosts: Sequence[Host], command: PowerCommand, off_s: float = OFF_S) -> list[Switched]:
     """One answer per host, in their order. Never raises for a host."""
-    return list(await asyncio.gather(*(_one(host, deed, off_s) for host in hosts)))
+    return list(await asyncio.gather(*(_one(host, command, off_s) for host in hosts)))
 
 
 async def seen_switch(host: Host) -> SeenSwitch:
@@ -82,10 +83,10 @@ async def seen_switch(host: Host) -> SeenSwitch:
     return SeenSwitch(True, state.on, state.detail, trouble)
 
 
-async def _one(host: Host, deed: Deed, off_s: float) -> Switched:
+async def _one(host: Host, command: PowerCommand, off_s: float) -> Switched:
     try:
         switch = _switch_of(host)
-        await _do(host, switch, deed, off_s)
+        await _do(host, switch, command, off_s)
         async with _asked(host):
             state = await switch.state()
     except Exception as error:  # a row of another package may raise anything
@@ -93,14 +94,16 @@ async def _one(host: Host, deed: Deed, off_s: float) -> Switched:
         return Switched(host, False, reason=reason, next_action=next_action)
     if state is not None:
         return Switched(host, True, state.on, state.volts, short(state.detail))
-    if deed is Deed.STATE:
+    if command is PowerCommand.STATE:
         return Switched(
             host,
             False,
             reason="nobody can say: this switch cannot be asked",
             next_action="give its power table a `state` command, or look at the board",
         )
-    return Switched(host, True, detail=f"{deed} was done; nothing was read back: this switch cannot be asked")
+    return Switched(
+        host, True, detail=f"{command} was done; nothing was read back: this switch cannot be asked"
+    )
 
 
 def _switch_of(host: Host) -> BoardSwitch:
@@ -137,14 +140,14 @@ async def _asked(host: Host) -> AsyncIterator[None]:
         busy.release()
 
 
-async def _do(host: Host, switch: BoardSwitch, deed: Deed, off_s: float) -> None:
+async def _do(host: Host, switch: BoardSwitch, command: PowerCommand, off_s: float) -> None:
     try:
-        if deed in (Deed.OFF, Deed.CYCLE):
+        if command in (PowerCommand.OFF, PowerCommand.CYCLE):
             async with _asked(host):
                 await switch.off()
-        if deed is Deed.CYCLE:
+        if command is PowerCommand.CYCLE:
             await asyncio.sleep(off_s)
     finally:  # also when somebody presses Ctrl-C: a cycle leaves no board off
-        if deed in (Deed.ON, Deed.CYCLE):
+        if command in (PowerCommand.ON, PowerCommand.CYCLE):
             async with _asked(host):
                 await switch.on()

@@ -81,7 +81,7 @@ class TasmotaSwitch:
             raise http.unexpected(self._keys.address, answer, f"{' or '.join(names)} ON or OFF")
         return on
 
-    async def _command(self, command: str) -> http.Answer:
+    async def _command(self, command: str) -> http.HttpAnswer:
         login = f"user={_USER}&password={quote(self._password, safe='')}&" if self._password else ""
         answer = await http.get(self._keys.address, f"/cm?{login}cmnd={quote(command, safe='')}")
         if answer.status == 401 or "WARNING" in answer.values:  # which it was before 401 came into use

@@ -12,7 +12,7 @@ from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
-from roambench.provision.checks import Check, Verdict
+from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts
 
 _NONE: Final = "no such hardware"
@@ -59,22 +59,24 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
     if facts.unit != "active" or agent.reason:
         found = agent.reason or f"{layout.UNIT} is {facts.unit or 'not installed'}"
         log = "see `journalctl -u roambench-agent` there"
-        return Check(name, Verdict.FAIL, found, "running", f"{_PROVISION}; {log}")
+        return Check(name, CheckVerdict.FAIL, found, "running", f"{_PROVISION}; {log}")
     running = agent.build or facts.build
     if running != facts.build:
         return Check(
             name,
-            Verdict.FAIL,
+            CheckVerdict.FAIL,
             f"runs {_short(running)}, installed is {_short(facts.build)}",
             "the installed build",
             "systemctl restart roambench-agent",
         )
     if expected and running != expected:
-        return Check(name, Verdict.FAIL, f"build {_short(running)}", f"build {_short(expected)}", _PROVISION)
+        return Check(
+            name, CheckVerdict.FAIL, f"build {_short(running)}", f"build {_short(expected)}", _PROVISION
+        )
     if agent.run:
         return Check(
             name,
-            Verdict.FAIL,
+            CheckVerdict.FAIL,
             f"takes part in run {agent.run}",
             "no run",
             "wait for it to end; if its controller is gone: roambench-agent ctl end-run",
@@ -82,7 +84,7 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
     if agent.ended_run:
         return Check(
             name,
-            Verdict.WARN,
+            CheckVerdict.WARN,
             f"took part in run {agent.ended_run}, whose controller is gone: ended",
             "no run",
             "its last records are there: roambench fleet fetch",
@@ -90,21 +92,21 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
     if not this_build:
         return Check(
             name,
-            Verdict.WARN,
+            CheckVerdict.WARN,
             f"build {_short(running)}, which most hosts run",
             "the build of this server, which is not known",
             f"{_PROVISION} from here",
         )
-    return Check(name, Verdict.PASS, f"build {_short(running)}")
+    return Check(name, CheckVerdict.PASS, f"build {_short(running)}")
 
 
 def wheels(facts: HostFacts, expected: str) -> Check:
     """`expected`: the digest that most hosts of this kind and build have."""
     if facts.wheels is None:
-        return Check("wheels", Verdict.FAIL, "none installed", "", _PROVISION)
+        return Check("wheels", CheckVerdict.FAIL, "none installed", "", _PROVISION)
     if expected and facts.wheels != expected:
-        return Check("wheels", Verdict.FAIL, _short(facts.wheels), _short(expected), _PROVISION)
-    return Check("wheels", Verdict.PASS, _short(facts.wheels))
+        return Check("wheels", CheckVerdict.FAIL, _short(facts.wheels), _short(expected), _PROVISION)
+    return Check("wheels", CheckVerdict.PASS, _short(facts.wheels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,10 @@ def packages(facts: HostFacts, needed: Mapping[str, PackageFacts]) -> Check:
     found = [_unlike(name, here, facts.packages.get(name)) for name, here in needed.items()]
     if wrong := [reason for reason in found if reason]:
         give = f"{_PROVISION} --with-package its wheel or folder"
-        return Check("packages", Verdict.FAIL, "; ".join(wrong), "as on this machine", give)
-    return Check("packages", Verdict.PASS, ", ".join(f"{name} {one.version}" for name, one in needed.items()))
+        return Check("packages", CheckVerdict.FAIL, "; ".join(wrong), "as on this machine", give)
+    return Check(
+        "packages", CheckVerdict.PASS, ", ".join(f"{name} {one.version}" for name, one in needed.items())
+    )
 
 
 def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:
@@ -146,38 +150,38 @@ def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datet
     """`trust` None: the bench has no authority yet, so nobody can tell who issued it."""
     name = "certificate"
     if not facts.certificate_pem:
-        return Check(name, Verdict.FAIL, "none", f"one of {host.name}", _PROVISION)
+        return Check(name, CheckVerdict.FAIL, "none", f"one of {host.name}", _PROVISION)
     pem = facts.certificate_pem.encode()
     try:
         if (owner := name_of(pem)) != host.name:
-            return Check(name, Verdict.FAIL, f"of {owner}", f"one of {host.name}", _PROVISION)
+            return Check(name, CheckVerdict.FAIL, f"of {owner}", f"one of {host.name}", _PROVISION)
         if trust is not None:
             check(pem, trust.authority_pem, now=now)
             if serial_of(pem) in trust.revoked:
                 raise IdentityError("revoked")
         until = expiry_of(pem)
     except IdentityError as error:
-        return Check(name, Verdict.FAIL, str(error), "", "roambench fleet certs rotate")
+        return Check(name, CheckVerdict.FAIL, str(error), "", "roambench fleet certs rotate")
     found = f"until {until:%F %H:%M} UTC"
     if until <= now:
-        return Check(name, Verdict.FAIL, f"expired {until:%F}", "", "roambench fleet certs rotate")
+        return Check(name, CheckVerdict.FAIL, f"expired {until:%F}", "", "roambench fleet certs rotate")
     if until - now < _SOON:
-        return Check(name, Verdict.WARN, found, "two days or more left", "roambench fleet certs rotate")
-    return Check(name, Verdict.PASS, found)
+        return Check(name, CheckVerdict.WARN, found, "two days or more left", "roambench fleet certs rotate")
+    return Check(name, CheckVerdict.PASS, found)
 
 
 def smoke(agent: AgentAnswers) -> Check:
     """Whether the agent's torch does a step of SGD."""
     name = "torch"
     if agent.reason:
-        return Check(name, Verdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
+        return Check(name, CheckVerdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
     if agent.smoke_ok is None:
-        return Check(name, Verdict.SKIP, "not tried")
+        return Check(name, CheckVerdict.SKIP, "not tried")
     if agent.smoke_ok:
-        return Check(name, Verdict.PASS, agent.smoke or "a step of SGD")
+        return Check(name, CheckVerdict.PASS, agent.smoke or "a step of SGD")
     return Check(
         name,
-        Verdict.FAIL,
+        CheckVerdict.FAIL,
         agent.smoke,
         "a step of SGD",
         "illegal instruction: wheels of another board; provision again, else take it out",
@@ -188,31 +192,31 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     """Whether the meter has readings of just now."""
     name = "meter"
     if host.meter.driver == NO_METER:
-        return Check(name, Verdict.SKIP, _NONE)
+        return Check(name, CheckVerdict.SKIP, _NONE)
     if agent.reason:
-        return Check(name, Verdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
+        return Check(name, CheckVerdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
     age_s = agent.meter_age_s
     if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
-        return Check(name, Verdict.PASS, f"a reading {age_s:.1f} s ago")
+        return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
     what_to_do = "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off"
     if agent.meter_state == "unavailable" and agent.meter_detail:
         what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
-    return Check(name, Verdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
+    return Check(name, CheckVerdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
 
 
 def autorun(told: bool | str, host: Host) -> Check:
     """Whether the meter's output comes back after a reset. `told`: what it says, or why nobody knows."""
     name = "autorun"
     if host.meter.driver == NO_METER:
-        return Check(name, Verdict.SKIP, _NONE)
+        return Check(name, CheckVerdict.SKIP, _NONE)
     if isinstance(told, str):
-        return Check(name, Verdict.SKIP, told)
+        return Check(name, CheckVerdict.SKIP, told)
     if told:
-        return Check(name, Verdict.PASS, "on")
+        return Check(name, CheckVerdict.PASS, "on")
     return Check(
         name,
-        Verdict.WARN,
+        CheckVerdict.WARN,
         "off",
         "on: after a reset of the meter its output, and the board, stay off",
         f"roambench meter power autorun {shlex.quote(host.meter.port)} --on --driver {host.meter.driver}"
@@ -224,13 +228,13 @@ def port_openers(facts: HostFacts, host: Host) -> Check:
     """Whether programs run that open the port of a meter: lines are lost to them, and the meter may reset."""
     name = "meter's port"
     if host.meter.emulated or not host.meter.port.startswith("/"):
-        return Check(name, Verdict.SKIP, _NONE)
+        return Check(name, CheckVerdict.SKIP, _NONE)
     if not facts.port_openers:
-        return Check(name, Verdict.PASS, "nobody else opens serial ports")
+        return Check(name, CheckVerdict.PASS, "nobody else opens serial ports")
     running = " and ".join(facts.port_openers)
     return Check(
         name,
-        Verdict.WARN,
+        CheckVerdict.WARN,
         f"{running} {'run' if len(facts.port_openers) > 1 else 'runs'}",
         "no program that opens serial ports by itself: that may reset the meter",
         f"systemctl mask --now {' '.join(facts.port_openers)}, if nothing on the board needs it",
@@ -241,25 +245,31 @@ def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
     """Whether the idle board draws what such a board does."""
     name = "idle watts"
     if host.meter.driver == NO_METER:
-        return Check(name, Verdict.SKIP, _NONE)
+        return Check(name, CheckVerdict.SKIP, _NONE)
     if agent.idle_watts is None:
-        return Check(name, Verdict.FAIL, "no readings", "readings of an idle board", "see the meter's line")
+        return Check(
+            name, CheckVerdict.FAIL, "no readings", "readings of an idle board", "see the meter's line"
+        )
     watts = host.meter.gain * agent.idle_watts + host.meter.offset_watts
     kind = EMULATED if host.meter.emulated else kind_of(facts.board)
     if kind is None:
         board = facts.board or "this machine"
         return Check(
-            name, Verdict.WARN, f"{watts:.2f} W", "", f"nobody knows what {board} draws: judge for yourself"
+            name,
+            CheckVerdict.WARN,
+            f"{watts:.2f} W",
+            "",
+            f"nobody knows what {board} draws: judge for yourself",
         )
     found, expected = f"{watts:.2f} W", f"{kind.least_idle_w:g} to {kind.most_idle_w:g} W ({kind.model})"
     if kind.least_idle_w <= watts <= kind.most_idle_w:
-        return Check(name, Verdict.PASS, found)
+        return Check(name, CheckVerdict.PASS, found)
     what_to_do = (
         "less than the board needs: is it powered through this meter? roambench fleet identify tells"
         if watts < kind.least_idle_w
         else "what runs on the board, what hangs on its USB ports? is the calibration its meter's?"
     )
-    return Check(name, Verdict.FAIL, found, expected, what_to_do)
+    return Check(name, CheckVerdict.FAIL, found, expected, what_to_do)
 
 
 def _short(digest: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.bench import Host
-from roambench.provision.checks import Check, Verdict
+from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset, HostFacts
 
@@ -34,10 +34,10 @@ def os_image(facts: HostFacts) -> Check:
         and facts.bits == 64
     )
     if good:
-        return Check("OS image", Verdict.PASS, found)
+        return Check("OS image", CheckVerdict.PASS, found)
     return Check(
         "OS image",
-        Verdict.FAIL,
+        CheckVerdict.FAIL,
         found,
         "Debian 12 (Bookworm), Python 3.11, 64 bit",
         "flash the 64-bit Raspberry Pi OS (Bookworm) that the README names",
@@ -49,13 +49,13 @@ def clock_bound(clock: ClockOffset) -> Check:
     found = f"{1e3 * clock.offset_s:+.0f} ± {1e3 * clock.bound_s:.0f} ms"
     expected = f"within {1e3 * _WARN_CLOCK_S:.0f} ms of this machine"
     verdict = (
-        Verdict.PASS
+        CheckVerdict.PASS
         if clock.worst_s <= _WARN_CLOCK_S
-        else Verdict.WARN
+        else CheckVerdict.WARN
         if clock.worst_s <= _FAIL_CLOCK_S
-        else Verdict.FAIL
+        else CheckVerdict.FAIL
     )
-    if verdict is Verdict.PASS:
+    if verdict is CheckVerdict.PASS:
         return Check("clock", verdict, found)
     if abs(clock.offset_s) <= clock.bound_s:
         return Check("clock", verdict, found, expected, "slow: is the network or the host busy?")
@@ -67,19 +67,19 @@ def time_sync(facts: HostFacts) -> Check:
     """Whether something keeps the host's clock."""
     name = "time sync"
     if facts.container:
-        return Check(name, Verdict.SKIP, "a container has its host's clock")
+        return Check(name, CheckVerdict.SKIP, "a container has its host's clock")
     if facts.time_synchronised:
-        return Check(name, Verdict.PASS, "synchronised")
+        return Check(name, CheckVerdict.PASS, "synchronised")
     found = "unknown" if facts.time_synchronised is None else "not synchronised"
     then = "does the bench's time server answer NTP? (chrony there needs an `allow` line)"
-    return Check(name, Verdict.WARN, found, "synchronised", then)
+    return Check(name, CheckVerdict.WARN, found, "synchronised", then)
 
 
 def disk(facts: HostFacts) -> Check:
     """Whether enough of the disk is free."""
     free = facts.disk_free_bytes
     if free is None:
-        return Check("disk", Verdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
+        return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
     better = "free some space, or fetch and remove old runs"
     return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
@@ -88,7 +88,7 @@ def memory(facts: HostFacts) -> Check:
     """Whether enough memory is free."""
     free = facts.memory_available_bytes
     if free is None:
-        return Check("memory", Verdict.WARN, "unknown", "", "look at /proc/meminfo on the host")
+        return Check("memory", CheckVerdict.WARN, "unknown", "", "look at /proc/meminfo on the host")
     return _at_least("memory", free, _WARN_MEMORY, _FAIL_MEMORY, "what else runs there? try a reboot")
 
 
@@ -97,10 +97,10 @@ def governor(facts: HostFacts) -> Check:
     if _no_board(facts):
         return _no_hardware("governor")
     if facts.governor in _STEADY:
-        return Check("governor", Verdict.PASS, facts.governor or "")
+        return Check("governor", CheckVerdict.PASS, facts.governor or "")
     return Check(
         "governor",
-        Verdict.FAIL if facts.governor else Verdict.WARN,
+        CheckVerdict.FAIL if facts.governor else CheckVerdict.WARN,
         facts.governor or "unknown",
         "performance: a rate that changes mixes idle and busy power",
         _AGAIN,
@@ -113,14 +113,14 @@ def under_voltage(facts: HostFacts) -> Check:
     if _no_board(facts):
         return _no_hardware(name)
     if facts.throttled is None:
-        return Check(name, Verdict.WARN, "unknown", "", "is vcgencmd there?")
+        return Check(name, CheckVerdict.WARN, "unknown", "", "is vcgencmd there?")
     now, since_boot = throttle_names(facts.throttled), throttle_names_since_boot(facts.throttled)
     better = "5.1 to 5.2 V at the meter, a short thick cable, better cooling; then reboot"
     if now:
-        return Check(name, Verdict.FAIL, f"now: {', '.join(now)}", "no throttling", better)
+        return Check(name, CheckVerdict.FAIL, f"now: {', '.join(now)}", "no throttling", better)
     if since_boot:
-        return Check(name, Verdict.WARN, f"since boot: {', '.join(since_boot)}", "no throttling", better)
-    return Check(name, Verdict.PASS, "never throttled since boot")
+        return Check(name, CheckVerdict.WARN, f"since boot: {', '.join(since_boot)}", "no throttling", better)
+    return Check(name, CheckVerdict.PASS, "never throttled since boot")
 
 
 def power_save(facts: HostFacts, host: Host) -> Check:
@@ -129,18 +129,18 @@ def power_save(facts: HostFacts, host: Host) -> Check:
     if not facts.interface_there:
         return Check(
             name,
-            Verdict.FAIL,
+            CheckVerdict.FAIL,
             f"no interface {host.interface}",
             host.interface,
             "correct it in the bench file",
         )
     if not facts.wireless:
-        return Check(name, Verdict.SKIP, f"no such hardware: {host.interface} is no radio")
+        return Check(name, CheckVerdict.SKIP, f"no such hardware: {host.interface} is no radio")
     if facts.power_save is None:
-        return Check(name, Verdict.WARN, "unknown", "off", "is iw installed?")
+        return Check(name, CheckVerdict.WARN, "unknown", "off", "is iw installed?")
     if facts.power_save:
-        return Check(name, Verdict.FAIL, "on", "off: it delays and bends every transfer", _AGAIN)
-    return Check(name, Verdict.PASS, "off")
+        return Check(name, CheckVerdict.FAIL, "on", "off: it delays and bends every transfer", _AGAIN)
+    return Check(name, CheckVerdict.PASS, "off")
 
 
 def power_switch(seen: SeenSwitch, host: Host) -> Iterator[Check]:
@@ -152,23 +152,23 @@ def power_switch(seen: SeenSwitch, host: Host) -> Iterator[Check]:
     if host.power.switch == "meter":
         return
     if seen.reason:
-        yield Check(name, Verdict.WARN, seen.reason, "an answer", seen.next_action)
+        yield Check(name, CheckVerdict.WARN, seen.reason, "an answer", seen.next_action)
     elif not seen.asked:
-        yield Check(name, Verdict.SKIP, seen.detail)
+        yield Check(name, CheckVerdict.SKIP, seen.detail)
     elif not seen.on:
         what_to_do = f"is it the outlet of {host.name}? see its power table"
-        yield Check(name, Verdict.WARN, "off, and the board runs", "on", what_to_do)
+        yield Check(name, CheckVerdict.WARN, "off, and the board runs", "on", what_to_do)
     elif seen.trouble:
         what_to_do = "see the switch's own settings"
-        yield Check(name, Verdict.WARN, seen.trouble, "a switch that stays on", what_to_do)
+        yield Check(name, CheckVerdict.WARN, seen.trouble, "a switch that stays on", what_to_do)
     else:
-        yield Check(name, Verdict.PASS, "on" + (f", {seen.detail}" if seen.detail else ""))
+        yield Check(name, CheckVerdict.PASS, "on" + (f", {seen.detail}" if seen.detail else ""))
 
 
 def _at_least(name: str, free: int, warn: int, fail: int, what_to_do: str) -> Check:
-    verdict = Verdict.FAIL if free < fail else Verdict.WARN if free < warn else Verdict.PASS
+    verdict = CheckVerdict.FAIL if free < fail else CheckVerdict.WARN if free < warn else CheckVerdict.PASS
     found = f"{free / _MIB:,.0f} MiB free"
-    if verdict is Verdict.PASS:
+    if verdict is CheckVerdict.PASS:
         return Check(name, verdict, found)
     return Check(name, verdict, found, f"at least {warn / _MIB:,.0f} MiB", what_to_do)
 
@@ -178,4 +178,4 @@ def _no_board(facts: HostFacts) -> bool:
 
 
 def _no_hardware(name: str) -> Check:
-    return Check(name, Verdict.SKIP, "no such hardware")
+    return Check(name, CheckVerdict.SKIP, "no such hardware")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from roambench.provision.bench import Host
-from roambench.provision.checks import Check, HostChecks, Verdict
+from roambench.provision.checks import Check, CheckVerdict, HostChecks
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import PackageFacts, Seen
@@ -47,7 +47,7 @@ def _checks(
 ) -> tuple[Check, ...]:
     facts, clock, agent = found.facts, found.clock, found.agent
     if facts is None or clock is None:
-        return (Check("SSH", Verdict.FAIL, found.reason, "", found.next_action),)
+        return (Check("SSH", CheckVerdict.FAIL, found.reason, "", found.next_action),)
     most_run = _usual(
         other.agent.build
         for other in seen.values()
@@ -60,7 +60,7 @@ def _checks(
         and (other.facts.machine, other.facts.build) == (facts.machine, facts.build)
     )
     return (
-        Check("SSH", Verdict.PASS, host.address),
+        Check("SSH", CheckVerdict.PASS, host.address),
         host_checks.os_image(facts),
         agent_checks.build(facts, agent, builds.get(facts.machine, ""), most_run),
         agent_checks.wheels(facts, alike),

@@ -34,7 +34,7 @@ class ConnectionEnded(OSError):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class CommandResult:
     """The end of a command: its exit code (`SIGNALLED`: none), and both its outputs."""
 
     exit_code: int
@@ -60,7 +60,7 @@ def ending(exit_code: int) -> str:
 
 def perform(
     channel: paramiko.Channel, command: str, stdin: Input, *, timeout_s: float, most_bytes: int
-) -> Ran:
+) -> CommandResult:
     """Run `command` to its end and keep what it says; TooMuch beyond `most_bytes` of either output.
 
     What else can go wrong is as with `stream`.
@@ -74,7 +74,7 @@ def perform(
 
     sinks = [partial(keep, output) for output in outputs]
     exit_code = stream(channel, command, stdin, sinks[0], sinks[1], timeout_s=timeout_s)
-    return Ran(exit_code, bytes(outputs[0]), bytes(outputs[1]))
+    return CommandResult(exit_code, bytes(outputs[0]), bytes(outputs[1]))
 
 
 def stream(

@@ -16,7 +16,15 @@ import paramiko
 
 from roambench.contract.errors import RoambenchError
 from roambench.provision.bench import Bench, Host
-from roambench.provision.ssh.channel import ConnectionEnded, Input, Ran, Sink, TooMuch, perform, stream
+from roambench.provision.ssh.channel import (
+    CommandResult,
+    ConnectionEnded,
+    Input,
+    Sink,
+    TooMuch,
+    perform,
+    stream,
+)
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.login import CONNECT_S, logged_in
 
@@ -28,7 +36,7 @@ _MOST_BYTES: Final = 64 * 2**20
 
 
 class HostLink:
-    """One SSH connection. A command that fails is an answer (`Ran`); a link that fails is a HostError."""
+    """One SSH connection. A command that fails is a `CommandResult`; a link that fails is a HostError."""
 
     def __init__(self, bench: Bench, host: Host, transport: paramiko.Transport) -> None:
         self.bench, self.host = bench, host
@@ -45,7 +53,7 @@ class HostLink:
         stdin: Input = b"",
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
-    ) -> Ran:
+    ) -> CommandResult:
         """Run `sh -c command`, as the login user or as root; `ps` shows it, so no secrets.
 
         What root makes has the modes that Debian's root gives it, whatever umask the login came with.
@@ -234,5 +242,5 @@ def _brief(command: str) -> str:
     return line if len(line) <= 60 else line[:57] + "..."
 
 
-def _room(ran: Ran) -> str:
+def _room(ran: CommandResult) -> str:
     return "make room on its disk, then again" if b"No space left" in ran.err else ""

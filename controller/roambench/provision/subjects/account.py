@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.step import Skip, Step
+from roambench.provision.step import HostStep, Skip
 from roambench.provision.wanted import Wanted
 
 _FOLDERS = (
@@ -21,11 +21,11 @@ _FOLDERS = (
 _GROUPS = ("dialout", "video")
 
 
-def account(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def account(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that make the agent's user and its groups."""
     groups = account_groups(facts)
     if facts.user_groups is None:
-        yield Step(
+        yield HostStep(
             "user",
             f"no user {layout.USER}",
             f"useradd --system --user-group --home-dir {layout.STATE} --no-create-home "
@@ -33,7 +33,7 @@ def account(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
             restarts=True,
         )
     elif missing := [group for group in groups if group not in facts.user_groups]:
-        yield Step(
+        yield HostStep(
             "user",
             f"not in {', '.join(missing)}",
             f"usermod -aG {','.join(missing)} {layout.USER}",
@@ -46,7 +46,7 @@ def account_groups(facts: Facts) -> list[str]:
     return [group for group in _GROUPS if group in facts.groups]
 
 
-def folders(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def folders(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that make the agent's folders with their owners and modes."""
     wrong = []
     for path, mode, owner in _FOLDERS:
@@ -58,7 +58,7 @@ def folders(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
             f"install -d -m {mode:04o} -o {owner.partition(':')[0]} -g {owner.partition(':')[2]} {path}"
             for path, mode, owner in wrong
         ]
-        yield Step(
+        yield HostStep(
             "folders",
             "missing or not as they should be: " + ", ".join(path for path, _, _ in wrong),
             " && ".join(commands),

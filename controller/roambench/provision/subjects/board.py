@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roambench.provision import layout
 from roambench.provision.facts import BoardFacts, Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 _SCRIPT = Path(__file__).with_name("board.sh")
@@ -29,7 +29,7 @@ WantedBy=multi-user.target
 _NETWORK_CONF = "[connection]\nwifi.powersave = 2\n"
 
 
-def board(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def board(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """All of it until the next boot, when the unit does it again; stopping the unit puts everything back."""
     subjects = _subjects(facts.board)
     if facts.container:
@@ -50,7 +50,7 @@ def board(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     if not differ and unit.active != "active":
         reason = f"{layout.BOARD_UNIT} is {unit.active or 'not there'}"
     if reason or loud:
-        yield Step(
+        yield HostStep(
             "board",
             "; ".join(filter(None, (reason, *loud))),
             "systemctl daemon-reload && "

@@ -8,7 +8,7 @@ from typing import Final
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 
@@ -67,7 +67,7 @@ def time_client(facts: Facts) -> TimeClient:
     return CHRONY if CHRONY.name in facts.packages else TIMESYNCD
 
 
-def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def clock(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that make the host take its time from the bench's server."""
     if facts.container:
         yield Skip("clock", "a container has its machine's clock")
@@ -82,7 +82,7 @@ def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     if reason:
         # systemctl would only say where to look.
         last_words = f"journalctl {client.log} -n 1 -o cat --no-pager"
-        yield Step(
+        yield HostStep(
             "clock",
             reason,
             f"systemctl daemon-reload && systemctl enable --quiet {client.unit} && "
@@ -91,6 +91,6 @@ def clock(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
             explained={1: (f"{client.name} does not start", f"journalctl -u {client.unit} on it")},
         )
     if facts.unit(client.waiter).enabled != "enabled":
-        yield Step(
+        yield HostStep(
             "clock at boot", "nothing waits for the clock", f"systemctl enable --quiet {client.waiter}"
         )

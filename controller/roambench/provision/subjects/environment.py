@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
-from roambench.provision.step import RemoteFile, Shipment, Skip, Step
+from roambench.provision.step import HostStep, RemoteFile, Shipment, Skip
 from roambench.provision.wanted import Wanted
 
 _CHECKING_S = 300.0  # of 150 MB on an SD card
@@ -47,7 +47,7 @@ _LOAD = (
 )
 
 
-def environment(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that install the agent's build."""
     build = wanted.build
     if facts.builds.get(build.hash) is None:
@@ -55,7 +55,7 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
             yield _ship(wanted)
         yield _install(facts, wanted)
     if facts.current != build.hash:
-        yield Step(
+        yield HostStep(
             "build",
             f"runs {facts.current or 'none'}, not {build.hash}",
             _switch(facts, build.hash, build.wheelhouse.hash),
@@ -76,10 +76,10 @@ def needed_bytes(facts: Facts, wanted: Wanted) -> dict[str, int]:
     return {**needed, "a run": LEAST_DISK_BYTES}
 
 
-def _ship(wanted: Wanted) -> Step:
+def _ship(wanted: Wanted) -> HostStep:
     house = wanted.build.wheelhouse
     target = f"{layout.WHEELS}/{house.hash}"
-    return Step(
+    return HostStep(
         "wheels",
         f"wheelhouse {house.hash} is not there ({house.size_bytes / 1e6:.0f} MB)",
         f"""cd {target}.new || exit 1
@@ -93,7 +93,7 @@ sync -f . && mv {target}.new {target}""",
     )
 
 
-def _install(facts: Facts, wanted: Wanted) -> Step:
+def _install(facts: Facts, wanted: Wanted) -> HostStep:
     build = wanted.build
     folder, venv = f"{layout.BUILDS}/{build.hash}", f"{layout.BUILDS}/{build.hash}/venv"
     house = f"{layout.WHEELS}/{build.wheelhouse.hash}"
@@ -109,7 +109,7 @@ def _install(facts: Facts, wanted: Wanted) -> Step:
     }
     half = "only half of" if build.hash in facts.builds else "no"
     beside = "".join(f" with {one.wheel.name} {one.wheel.version}" for one in build.packages)
-    return Step(
+    return HostStep(
         "environment",
         f"{half} build {build.hash} (roambench {build.version}){beside}",
         f"""set -e

@@ -8,7 +8,7 @@ from typing import Final
 from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step
+from roambench.provision.step import HostStep, RemoteFile, Skip
 from roambench.provision.wanted import Wanted
 
 IDENTITY_SUBJECT: Final = "certificate"
@@ -25,11 +25,11 @@ def identity_reason(facts: Facts, doubt: str, trusted_pem: bytes) -> str:
     return ""
 
 
-def identity(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def identity(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """The step that gives the host a new certificate; of a dry run its files are empty."""
     if wanted.identity.reason:
         credential = wanted.identity.credential or Credential(b"", b"", b"")
-        yield Step(IDENTITY_SUBJECT, wanted.identity.reason, files=identity_files(credential))
+        yield HostStep(IDENTITY_SUBJECT, wanted.identity.reason, files=identity_files(credential))
 
 
 def identity_files(credential: Credential) -> tuple[RemoteFile, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 _CONF = """\
@@ -21,8 +21,10 @@ RateLimitBurst=1000
 """
 
 
-def journal(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def journal(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that bound the size of the host's journal."""
     differ, reason = differing(facts, [RemoteFile(layout.JOURNAL_CONF, _CONF.encode())])
     if differ:
-        yield Step("logs", reason, "systemctl restart systemd-journald && journalctl --flush", files=differ)
+        yield HostStep(
+            "logs", reason, "systemctl restart systemd-journald && journalctl --flush", files=differ
+        )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.bench import METER_LINK, NO_METER
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 #: ModemManager, which Raspberry Pi OS brings along, does not look for a modem there. Nothing here opens the
@@ -18,7 +18,7 @@ _RULE = (
 )
 
 
-def meter(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that give the host's meter its stable name."""
     entry = wanted.host.meter
     if entry.driver == NO_METER or entry.emulated or not entry.serial:
@@ -28,7 +28,7 @@ def meter(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     rule = _RULE.format(serial=entry.serial, link=METER_LINK.removeprefix("/dev/"))
     differ, reason = differing(facts, [RemoteFile(layout.UDEV_RULES, rule.encode())])
     if differ:
-        yield Step(
+        yield HostStep(
             "meter's name",
             reason,
             "udevadm control --reload && udevadm trigger --subsystem-match=tty --action=change && "

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.step import Skip, Step
+from roambench.provision.step import HostStep, Skip
 from roambench.provision.subjects.clock import time_client
 from roambench.provision.wanted import Wanted
 
 _PATIENCE_S = 900.0
 
 
-def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def packages(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that install and remove packages; noted, so that unprovisioning can undo them."""
     if facts.container:
         return
@@ -26,7 +26,7 @@ def packages(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
     names = " ".join(missing)
     install = f"apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 {names}"
     listed = "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' | sed -n 's/^ii  *//p' | sort"
-    yield Step(
+    yield HostStep(
         "packages",
         f"not installed: {', '.join(missing)} (from Debian's archive: this needs the internet)",
         f"""set -e

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.subjects.account import account_groups
 from roambench.provision.wanted import Wanted
 
@@ -78,12 +78,12 @@ DeviceAllow=/dev/vcio rw
 """
 
 
-def service(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def service(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that install, enable and start the agent's unit."""
     file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.host).encode())
     differ, reason = differing(facts, [file])
     if differ:
-        yield Step("service", reason, "systemctl daemon-reload", files=differ, restarts=True)
+        yield HostStep("service", reason, "systemctl daemon-reload", files=differ, restarts=True)
 
 
 def agent_unit(facts: Facts, host: Host) -> str:
@@ -98,7 +98,7 @@ def agent_unit(facts: Facts, host: Host) -> str:
     )
 
 
-def running(facts: Facts, *, restart: bool) -> Iterator[Step]:
+def running(facts: Facts, *, restart: bool) -> Iterator[HostStep]:
     """Last of all: the agent runs, with what was changed."""
     unit = facts.unit(layout.UNIT)
     reasons = []
@@ -110,7 +110,7 @@ def running(facts: Facts, *, restart: bool) -> Iterator[Step]:
         reasons.append("what it runs with was changed")
     if reasons:
         last = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
-        yield Step(
+        yield HostStep(
             "agent",
             "; ".join(reasons),
             f"systemctl daemon-reload && systemctl enable --quiet {layout.UNIT} && "

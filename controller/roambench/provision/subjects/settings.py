@@ -9,11 +9,11 @@ from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.facts import Facts
-from roambench.provision.step import RemoteFile, Skip, Step, differing
+from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 
-def settings(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
+def settings(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that write the agent's settings."""
     text = agent_settings(wanted.bench, wanted.host, facts).to_json() + "\n"
     owner = f"root:{layout.USER}"
@@ -22,9 +22,9 @@ def settings(facts: Facts, wanted: Wanted) -> Iterator[Step | Skip]:
         files.append(RemoteFile(layout.TOKEN, wanted.influx_token, 0o640, owner, secret=True))
     differ, reason = differing(facts, files)
     if differ:
-        yield Step("settings", reason, files=differ, restarts=True)
+        yield HostStep("settings", reason, files=differ, restarts=True)
     if wanted.influx_token is None and facts.files.get(layout.TOKEN) is not None:
-        yield Step("settings", f"{layout.TOKEN} is of no use any more", f"rm -f {layout.TOKEN}")
+        yield HostStep("settings", f"{layout.TOKEN} is of no use any more", f"rm -f {layout.TOKEN}")
 
 
 def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:

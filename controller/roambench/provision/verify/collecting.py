@@ -20,7 +20,7 @@ from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
 from roambench.provision.verify.cutting import CutPower, cut_power, latch_of
 from roambench.provision.verify.imaging import image_of
-from roambench.provision.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, Moved, Series
+from roambench.provision.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, MeterSeries, TimedTransfer
 
 #: Of the square wave: no multiple of any meter's period is near, so that lines fall everywhere in it.
 PERIOD_S: Final = 5.37
@@ -132,11 +132,12 @@ def collect(
         traits=about["traits"],
         nominal_s=float(about["nominal_s"]),
         cores=int(answer.get("cores", 0)),
-        series=Series(tuple(ns * 1e-9 - zero_s for ns in at_ns), watts, volts, amps),
+        series=MeterSeries(tuple(ns * 1e-9 - zero_s for ns in at_ns), watts, volts, amps),
         edges_s=tuple(edge - zero_s for edge in edges_s),
         rests_s=tuple((from_s - zero_s, until_s - zero_s) for from_s, until_s in rests),
         moved=tuple(
-            Moved(one.direction, one.first_s - zero_s, one.last_s - zero_s, one.bytes_moved) for one in moved
+            TimedTransfer(one.direction, one.first_s - zero_s, one.last_s - zero_s, one.bytes_moved)
+            for one in moved
         ),
         offsets=tuple((at_s - zero_s, offset_s, bound_s) for at_s, offset_s, bound_s in offsets),
         checks=tuple(
@@ -183,7 +184,7 @@ def _readings(link: HostLink, seconds: float) -> dict[int, tuple[float | None, f
     return found
 
 
-def _move(link: HostLink, direction: str, seconds: float) -> Moved:
+def _move(link: HostLink, direction: str, seconds: float) -> TimedTransfer:
     said = bytearray()
     patience_s = seconds + _SLOW_S
     if direction == "download":
@@ -197,7 +198,7 @@ def _move(link: HostLink, direction: str, seconds: float) -> Moved:
         first_s, last_s, count = float(words[0]), float(words[1]), int(words[2])
     except (IndexError, ValueError):
         raise HostError(link.host.name, f"a {direction} over SSH did not end", "look at its load") from None
-    return Moved(direction, first_s, last_s, count)
+    return TimedTransfer(direction, first_s, last_s, count)
 
 
 def _trips(link: HostLink) -> tuple[float, float]:

@@ -17,8 +17,8 @@ from typing import Final
 from roambench.meters.catalogue import driver_row, wired_names
 from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
-from roambench.provision.power.deed import Deed
 from roambench.provision.power.meter import autorun_of
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
@@ -105,17 +105,17 @@ def _switch_off(bench: Bench, host: Host, seen: CutPower, report: Callable[[str]
         boot = link.must(_BOOT_ID)
         link.must("sync", root=True)
     report(f"the board is switched off for {_OFF_S:g} s")
-    (off,) = asyncio.run(switch_power([host], Deed.OFF))
+    (off,) = asyncio.run(switch_power([host], PowerCommand.OFF))
     if not off.done:
         seen.facts["not cut"] = off.reason
-        asyncio.run(switch_power([host], Deed.ON))
+        asyncio.run(switch_power([host], PowerCommand.ON))
         return
     try:
         time.sleep(_OFF_S)
         answered = _alive(bench, host) is not None
         report("and on again")
     finally:  # also at Ctrl-C
-        (on,) = asyncio.run(switch_power([host], Deed.ON))
+        (on,) = asyncio.run(switch_power([host], PowerCommand.ON))
     if not on.done:
         raise HostError(host.name, f"was switched off and does not come on: {on.reason}", on.next_action)
     began_s = time.monotonic()

@@ -24,7 +24,7 @@ _MOST_BYTES: Final = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MeterSeries:
     """What the meter said, by the host's clock from its first line on; None is what a line does not have."""
 
     at_s: tuple[float, ...]
@@ -34,7 +34,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class TimedTransfer:
     """One transfer over SSH: "download" (to the board) or "upload", from its first byte there to its last."""
 
     direction: str
@@ -107,10 +107,10 @@ class Kit:
     traits: str
     nominal_s: float
     cores: int
-    series: Series
+    series: MeterSeries
     edges_s: tuple[float, ...] = ()
     rests_s: tuple[tuple[float, float], ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[TimedTransfer, ...] = ()
     offsets: tuple[tuple[float, float, float], ...] = ()
     checks: tuple[Looked, ...] = ()
     facts: dict[str, str] = field(default_factory=dict)

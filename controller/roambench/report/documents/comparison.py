@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roambench.energy.attribution.design_based import WithoutModel
-from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
+from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer
 from roambench.energy.energy_value import Energy
 from roambench.report.tables.uncertainty import PARTS, part_j
@@ -53,7 +53,7 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
     }
 
 
-def classes(comparison: Comparison) -> list[dict[str, Any]]:
+def classes(comparison: TransferComparison) -> list[dict[str, Any]]:
     """Sums over all boards by link and direction."""
     return [
         {"link": link, "direction": direction, **compared(part)}
@@ -61,7 +61,7 @@ def classes(comparison: Comparison) -> list[dict[str, Any]]:
     ]
 
 
-def devices(comparison: Comparison) -> list[dict[str, Any]]:
+def devices(comparison: TransferComparison) -> list[dict[str, Any]]:
     """Sums by board, link and direction."""
     return [
         {"device": device, "link": link, "direction": direction, **compared(part)}

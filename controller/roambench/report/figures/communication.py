@@ -9,9 +9,9 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from roambench.contract.phases import Phase
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way
-from roambench.energy.comparison.verdict import Finding
+from roambench.energy.comparison.verdict import ModelFinding
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, one_in, safe, wrapped_names
 from roambench.report.figures.look import INK, MUTED, PHASE_COLOURS, RUN_COLOURS
@@ -71,9 +71,14 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
         return None
     traces = []
     for colour, symbol, label, findings in (
-        (RUN_COLOURS[2], "circle", "agrees within 2u", {Finding.AGREES}),
-        (RUN_COLOURS[1], "circle", "the model is off", {Finding.OVERSTATES, Finding.UNDERSTATES}),
-        (MUTED, "circle-open", "not resolved, or too uncertain", {Finding.UNRESOLVED, Finding.VAGUE}),
+        (RUN_COLOURS[2], "circle", "agrees within 2u", {ModelFinding.AGREES}),
+        (RUN_COLOURS[1], "circle", "the model is off", {ModelFinding.OVERSTATES, ModelFinding.UNDERSTATES}),
+        (
+            MUTED,
+            "circle-open",
+            "not resolved, or too uncertain",
+            {ModelFinding.UNRESOLVED, ModelFinding.VAGUE},
+        ),
     ):
         chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
         if chosen:
@@ -104,7 +109,7 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
     )
 
 
-def _scatter(run: RunSummary, comparison: Comparison, key: str) -> Figure:
+def _scatter(run: RunSummary, comparison: TransferComparison, key: str) -> Figure:
     basis = leading_basis(comparison)
     bases = [basis, *(other for other in comparison.bases if other is not basis)]
     seen = [item for item in comparison.transfers if item.seen and basis in item.modelled]

@@ -12,7 +12,7 @@ from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink
 from roambench.report.figures.figure import Figure, drawn, hover, run_colour, safe
 from roambench.report.pages.page import document, warnings
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _SYMBOLS = {"up": "triangle-up", "down": "triangle-down"}
 _DASHES = {"up": "solid", "down": "dash"}
@@ -123,7 +123,7 @@ def _height(calibration: Calibration) -> int:
     return 360 + 19 * ((len(calibration.devices) - 1) // _ROW_OF_NAMES)
 
 
-def parameter_table(calibration: Calibration) -> Table:
+def parameter_table(calibration: Calibration) -> ReportTable:
     """Every device's parameters and the mean device's, with 95 % half-widths, and the truth where known."""
     truths = any(device.truth is not None for device in calibration.devices)
     head = ("device", *(f"{name}, {unit}" for name, unit in zip(PARAMETERS, UNITS, strict=True)))
@@ -137,15 +137,15 @@ def parameter_table(calibration: Calibration) -> Table:
     if truths:
         head += ("truth inside",)
         caption += " Truth inside: how many of the intervals hold what the emulated radio was drawn as."
-    return Table("parameters", "Parameters", caption, head, tuple(rows))
+    return ReportTable("parameters", "Parameters", caption, head, tuple(rows))
 
 
-def fit_table(calibration: Calibration) -> Table:
+def fit_table(calibration: Calibration) -> ReportTable:
     """How well the lines fit."""
     head = ("device", "windows", "chi2/dof", "R²", "beta up - beta down, mW")
     caption = "Eq. 1 has one beta for both directions: the difference should be 0 within its 95 % interval."
     rows = tuple(_fit_row(device) for device in calibration.devices)
-    return Table("fits", "Goodness of fit", caption, head, rows)
+    return ReportTable("fits", "Goodness of fit", caption, head, rows)
 
 
 def cells(known: KnownLink) -> tuple[str, ...]:

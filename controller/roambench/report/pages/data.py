@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from roambench.report.figures.figure import Figure, drawn, safe
 from roambench.report.pages.page import document, folded
 from roambench.report.summaries.data_shares import DataShares, spread
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Bars with more segments than these can no longer be told apart.
 _MOST_BARS: Final = 80
@@ -137,7 +137,7 @@ def distance_figure(shares: DataShares) -> Figure:
     )
 
 
-def device_table(shares: DataShares) -> Table:
+def device_table(shares: DataShares) -> ReportTable:
     """One row per device: size, classes, distance, largest class."""
     rows = tuple(
         (
@@ -152,7 +152,7 @@ def device_table(shares: DataShares) -> Table:
             shares.devices, shares.sizes, shares.classes_held, shares.distances, shares.counts, strict=True
         )
     )
-    return Table(
+    return ReportTable(
         "data-devices",
         "Devices",
         "The distance is the total variation distance of the label distribution from the training set's.",

@@ -10,7 +10,7 @@ from roambench.contract.phases import Phase
 from roambench.report.figures.figure import Figure
 from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
 from roambench.report.summaries.run import RunSummary, shared_flags
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.templates.rendering import packed, rendered
 
 #: Longer tables fold away.
@@ -25,7 +25,7 @@ Block = tuple[str, Any]
 class Parts(dict[str, Block]):
     """Tables and figures by key."""
 
-    def __init__(self, tables: Iterable[Table], figures: Iterable[Figure | None]) -> None:
+    def __init__(self, tables: Iterable[ReportTable], figures: Iterable[Figure | None]) -> None:
         super().__init__({table.key: ("table", table) for table in tables})
         self.update({figure.key: ("figure", figure) for figure in figures if figure is not None})
 
@@ -38,7 +38,7 @@ class Parts(dict[str, Block]):
         return [block for key, block in self.items() if key.startswith(prefix)]
 
 
-def folded(tables: Iterable[Table]) -> list[Block]:
+def folded(tables: Iterable[ReportTable]) -> list[Block]:
     """Tables that open on a click, the long ones closed."""
     return [("folded", table) for table in tables]
 

@@ -12,7 +12,7 @@ from roambench.report import numbers
 from roambench.report.numbers import over_seeds
 from roambench.report.papers.dam_figures import BOUND, dam_figures
 from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, differences, figures, spread
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Table II of Jahani et al. (journal): final test accuracy in %, 20 clients, 3 mobile, R_c = 3, R_m = 5.
 #: Mobility model -> Dirichlet α -> figure.
@@ -63,7 +63,7 @@ WORKSHOP: Final = GridPaper(
 )
 
 
-def dam_tables(runs: Sequence[PeerRun], paper: GridPaper = JOURNAL) -> list[Table]:
+def dam_tables(runs: Sequence[PeerRun], paper: GridPaper = JOURNAL) -> list[ReportTable]:
     """[] where no run moved by one of the paper's models. The paper's main result in one setting
     (`of_one_place`): accuracy first, then joules, then the network; then the figures."""
     kept = of_one_place(runs, paper)
@@ -123,7 +123,7 @@ def _models(runs: Sequence[PeerRun]) -> list[str]:
 
 def _accuracy(
     runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str], paper: GridPaper
-) -> Table:
+) -> ReportTable:
     rows = []
     for system in systems:
         for model in _models(runs):
@@ -134,7 +134,7 @@ def _accuracy(
                 if paper.accuracy:
                     cells.append(_percent(paper.accuracy[model].get(alpha)))
             rows.append(tuple(cells))
-    return Table(
+    return ReportTable(
         "dam-accuracy",
         f"Final accuracy ({paper.item})",
         f"{_named_place(runs)}. Mean over the clients on the test set after the last iteration, "
@@ -151,7 +151,7 @@ def _accuracy(
 
 def _order(
     runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str], paper: GridPaper
-) -> Table:
+) -> ReportTable:
     """The paper's ordering, pair by pair and seed by seed: means can hide that seeds disagree."""
     rows = []
     for system in systems:
@@ -165,7 +165,7 @@ def _order(
                     leads.get(alpha, numbers.NONE),
                 ]
             rows.append(tuple(cells))
-    return Table(
+    return ReportTable(
         "dam-order",
         "Is the order the paper's? DCM ≥ DAM > random > static",
         "Differences of final accuracy in percentage points between runs of the same seed, "
@@ -190,7 +190,7 @@ def _rows(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[st
                     yield (system, f"{alpha:g}", DAM_NAMES[model]), found
 
 
-def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
+def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> ReportTable:
     rows = [
         (
             *place,
@@ -200,7 +200,7 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
         )
         for place, found in _rows(runs, alphas, systems)
     ]
-    return Table(
+    return ReportTable(
         "dam-energy",
         "Joules per point of accuracy (in no paper)",
         "All that the clients are modelled to draw in half steps and exchanges (sent and received bytes by "
@@ -212,7 +212,7 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
     )
 
 
-def _network(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> Table:
+def _network(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> ReportTable:
     rows = []
     for place, found in _rows(runs, alphas, systems):
         mean_models = figures(run.average_accuracy for run in found)
@@ -226,7 +226,7 @@ def _network(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence
                 spread(mean_models, scale=100.0, places=1, unit=" %"),
             )
         )
-    return Table(
+    return ReportTable(
         "dam-network",
         "The network",
         "Neighbours per client and iteration; B of B-strong connectivity (in brackets, for how many seeds "

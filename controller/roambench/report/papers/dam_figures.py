@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from roambench.report import numbers
 from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: The mixing that needs no contact: the upper bound of the figures.
 BOUND: Final = "fully_connected"
@@ -65,14 +65,14 @@ _AXES: Final = (
 )
 
 
-def dam_figures(runs: Sequence[PeerRun], *, journal: bool = True) -> list[Table]:
+def dam_figures(runs: Sequence[PeerRun], *, journal: bool = True) -> list[ReportTable]:
     """A table for every setting that was varied while all others stayed; the journal's thresholds only where
     it is the paper that stands beside."""
     axes = _AXES if journal else [replace(axis, thresholds={}) for axis in _AXES]
     return [table for axis in axes if (table := _figure(runs, axis)) is not None]
 
 
-def _figure(runs: Sequence[PeerRun], axis: _Axis) -> Table | None:
+def _figure(runs: Sequence[PeerRun], axis: _Axis) -> ReportTable | None:
     near = [run for run in runs if run.system != BOUND]
     moving = [run for run in near if run.mobility != "static"]
     names = [name for name in _SETTINGS if name != axis.name]
@@ -108,7 +108,7 @@ def _figure(runs: Sequence[PeerRun], axis: _Axis) -> Table | None:
             "V-B5 (MNIST, a CNN, all training images)."
         )
     table = f"Accuracy over {axis.title} ({axis.where})"
-    return Table(f"dam-over-{axis.name}", table, caption, tuple(head), tuple(rows), len(names) + 1)
+    return ReportTable(f"dam-over-{axis.name}", table, caption, tuple(head), tuple(rows), len(names) + 1)
 
 
 def _is_at(run: PeerRun, setting: Mapping[str, Any]) -> bool:

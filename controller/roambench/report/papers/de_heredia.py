@@ -14,7 +14,7 @@ from typing import Final
 
 from roambench.report import numbers
 from roambench.report.papers.peer_runs import PeerRun, close, differences, figures, signed_points, spread
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 P: Final = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)
 PLAIN, AWARE = "d_psgd", "mobility_aware"
@@ -58,7 +58,7 @@ AWARE_GAIN: Final[Mapping[bool, Mapping[float, Mapping[float, float]]]] = {
 }
 
 
-def de_heredia_tables(runs: Sequence[PeerRun]) -> list[Table]:
+def de_heredia_tables(runs: Sequence[PeerRun]) -> list[ReportTable]:
     """Those for which there are runs; [] where nobody walked the paper's walk."""
     kept = [run for run in runs if run.mobility == "reflected_walk"]
     tables = []
@@ -68,7 +68,7 @@ def de_heredia_tables(runs: Sequence[PeerRun]) -> list[Table]:
     return tables
 
 
-def _plain(runs: Sequence[PeerRun], iid: bool) -> Table | None:
+def _plain(runs: Sequence[PeerRun], iid: bool) -> ReportTable | None:
     """Tables 1 and 2, or 5 and 6, in one."""
     plain = [run for run in runs if run.system == PLAIN]
     if not plain:
@@ -88,7 +88,7 @@ def _plain(runs: Sequence[PeerRun], iid: bool) -> Table | None:
             )
         )
     one, two = (5, 6) if iid else (1, 2)
-    return Table(
+    return ReportTable(
         f"de-heredia-{one}",
         f"Plain averages, {_data(iid)} (Tables {one} and {two})",
         "Final accuracy, its difference from p = 0 with the same seed, and the mean difference over all "
@@ -99,7 +99,7 @@ def _plain(runs: Sequence[PeerRun], iid: bool) -> Table | None:
     )
 
 
-def _aware(runs: Sequence[PeerRun], iid: bool) -> Table | None:
+def _aware(runs: Sequence[PeerRun], iid: bool) -> ReportTable | None:
     """Tables 3, 4 and 7, or 8."""
     aware = [run for run in runs if run.system == AWARE]
     if not aware:
@@ -121,7 +121,7 @@ def _aware(runs: Sequence[PeerRun], iid: bool) -> Table | None:
                         _paper(None if iid else AWARE_GAP.get(alpha, {}).get(share)),
                     )
                 )
-    return Table(
+    return ReportTable(
         f"de-heredia-{8 if iid else 3}",
         f"Mobility-aware mixing, {_data(iid)} ({'Table 8' if iid else 'Tables 3, 4 and 7'})",
         "Final accuracy, its difference from plain averages with the same p and seed, and the mean "

@@ -18,7 +18,7 @@ from roambench.report.papers.settings import (
     place_of,
     thresholds_of,
 )
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 RATIO: Final = "MOHAWK : HierFAVG : MACFL"
 _HEAD: Final = ("dataset", "data", "k2", "", *NAMES, RATIO, "Avg. improvement")
@@ -80,7 +80,7 @@ _FIGURES: Final = (
 )
 
 
-def ratios_table(runs: Sequence[PaperRun]) -> Table | None:
+def ratios_table(runs: Sequence[PaperRun]) -> ReportTable | None:
     """All of it in a few lines, for a report; None where MOHAWK did not run beside one of its baselines."""
     kept = comparable(runs)
     rows = []
@@ -98,7 +98,7 @@ def ratios_table(runs: Sequence[PaperRun]) -> Table | None:
                 place = ""  # told once
     if not rows:
         return None
-    return Table(
+    return ReportTable(
         "paper-ratios",
         "Ratios beside MOHAWK's Tables 4 to 6",
         f"Ratios: {RATIO}. Rounds and joules are those to the threshold of {thresholds_of(kept)}; joules are "
@@ -129,7 +129,7 @@ def ratio_table(
     written: Callable[[Sequence[Bounds]], str],
     printed: Callable[[Setting], tuple[float, ...] | None],
     number: Callable[[float], str],
-) -> Table:
+) -> ReportTable:
     """Rows of `ours` (each with what names it, and the figures of a system's runs or a word instead) and one
     of the paper per setting: the three systems, their ratios, the improvement."""
     rows = []
@@ -153,7 +153,7 @@ def ratio_table(
                     *ratios_of([Bounds.exactly(value) for value in theirs]),
                 )
             )
-    return Table(key, title, caption.strip(), _HEAD, tuple(rows), numeric_from=4)
+    return ReportTable(key, title, caption.strip(), _HEAD, tuple(rows), numeric_from=4)
 
 
 def ratios_of(means: Sequence[Bounds | None], most: bool = False) -> tuple[str, str]:
@@ -169,7 +169,7 @@ def ratios_of(means: Sequence[Bounds | None], most: bool = False) -> tuple[str, 
     return f"1 : {' : '.join(parts)}", factor(ratio_of(*both))
 
 
-def milestones_table(runs: Sequence[PaperRun]) -> Table | None:
+def milestones_table(runs: Sequence[PaperRun]) -> ReportTable | None:
     """Rounds to each of MILESTONES below the runs' threshold, ours only; None where nothing was scored."""
     kept = [run for run in comparable(runs) if run.scored]
     shown = [accuracy for accuracy in MILESTONES if any(accuracy < run.threshold for run in kept)]
@@ -185,7 +185,7 @@ def milestones_table(runs: Sequence[PaperRun]) -> Table | None:
             rows.append((*place_of(setting), f"{100.0 * accuracy:g} %", *cells, *ratios_of(means)))
     if not rows:
         return None
-    return Table(
+    return ReportTable(
         "paper-milestones",
         "Rounds to lower accuracies",
         "Counted as in Table 4, from the same runs; the paper has no figures for these. "

@@ -20,10 +20,10 @@ from roambench.report.papers.settings import (
     seeds_behind,
     thresholds_of,
 )
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 
-def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
+def paper_tables(runs: Sequence[PaperRun]) -> list[ReportTable]:
     """MOHAWK's Tables 3 to 6 of these runs; [] unless MOHAWK ran beside one of its baselines."""
     kept = comparable(runs)
     if not kept:
@@ -32,7 +32,7 @@ def paper_tables(runs: Sequence[PaperRun]) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _accuracy(runs: Sequence[PaperRun]) -> Table:
+def _accuracy(runs: Sequence[PaperRun]) -> ReportTable:
     rows = []
     for setting, systems in groups_of(runs).items():
         of = place_of(setting)
@@ -42,7 +42,7 @@ def _accuracy(runs: Sequence[PaperRun]) -> Table:
         found = paper.ACCURACY_PERCENT.get((setting.dataset, setting.data, setting.k2))
         theirs = [f"{value:.2f} %" for value in found] if found else [NONE] * 3
         rows.append((*of, "paper", *theirs))
-    return Table(
+    return ReportTable(
         "paper-accuracy",
         "Accuracy (MOHAWK's Table 3)",
         f"Of the global model on the test set, {seeds_behind(runs)}. The paper's are those after a month "
@@ -53,7 +53,7 @@ def _accuracy(runs: Sequence[PaperRun]) -> Table:
     )
 
 
-def _rounds(runs: Sequence[PaperRun]) -> Table:
+def _rounds(runs: Sequence[PaperRun]) -> ReportTable:
     several = any(len(found) > 1 for systems in groups_of(runs).values() for found in systems.values())
 
     def of_mean(found: Sequence[PaperRun]) -> list[Bounds] | str:
@@ -81,7 +81,7 @@ def _rounds(runs: Sequence[PaperRun]) -> Table:
     )
 
 
-def _joules(runs: Sequence[PaperRun]) -> Table | None:
+def _joules(runs: Sequence[PaperRun]) -> ReportTable | None:
     if any(run.joules is None for run in runs):
         runs = [run for run in runs if run.joules is not None]
     if not comparable(runs):
@@ -103,7 +103,7 @@ def _joules(runs: Sequence[PaperRun]) -> Table | None:
     )
 
 
-def _devices(runs: Sequence[PaperRun]) -> Table:
+def _devices(runs: Sequence[PaperRun]) -> ReportTable:
     """Per setting's k2, over the runs that played the most steps: shorter ones saw other hours."""
     longest = max(run.steps for run in runs)
     rows = []
@@ -121,7 +121,7 @@ def _devices(runs: Sequence[PaperRun]) -> Table:
             cells = [f"{value:g}" for value in theirs]
             printed = f"{_gains(theirs)[1]} (printed: {paper.AGGREGATED_IMPROVEMENT[k2]:.2f} %)"
             rows.append((str(k2), "paper", *cells, _gains(theirs)[0], printed))
-    return Table(
+    return ReportTable(
         "paper-devices",
         "Devices aggregated per step (MOHAWK's Table 5)",
         "Mean over the steps after the first of the devices whose models an edge aggregation used, which "
@@ -144,7 +144,7 @@ def _gains(means: Sequence[float | None]) -> tuple[str, str]:
     return (f"{mohawk / mean:.2f} ×" if mean else "∞ ×"), f"{100.0 * (1.0 - mean / mohawk):+.2f} %"
 
 
-def _distance(runs: Sequence[PaperRun]) -> Table:
+def _distance(runs: Sequence[PaperRun]) -> ReportTable:
     means = [_mean([run.distance_km for run in runs if run.system == name]) for name in paper.SYSTEMS]
     spreads = [_mean([run.distance_sd_km for run in runs if run.system == name]) for name in paper.SYSTEMS]
     ours = [
@@ -156,7 +156,7 @@ def _distance(runs: Sequence[PaperRun]) -> Table:
         ("ours", *ours, _improved(means)),
         ("paper", *(f"{mean:.2f} ± {sd:.2f}" for mean, sd in paper.DISTANCE_KM), _improved(theirs)),
     )
-    return Table(
+    return ReportTable(
         "paper-distance",
         "Distance from device to AP, km (MOHAWK's Table 5)",
         "Mean ± sd over every present device in every step; both averaged over the runs. Improvement: mean "

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ShareSpread:
     """Smallest, median, mean and largest of one number per device."""
 
     least: float
@@ -64,6 +64,8 @@ def shares_of(
     return DataShares(tuple(devices), counts, held, int(given.sum()))
 
 
-def spread(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> Spread:
+def spread(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> ShareSpread:
     """The spread of one number per device, shape (devices,)."""
-    return Spread(*(float(value) for value in (values.min(), np.median(values), values.mean(), values.max())))
+    return ShareSpread(
+        *(float(value) for value in (values.min(), np.median(values), values.mean(), values.max()))
+    )

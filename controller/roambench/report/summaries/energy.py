@@ -15,7 +15,7 @@ from roambench.energy.attribution.design_based import WithoutModel, together
 from roambench.energy.attribution.fit_check import Misfit
 from roambench.energy.attribution.steadiness import NoClock
 from roambench.energy.comparison.compare import compare_transfers
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import LinkUse
 from roambench.energy.energy_value import Energy
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines
@@ -112,7 +112,7 @@ class EnergySummary:
     wasted_by_phase: Mapping[Phase, float]
     consumed_by_step: Mapping[int, float]  # by the round of the training
     wasted_by_step: Mapping[int, float]
-    comparison: Comparison
+    comparison: TransferComparison
     truth: TruthCheck | None
     boards: tuple[BoardEnergy, ...]
     without: Mapping[str, str]

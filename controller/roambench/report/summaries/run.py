@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
 from roambench.energy.table10 import factors_between
@@ -64,7 +64,7 @@ class RunSummary:
         return _are_made_up(self.info)
 
     @property
-    def comparison(self) -> Comparison | None:
+    def comparison(self) -> TransferComparison | None:
         """Measured against modelled transfers, when a meter was there and there was any transfer."""
         found = self.measured.comparison if self.measured is not None else None
         return found if found is not None and found.transfers else None

@@ -8,11 +8,11 @@ from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.board_state import BoardState
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.runs.measured.clocks import ReaderCase
 
 
-def clock_table(run: RunSummary) -> Table | None:
+def clock_table(run: RunSummary) -> ReportTable | None:
     """Which meter each board has and whose clock stamped its readings; None when nothing is known of any."""
     if not any(state.meter is not None or state.clock.bursts for state in run.boards):
         return None
@@ -31,7 +31,7 @@ def clock_table(run: RunSummary) -> Table | None:
     ]
     scale = run.info.time_scale
     times = "" if scale == 1.0 else f" in device time, {scale:g} times the machines'"
-    return Table(
+    return ReportTable(
         f"clocks-{run.label}",
         f"{run.label}: meters and clocks",
         "A meter read by its own board needs no offset: readings and phases are stamped by one clock. Read "
@@ -44,7 +44,7 @@ def clock_table(run: RunSummary) -> Table | None:
     )
 
 
-def host_table(run: RunSummary) -> Table | None:
+def host_table(run: RunSummary) -> ReportTable | None:
     """Temperature, clock rate, load and spool of each board; None when no board said anything."""
     if not any(state.host is not None or state.spools for state in run.boards):
         return None
@@ -70,7 +70,7 @@ def host_table(run: RunSummary) -> Table | None:
                 or NONE,
             )
         )
-    return Table(
+    return ReportTable(
         f"host-{run.label}",
         f"{run.label}: health of the boards",
         "CPU: mean share of all cores. Agent: CPU time of the agent's own processes (training included), in "

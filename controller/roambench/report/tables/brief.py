@@ -10,10 +10,10 @@ from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.finding import consumed_energy, wasted_energy
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 
-def brief_table(runs: Sequence[RunSummary]) -> Table:
+def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
     """What runs are judged by, trainings used, energy wasted and consumed, and the error of emulated boards
     where the truth is known; columns that no run has are left out. Energies ± k = 2."""
     judged = dict.fromkeys(run.learning.metric for run in runs)
@@ -28,7 +28,7 @@ def brief_table(runs: Sequence[RunSummary]) -> Table:
     shown = [(name, [value(run) for run in runs]) for name, value in columns]
     shown = [(name, cells) for name, cells in shown if any(cell != NONE for cell in cells)]
     rows = tuple((run.label, *(cells[place] for _, cells in shown)) for place, run in enumerate(runs))
-    return Table("brief", "", "", ("run", *(name for name, _ in shown)), rows)
+    return ReportTable("brief", "", "", ("run", *(name for name, _ in shown)), rows)
 
 
 def score(metric: Metric, run: RunSummary) -> str:

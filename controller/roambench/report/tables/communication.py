@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from roambench.energy.comparison.comparison import Comparison, ComparisonTotal
+from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer
 from roambench.energy.comparison.verdict import ratio_text
 from roambench.energy.energy_value import Energy
@@ -15,14 +15,14 @@ from roambench.energy.links.throughput import Direction
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary, boards_left_out
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.phases import TRUTH_MEANING
 
 #: More transfers than this are for the JSON document.
 MOST_TRANSFERS: Final = 2000
 
 
-def communication_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def communication_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """Tables of the transfers as measured, and beside Eq. 1, by link and direction; [] if there are none."""
     tables = []
     if any(True for _ in _compared(runs)):
@@ -37,7 +37,7 @@ def communication_tables(runs: Sequence[RunSummary]) -> list[Table]:
     return tables
 
 
-def device_comparison_table(run: RunSummary) -> Table | None:
+def device_comparison_table(run: RunSummary) -> ReportTable | None:
     """Measured beside modelled for every board, link and direction; None without transfers."""
     comparison = run.comparison
     if comparison is None:
@@ -55,7 +55,7 @@ def device_comparison_table(run: RunSummary) -> Table | None:
         )
         for (device, link, direction), part in comparison.by_device().items()
     ]
-    return Table(
+    return ReportTable(
         f"compare-devices-{run.label}",
         f"{run.label}: transfers by board",
         f"Net of idle, ± k = 2. Modelled: {basis_name(basis, run)}. z-score: measured minus modelled "
@@ -67,7 +67,7 @@ def device_comparison_table(run: RunSummary) -> Table | None:
     )
 
 
-def transfer_table(run: RunSummary) -> Table | None:
+def transfer_table(run: RunSummary) -> ReportTable | None:
     """Every single transfer; None without any."""
     comparison = run.comparison
     if comparison is None:
@@ -89,7 +89,7 @@ def transfer_table(run: RunSummary) -> Table | None:
         for item in comparison.transfers[:MOST_TRANSFERS]
     ]
     left = len(comparison.transfers) - len(rows)
-    return Table(
+    return ReportTable(
         f"compare-transfers-{run.label}",
         f"{run.label}: every transfer",
         "Net of idle, ± k = 2. The power of a board's transfers is fitted once for all of a direction, so "
@@ -113,7 +113,7 @@ def transfer_table(run: RunSummary) -> Table | None:
     )
 
 
-def leading_basis(comparison: Comparison) -> ModelBasis:
+def leading_basis(comparison: TransferComparison) -> ModelBasis:
     """The basis that single boards and figures are held against first: the named model, else Eq. 1 at the
     real rate."""
     return ModelBasis.NAMED if ModelBasis.NAMED in comparison.bases else ModelBasis.ACTUAL
@@ -134,7 +134,7 @@ _DIRECTION: Final[dict[Direction, str]] = {"down": "download", "up": "upload"}
 _AGAINST_HEAD = ("measured (net)", "modelled", "measured ÷ modelled", "z-score")
 
 
-def classes_and_total(comparison: Comparison) -> Iterator[tuple[str, ComparisonTotal]]:
+def classes_and_total(comparison: TransferComparison) -> Iterator[tuple[str, ComparisonTotal]]:
     """Name and sum of every class ("lte down"), then of everything where there are several classes."""
     classes = comparison.by_class()
     for (link, direction), part in classes.items():
@@ -143,13 +143,13 @@ def classes_and_total(comparison: Comparison) -> Iterator[tuple[str, ComparisonT
         yield "all", comparison.total
 
 
-def _compared(runs: Sequence[RunSummary]) -> Iterator[tuple[RunSummary, Comparison]]:
+def _compared(runs: Sequence[RunSummary]) -> Iterator[tuple[RunSummary, TransferComparison]]:
     for run in runs:
         if run.comparison is not None:
             yield run, run.comparison
 
 
-def _measured_table(runs: Sequence[RunSummary]) -> Table:
+def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
     rows = []
     known = any(comparison.true_net_j is not None for _, comparison in _compared(runs))
     for run, comparison in _compared(runs):
@@ -170,7 +170,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> Table:
                     *_truth(part, known),
                 )
             )
-    return Table(
+    return ReportTable(
         "transfers",
         "Transfers as the meters saw them",
         "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. Uncorrected: "
@@ -206,7 +206,7 @@ def _truth(part: ComparisonTotal, known: bool) -> tuple[str, ...]:
     return numbers.joules(part.true_net_j), numbers.against_truth(part.net.joules, u_j, part.true_net_j)
 
 
-def _against_model_table(runs: Sequence[RunSummary]) -> Table:
+def _against_model_table(runs: Sequence[RunSummary]) -> ReportTable:
     rows = [
         (
             run.label,
@@ -219,7 +219,7 @@ def _against_model_table(runs: Sequence[RunSummary]) -> Table:
         for name, part in classes_and_total(comparison)
         for basis in comparison.bases or (ModelBasis.ACTUAL,)
     ]
-    return Table(
+    return ReportTable(
         "communication",
         "Communication energy: measured against modelled",
         "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the parameters of a "
@@ -234,13 +234,13 @@ def _against_model_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def _logged_table(runs: Sequence[RunSummary]) -> Table:
+def _logged_table(runs: Sequence[RunSummary]) -> ReportTable:
     rows = [
         (run.label, name, numbers.joules(run.modelled_from_log_j[direction]))
         for run in runs
         for direction, name in _DIRECTION.items()
     ]
-    return Table(
+    return ReportTable(
         "modelled",
         "Modelled communication energy of runs that no meter saw",
         "Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done.",

@@ -14,7 +14,7 @@ from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 _CUMULATIVE: Final = (
     ("cumulative_wasted", "cumulative, wasted"),
@@ -64,7 +64,7 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
     return tuple(head), rows
 
 
-def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
+def table10_table(runs: Sequence[RunSummary], kind: Kind) -> ReportTable:
     """MOHAWK's Table 10 of measured runs."""
     tables = [(run.label, None if run.measured is None else _of_kind(run.measured, kind)) for run in runs]
     head, rows = table10_rows(tables, reference_of(runs).label)
@@ -73,7 +73,7 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
         if kind == "gross"
         else "Net: what download, training and upload drew above the board's own idle power."
     )
-    return Table(
+    return ReportTable(
         f"table10-{kind}",
         f"Wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
         f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
@@ -84,7 +84,7 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> Table:
     )
 
 
-def whole_run_table(runs: Sequence[RunSummary]) -> Table:
+def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
     """Everything the meters saw, and how near it is to the truth where that is known."""
 
     def cell(value: Callable[[EnergySummary], str]) -> tuple[str, ...]:
@@ -110,7 +110,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
         rows.append(("true energy of the emulated boards", *cell(lambda e: truth(e, "j"))))
         rows.append(("measured against true", *cell(lambda e: truth(e, "%"))))
     costs = dict.fromkeys(run.instrument.sentence for run in runs if run.instrument is not None)
-    return Table(
+    return ReportTable(
         "whole-run",
         "Whole-run energy",
         "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
@@ -123,7 +123,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def board_table(run: RunSummary) -> Table:
+def board_table(run: RunSummary) -> ReportTable:
     """One line per board."""
     rows = [
         (
@@ -145,7 +145,7 @@ def board_table(run: RunSummary) -> Table:
         )
         for board in (run.energy.boards if run.energy else ())
     ]
-    return Table(
+    return ReportTable(
         f"boards-{run.label}",
         f"{run.label}: boards",
         "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "

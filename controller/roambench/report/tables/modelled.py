@@ -11,14 +11,14 @@ from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.run import RunSummary, reference_of
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.energy import table10_rows
 
 #: Keys of the tables in reading order.
 KEYS: Final = ("modelled-threshold", "modelled-table10-gross", "modelled-table10-net", "modelled-phases")
 
 
-def modelled_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def modelled_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """All tables over the runs on virtual devices; [] if there is none."""
     found = [(run, run.modelled) for run in runs if run.modelled is not None]
     if not found:
@@ -34,7 +34,7 @@ def modelled_tables(runs: Sequence[RunSummary]) -> list[Table]:
 Found = Sequence[tuple[RunSummary, ModelledSummary]]
 
 
-def _threshold_table(found: Found) -> Table:
+def _threshold_table(found: Found) -> ReportTable:
     reference = reference_of([run for run, _ in found])
     base = next(modelled for run, modelled in found if run is reference).to_threshold.joules_per_client
     rows = []
@@ -55,7 +55,7 @@ def _threshold_table(found: Found) -> Table:
                 NONE if run.made_up_places else numbers.number(until.mean_distance_m / 1000.0, 2),
             )
         )
-    return Table(
+    return ReportTable(
         "modelled-threshold",
         "Modelled communication energy to the threshold (the quantity of MOHAWK's Table 6)",
         "Modelled, not measured. Eq. 1 on the radio's part alone. Per client: sum over the rounds of each "
@@ -80,7 +80,7 @@ def _threshold_table(found: Found) -> Table:
     )
 
 
-def _table10_table(found: Found, kind: Kind) -> Table:
+def _table10_table(found: Found, kind: Kind) -> ReportTable:
     tables = [(run.label, modelled.gross if kind == "gross" else modelled.net) for run, modelled in found]
     head, rows = table10_rows(tables, reference_of([run for run, _ in found]).label)
     meaning = (
@@ -88,7 +88,7 @@ def _table10_table(found: Found, kind: Kind) -> Table:
         if kind == "gross"
         else "Net: the radio's energy by Eq. 1 and what training is assumed to draw above idle."
     )
-    return Table(
+    return ReportTable(
         f"modelled-table10-{kind}",
         f"Modelled wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
         f"Modelled, not measured. {meaning} Mean ± standard deviation over trainings, devices or rounds; on "
@@ -99,7 +99,7 @@ def _table10_table(found: Found, kind: Kind) -> Table:
     )
 
 
-def _phase_table(found: Found) -> Table:
+def _phase_table(found: Found) -> ReportTable:
     rows = [
         (
             run.label,
@@ -114,7 +114,7 @@ def _phase_table(found: Found) -> Table:
         for run, modelled in found
         for item in modelled.phases
     ]
-    return Table(
+    return ReportTable(
         "modelled-phases",
         "Modelled energy by phase",
         f"Modelled, not measured. Gross is idle plus net. {_assumptions(found)}",

@@ -11,7 +11,7 @@ from roambench.report.numbers import NONE
 from roambench.report.summaries.finding import consumed_energy
 from roambench.report.summaries.peers import PeerSummary
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Keys of the tables and figures in reading order, or what they begin with.
 KEYS: Final = (
@@ -44,7 +44,7 @@ _NETWORK: Final[tuple[_Line, ...]] = (
 )
 
 
-def peer_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def peer_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """[] where every run has a server."""
     found = [(run, run.peers) for run in runs if run.peers is not None]
     if not found:
@@ -60,14 +60,14 @@ def _judged_by(metric: Metric, found: _Found) -> _Found:
     return [(run, peers) for run, peers in found if peers.metric == metric]
 
 
-def _learning_table(metric: Metric, found: _Found) -> Table:
+def _learning_table(metric: Metric, found: _Found) -> ReportTable:
     def row(name: str, of: str) -> tuple[str, ...]:
         return name, *(_final(peers, of) for _, peers in found)
 
     gap, way, key = "percentage points", "", "peer-learning"
     if metric != ACCURACY:
         gap, way, key = f"of {metric.name}", f" ({metric.better} is better)", f"peer-learning-{metric.key}"
-    return Table(
+    return ReportTable(
         key,
         "Decentralised learning",
         "Every device's model on the test set after the last scored iteration, and the mean of all "
@@ -85,12 +85,12 @@ def _learning_table(metric: Metric, found: _Found) -> Table:
     )
 
 
-def _network_table(found: _Found) -> Table:
+def _network_table(found: _Found) -> ReportTable:
     lines = list(_NETWORK)
     reasons = dict.fromkeys(reason for _, peers in found for reason in peers.left_out)
     at = next(place for place, (name, _) in enumerate(lines) if name == "  left out") + 1
     lines[at:at] = [_reason(reason) for reason in reasons]
-    return Table(
+    return ReportTable(
         "peer-network",
         "How well the network carries models",
         "B: the links of that many iterations together connect everybody, all along the run. Spectral "
@@ -101,7 +101,7 @@ def _network_table(found: _Found) -> Table:
     )
 
 
-def _energy_table(found: _Found) -> Table:
+def _energy_table(found: _Found) -> ReportTable:
     def cells(run: RunSummary, peers: PeerSummary) -> tuple[str, ...]:
         consumed = consumed_energy(run)
         spent = None if consumed is None else consumed.joules
@@ -115,7 +115,7 @@ def _energy_table(found: _Found) -> Table:
             NONE if bought is None else f"{bought:,.2f} J",
         )
 
-    return Table(
+    return ReportTable(
         "peer-energy",
         "Joules per point of accuracy",
         "What devices drew in half steps and exchanges, idle draw included, and that by percentage points of "

@@ -10,7 +10,7 @@ from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import PhaseEnergy
 from roambench.report.summaries.run import RunSummary, boards_left_out
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Under every table that sets a split figure beside the truth of emulated boards.
 TRUTH_MEANING = (
@@ -19,7 +19,7 @@ TRUTH_MEANING = (
 )
 
 
-def phase_table(runs: Sequence[RunSummary]) -> Table:
+def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
     """Per phase: time, gross, idle and net, the naive trapezoid, whether the meter was fast enough, and the
     truth where it is known.
     """
@@ -45,7 +45,7 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
         for run in runs
         for item in (run.measured.phases if run.measured else ())
     ]
-    return Table(
+    return ReportTable(
         "phases",
         "Energy by phase",
         "Phases partition every board's time. Gross is idle plus net, ± k = 2, by least squares over all "
@@ -82,7 +82,7 @@ def phase_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def truth_table(run: RunSummary) -> Table | None:
+def truth_table(run: RunSummary) -> ReportTable | None:
     """Every board's split beside its truth, net; None unless the boards are emulated."""
     boards = [board for board in (run.energy.boards if run.energy else ()) if board.truth_by_phase]
     if not boards:
@@ -96,7 +96,7 @@ def truth_table(run: RunSummary) -> Table | None:
     def cell(found: TruthByKind | None) -> str:
         return NONE if found is None or found.net is None else _against(found.net)
 
-    return Table(
+    return ReportTable(
         f"truth-{run.label}",
         f"{run.label}: the split against the truth",
         f"Net energy of each board's phases, measured against true. {TRUTH_MEANING}",

@@ -12,7 +12,7 @@ from roambench.report.numbers import NONE
 from roambench.report.papers.ratios import ratios_table
 from roambench.report.papers.runs import PaperRun
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.report.tables.board_state import clock_table, host_table
 from roambench.report.tables.communication import communication_tables
 from roambench.report.tables.energy import board_table, table10_table, whole_run_table
@@ -30,7 +30,7 @@ class Line:
     value: Callable[[RunSummary], str]
 
 
-def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """Everything that sets runs side by side, in reading order."""
     tables = [_runs_table(runs), _learning_table(runs), *peer_tables(runs), _training_table(runs)]
     if any(run.measured for run in runs):
@@ -43,7 +43,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[Table]:
     return tables + modelled_tables(runs) + communication_tables(runs) + _beside_the_paper(runs)
 
 
-def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def board_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """One table per run and subject: what each board cost and how sure that is, its clock, how it was."""
     tables = []
     for run in runs:
@@ -54,7 +54,7 @@ def board_tables(runs: Sequence[RunSummary]) -> list[Table]:
     return tables
 
 
-def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
+def detail_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """One table per run and subject: what went wrong, what the fleet saw."""
     tables = []
     for run in runs:
@@ -65,7 +65,7 @@ def detail_tables(runs: Sequence[RunSummary]) -> list[Table]:
     return tables
 
 
-def _runs_table(runs: Sequence[RunSummary]) -> Table:
+def _runs_table(runs: Sequence[RunSummary]) -> ReportTable:
     early = any(run.learning.ended for run in runs)
     ended = [Line("ended before the trace", lambda run: run.learning.ended or NONE)] if early else []
     lines = [
@@ -94,7 +94,7 @@ def _runs_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def _learning_table(runs: Sequence[RunSummary]) -> Table:
+def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
     def threshold(run: RunSummary) -> str:
         learning = run.learning
         if learning.best_score is None:
@@ -157,7 +157,7 @@ def _kilometres(run: RunSummary) -> str:
     return numbers.kilometres(run.distance.mean_m, run.distance.sd_m)
 
 
-def _training_table(runs: Sequence[RunSummary]) -> Table:
+def _training_table(runs: Sequence[RunSummary]) -> ReportTable:
     def share(value: int, run: RunSummary) -> str:
         if not run.trainings.ordered:
             return str(value)
@@ -194,12 +194,12 @@ def _training_table(runs: Sequence[RunSummary]) -> Table:
     )
 
 
-def _trouble_table(run: RunSummary) -> Table:
+def _trouble_table(run: RunSummary) -> ReportTable:
     rows = [
         (str(item.step), item.device, item.kind, item.status, item.reason or NONE)
         for item in run.orders.troubles
     ]
-    return Table(
+    return ReportTable(
         f"trouble-{run.label}",
         f"{run.label}: orders that were not done",
         "Every one is an answer with a reason; the step went on without it.",
@@ -209,9 +209,9 @@ def _trouble_table(run: RunSummary) -> Table:
     )
 
 
-def _incident_table(run: RunSummary) -> Table:
+def _incident_table(run: RunSummary) -> ReportTable:
     rows = [(str(item.step), item.device, item.kind, item.detail or NONE) for item in run.incidents]
-    return Table(
+    return ReportTable(
         f"incidents-{run.label}",
         f"{run.label}: what the fleet saw",
         "Sessions lost, refused uploads and agents that came back. Step -1 is before the first.",
@@ -221,13 +221,15 @@ def _incident_table(run: RunSummary) -> Table:
     )
 
 
-def _compare(key: str, title: str, caption: str, runs: Sequence[RunSummary], lines: Sequence[Line]) -> Table:
+def _compare(
+    key: str, title: str, caption: str, runs: Sequence[RunSummary], lines: Sequence[Line]
+) -> ReportTable:
     head = ("", *(run.label for run in runs))
     rows = tuple((line.name, *(line.value(run) for run in runs)) for line in lines)
-    return Table(key, title, caption, head, rows)
+    return ReportTable(key, title, caption, head, rows)
 
 
-def _beside_the_paper(runs: Sequence[RunSummary]) -> list[Table]:
+def _beside_the_paper(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """The runs beside the paper's tables; [] unless MOHAWK and one of its baselines ran in one setting."""
     found = ratios_table([found for run in runs if (found := paper_run_of(run)) is not None])
     return [] if found is None else [found]

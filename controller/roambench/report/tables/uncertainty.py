@@ -11,7 +11,7 @@ from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 #: Parts of a budget in reading order: name and field.
 PARTS: Final = (
@@ -41,7 +41,7 @@ def part_j(budget: UncertaintyBudget, field: str) -> float:
     return float(getattr(budget, field))
 
 
-def budget_table(run: RunSummary) -> Table | None:
+def budget_table(run: RunSummary) -> ReportTable | None:
     """The uncertainty budget (R9); None for a run that was not measured."""
     rows = []
     for name, energy in budget_rows(run):
@@ -57,7 +57,7 @@ def budget_table(run: RunSummary) -> Table | None:
         )
     if not rows:
         return None
-    return Table(
+    return ReportTable(
         f"budget-{run.label}",
         f"{run.label}: where the uncertainty comes from",
         "Joules, k = 2, all boards together. Gain and offset: the meters' parts, one error per meter, so "
@@ -69,7 +69,7 @@ def budget_table(run: RunSummary) -> Table | None:
     )
 
 
-def baseline_table(run: RunSummary) -> Table | None:
+def baseline_table(run: RunSummary) -> ReportTable | None:
     """Idle power of every board before and after its work (R8); None where no board has any."""
     if run.measured is None or not any(
         isinstance(board.baselines, IdleBaselines) for board in run.measured.boards
@@ -95,7 +95,7 @@ def baseline_table(run: RunSummary) -> Table | None:
                 "drifted: followed in between" if found.drifted else "steady",
             )
         )
-    return Table(
+    return ReportTable(
         f"baselines-{run.label}",
         f"{run.label}: idle power before and after",
         "Mean ± k = 2 with as many independent readings as their autocorrelation leaves, and how many there "

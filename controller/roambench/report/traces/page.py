@@ -11,7 +11,7 @@ from roambench.mobility.trace import MADE_UP, Trace
 from roambench.report.figures.figure import Figure
 from roambench.report.numbers import NONE, number
 from roambench.report.pages.page import Parts, document, folded
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 
 def trace_page(
@@ -40,7 +40,7 @@ def trace_page(
     return document(f"roambench: {name}", name, sections, facts=facts, kind="trace")
 
 
-def table5(found: TraceStatistics) -> Table:
+def table5(found: TraceStatistics) -> ReportTable:
     """MOHAWK's Table 5 made of this trace, the paper's figures in brackets."""
 
     def cell(ours: float, paper: float) -> str:
@@ -81,7 +81,7 @@ def table5(found: TraceStatistics) -> Table:
             f"{baselines_m / found.nearest_m.mean:.2f} × (7.74 ×)" if found.nearest_m.mean > 0 else NONE,
         )
     )
-    return Table(
+    return ReportTable(
         "table5",
         "Table 5: models aggregated per step and distances, this trace (the paper)",
         "If nobody ever fails. The paper's improvement in models fits 1 - baseline / MOHAWK.",
@@ -90,7 +90,7 @@ def table5(found: TraceStatistics) -> Table:
     )
 
 
-def target_tables(found: TraceStatistics) -> list[Table]:
+def target_tables(found: TraceStatistics) -> list[ReportTable]:
     """Published figures beside this trace's."""
     return [
         _targets("targets-mohawk", "MOHAWK (IoTDI 2023)", PAPER_TARGETS, found),
@@ -98,7 +98,7 @@ def target_tables(found: TraceStatistics) -> list[Table]:
     ]
 
 
-def _targets(key: str, title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> Table:
+def _targets(key: str, title: str, targets: Sequence[PaperTarget], found: TraceStatistics) -> ReportTable:
     rows = []
     for target in targets:
         published = _short(target.paper) + ("" if target.to is None else f" to {_short(target.to)}")
@@ -113,7 +113,7 @@ def _targets(key: str, title: str, targets: Sequence[PaperTarget], found: TraceS
                 target.source,
             )
         )
-    return Table(key, title, "", ("", "published", "this trace", "off by", "where"), tuple(rows))
+    return ReportTable(key, title, "", ("", "published", "this trace", "off by", "where"), tuple(rows))
 
 
 def _short(value: float) -> str:

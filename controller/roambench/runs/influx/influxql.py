@@ -59,7 +59,7 @@ class InfluxServer:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class InfluxSeries:
     """One series of an answer: every row has one value per column; `tags` only where grouped by them.
 
     `partial`: the server cut the answer at its own row limit.
@@ -83,7 +83,7 @@ class InfluxQL:
         self._url = server.url.rstrip("/")
         self._pool = urllib3.PoolManager(timeout=timeout_s, retries=False, headers=server.headers())
 
-    def select(self, query: str) -> list[Series]:
+    def select(self, query: str) -> list[InfluxSeries]:
         """The series of one statement, with integer nanoseconds as time; none: an empty list."""
         reply = self._reply(query)
         results = reply.get("results")
@@ -156,7 +156,7 @@ class InfluxQL:
             raise self._refused(str(found["error"]))
         return found
 
-    def _series(self, found: object, partial: bool) -> Series:
+    def _series(self, found: object, partial: bool) -> InfluxSeries:
         if not isinstance(found, dict):
             raise self._error("answered with a series that is no table")
         columns, rows, tags = found.get("columns"), found.get("values", []), found.get("tags", {})
@@ -168,7 +168,7 @@ class InfluxQL:
             raise self._error("answered with rows that do not fit their columns")
         if not isinstance(tags, dict) or not all(isinstance(value, str) for value in tags.values()):
             raise self._error("answered with tags that are no text")
-        return Series(tags, tuple(columns), rows, partial or found.get("partial") is True)
+        return InfluxSeries(tags, tuple(columns), rows, partial or found.get("partial") is True)
 
     def _refused(self, text: str) -> LinkError:
         hint = ""

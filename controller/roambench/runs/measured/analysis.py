@@ -100,7 +100,7 @@ def _constants(module: ModuleType) -> dict[str, Any]:
     return {
         name.lstrip("_").lower(): value
         for name, value in sorted(vars(module).items())
-        if name.isupper() and (_is_number(value) or isinstance(value, pieces.Part))
+        if name.isupper() and (_is_number(value) or isinstance(value, pieces.SpanPart))
     }
 
 

@@ -33,14 +33,14 @@ SCHEMA: Final = "roambench.summary/2"
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class PresenceSummary:
     """In how many steps a device was there, and how far from its AP on average."""
 
     steps: int
     mean_distance_m: float
 
 
-def presence(records: Sequence[RoundRecord]) -> dict[int, Presence]:
+def presence(records: Sequence[RoundRecord]) -> dict[int, PresenceSummary]:
     """By device, those that were ever there."""
     log = EventLog.of(records)
     devices, _ = log.lists(StepOpened, "devices")
@@ -50,7 +50,7 @@ def presence(records: Sequence[RoundRecord]) -> dict[int, Presence]:
     last = np.cumsum(np.bincount(of_device, minlength=len(known))).tolist()
     found, start = {}, 0
     for device, end in zip(known.tolist(), last, strict=True):
-        found[device] = Presence(end - start, math.fsum(ordered[start:end]) / (end - start))
+        found[device] = PresenceSummary(end - start, math.fsum(ordered[start:end]) / (end - start))
         start = end
     return found
 

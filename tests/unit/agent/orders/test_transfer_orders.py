@@ -14,7 +14,7 @@ from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.transfer_orders import TransferOrders
 from roambench.agent.orders.workplace import Workplace
-from roambench.agent.session.data_link import DataLink, Transfer
+from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import GivenOrder, TransferOrder
 from roambench.contract.phases import Moved
@@ -28,10 +28,10 @@ class SlowLink:
 
     async def fetch_padding(
         self, order_id: str, total_bytes: int, limit_s: float, begins: object
-    ) -> Transfer:
+    ) -> ModelTransfer:
         self.limits_s.append(limit_s)
         await asyncio.sleep(0.1)
-        return Transfer(Moved(total_bytes), 0.1)
+        return ModelTransfer(Moved(total_bytes), 0.1)
 
 
 @pytest.mark.asyncio

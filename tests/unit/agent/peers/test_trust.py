@@ -15,8 +15,8 @@ import pytest
 from peer_devices import devices, half_step, model
 from roambench.agent.peers import link as peer_link
 from roambench.agent.peers.iteration import Neighbour
-from roambench.agent.peers.link import PeerLink, Silence
-from roambench.agent.peers.offers import Standing, Wanted
+from roambench.agent.peers.link import PeerLink, UnansweredCalls
+from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.identity.authority import Authority, serial_of
 from roambench.wire.v1 import peer_pb2 as wire
 from roambench.wire.v1.methods import ASK, PEER_SERVICE, PULL
@@ -71,15 +71,15 @@ async def test_how_it_stands_with_a_model_is_told_to_its_owner_alone(tmp_path: P
         offer = bench.announce(0, [bench.neighbour(1)]).offer
         offer.here.add("pi-01")
         for caller, step, stands in (
-            (1, 7, Standing.HERE),
-            (1, 6, Standing.NEVER),
-            (1, 8, Standing.COMING),
-            (2, 7, Standing.NEVER),
+            (1, 7, OfferState.HERE),
+            (1, 6, OfferState.NEVER),
+            (1, 8, OfferState.COMING),
+            (2, 7, OfferState.NEVER),
         ):
             link = bench.peers[caller]._link
             assert link is not None
-            wanted = Wanted("run", step)
-            assert await link.ask("pi-00", bench.peers[0].address, wanted, Silence()) == stands
+            wanted = WantedHalfStep("run", step)
+            assert await link.ask("pi-00", bench.peers[0].address, wanted, UnansweredCalls()) == stands
 
 
 @pytest.mark.asyncio
@@ -105,19 +105,19 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     asked = {"Ask": grpc.stream_stream_rpc_method_handler(answer)}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(PEER_SERVICE, asked),))
     await server.start()
-    link, silence = PeerLink(ours), Silence()
+    link, silence = PeerLink(ours), UnansweredCalls()
     try:
-        found = [await link.ask("pi-01", f"127.0.0.1:{port}", Wanted("run", 7), silence)]
+        found = [await link.ask("pi-01", f"127.0.0.1:{port}", WantedHalfStep("run", 7), silence)]
         monkeypatch.setattr(peer_link, "_ASK_S", 0.4)
         monkeypatch.setattr(peer_link, "_PATIENCE_S", 0.1)
-        while late and found[-1] is not Standing.NEVER:
+        while late and found[-1] is not OfferState.NEVER:
             if len(late) == 1:
                 monkeypatch.setattr(peer_link, "_ASK_S", 60.0)
-            found.append(await link.ask("pi-01", f"127.0.0.1:{port}", Wanted("run", 7), silence))
+            found.append(await link.ask("pi-01", f"127.0.0.1:{port}", WantedHalfStep("run", 7), silence))
     finally:
         await link.close()
         await server.stop(None)
-    assert found == [Standing.COMING, None, None, None, None, Standing.HERE]
+    assert found == [OfferState.COMING, None, None, None, None, OfferState.HERE]
 
 
 @pytest.mark.asyncio

@@ -10,7 +10,7 @@ import pytest
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.attribution.attribute import attribute
 from roambench.energy.attribution.attribution import Attribution
-from roambench.energy.attribution.constant_powers import Readings, constant_powers
+from roambench.energy.attribution.constant_powers import ReadingArrays, constant_powers
 from roambench.energy.attribution.design_based import in_doubt
 from roambench.energy.attribution.near_transfers import Fitted, near_transfers
 from roambench.energy.attribution.pieces import STARTING, STARTING_S, TAIL, pieces_of
@@ -114,7 +114,9 @@ def test_bursts_are_told_and_leave_transfers_to_the_estimate_without_a_model() -
 
 def test_a_training_borders_on_a_transfer_where_it_begins_not_where_its_steady_power_does() -> None:
     spans, samples, ends = run(late_s=STARTING_S)
-    readings = Readings(0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, BOARD_LATENESS_S, 0.0)
+    readings = ReadingArrays(
+        0, samples.ns * 1e-9, samples.watts, SP2_WINDOW, SP2_STEP_W, BOARD_LATENESS_S, 0.0
+    )
     told = constant_powers(pieces_of(spans, apart={STARTING}), readings, None)
     assert told.apart(STARTING)
     assert told.powers is not None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roambench.energy.clocks.clock_fit import ClockBurst, ClockFit, ClockProbe, ClockVerdict, moved
+from roambench.energy.clocks.clock_fit import ClockBurst, ClockExchange, ClockFit, ClockVerdict, moved
 
 S = 10**9
 MS = 10**6
@@ -19,22 +19,22 @@ def burst(at_s: float, offset_ms: float, bound_ms: float = 5.0, probes: int = 8)
 
 def test_four_stamps_give_the_offset_and_half_the_round_trip_as_its_bound() -> None:
     # Asked at 100, heard at 530 (the other clock is 400 ahead, 30 there), answered after 10, 50 back.
-    probe = ClockProbe(100, 530, 540, 190)
+    probe = ClockExchange(100, 530, 540, 190)
     assert probe.round_trip_ns == 80
     assert probe.offset_ns == 390.0
     assert abs(probe.offset_ns - 400) <= probe.round_trip_ns / 2
 
 
 def test_a_burst_believes_its_fastest_probe() -> None:
-    slow = [ClockProbe(k * S, k * S + 90 * MS, k * S + 90 * MS, k * S + 100 * MS) for k in range(7)]
-    fast = ClockProbe(8 * S, 8 * S + 3 * MS, 8 * S + 3 * MS, 8 * S + 4 * MS)
+    slow = [ClockExchange(k * S, k * S + 90 * MS, k * S + 90 * MS, k * S + 100 * MS) for k in range(7)]
+    fast = ClockExchange(8 * S, 8 * S + 3 * MS, 8 * S + 3 * MS, 8 * S + 4 * MS)
     found = ClockBurst.of([*slow, fast])
     assert (found.at_ns, found.offset_ns, found.bound_ns, found.probes) == (8 * S + 2 * MS, MS, 2 * MS, 8)
 
 
 def test_probes_that_end_before_they_began_are_no_probes() -> None:
     with pytest.raises(ValueError, match="none of them possible"):
-        ClockBurst.of([ClockProbe(10, 0, 20, 15)])
+        ClockBurst.of([ClockExchange(10, 0, 20, 15)])
 
 
 def test_a_clock_that_gains_50_ppm_is_found_and_followed() -> None:
@@ -112,7 +112,7 @@ def test_the_true_offset_of_a_steady_clock_lies_within_the_bound(
     for k, (there, back) in enumerate(ways):
         t0 = round(k * 100 * S / (len(ways) - 1))
         heard = t0 + there + round(truth(t0 + there))
-        bursts.append(ClockBurst.of([ClockProbe(t0, heard, heard, t0 + there + back)]))
+        bursts.append(ClockBurst.of([ClockExchange(t0, heard, heard, t0 + there + back)]))
     fit = ClockFit.of(bursts)
     ns = round(ask_s * S)
     # The drift inside a probe's round trip (80 ppm of 0.1 s) and rounding come on top.

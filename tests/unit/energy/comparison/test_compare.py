@@ -8,9 +8,9 @@ import pytest
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.energy.comparison.compare import compare_transfers
-from roambench.energy.comparison.comparison import Comparison
+from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import LinkUse, ModelBasis
-from roambench.energy.comparison.verdict import Finding
+from roambench.energy.comparison.verdict import ModelFinding
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.links.radio_work import RadioWork, paper_radio
@@ -51,7 +51,7 @@ def model(known: KnownLink) -> LinkModel:
     return LinkModel(known.power.name, {ANY: known}, Provenance("test"))
 
 
-def compared(*pairs: tuple[LedgerRow, PhaseSpan], **options: object) -> Comparison:
+def compared(*pairs: tuple[LedgerRow, PhaseSpan], **options: object) -> TransferComparison:
     links = {span.order_id: LTE_10 for _, span in pairs}
     return compare_transfers([r for r, _ in pairs], [s for _, s in pairs], links, **options)  # type: ignore[arg-type]
 
@@ -175,7 +175,7 @@ def test_a_link_nobody_modelled_is_measured_all_the_same() -> None:
     part = result.by_class()["satellite", "down"]
     assert part.net.joules == 0.9
     assert math.isnan(part.ratio(ModelBasis.ACTUAL))
-    assert part.verdict(ModelBasis.ACTUAL).finding is Finding.NOTHING
+    assert part.verdict(ModelBasis.ACTUAL).finding is ModelFinding.NOTHING
 
 
 def test_rows_and_spans_that_do_not_belong_together_are_refused() -> None:
@@ -197,8 +197,8 @@ def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
     assert verdict(0.86, 0.05).sentence == "measured/modelled = 0.430 ± 0.050: the model overstates"
     assert verdict(3.0, 0.2).sentence == "measured/modelled = 1.50 ± 0.20: the model understates"
     assert verdict(2.1, 0.06).sentence == "measured/modelled = 1.050 ± 0.060: agrees within 2u"
-    assert verdict(2.1, 0.06).finding is Finding.AGREES
-    assert verdict(2.3, 0.06).finding is Finding.UNDERSTATES  # 2.5 u away
+    assert verdict(2.1, 0.06).finding is ModelFinding.AGREES
+    assert verdict(2.3, 0.06).finding is ModelFinding.UNDERSTATES  # 2.5 u away
     assert verdict(2.1, 0.6).sentence == (
         "measured/modelled = 1.05 ± 0.60: too uncertain to tell (some 6 such transfers would do)"
     )
@@ -210,13 +210,13 @@ def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
 @pytest.mark.parametrize(("net_j", "u_net_j"), [(1.1, 0.48), (1.3, 0.36), (2.6, 0.7), (4.0, 1.0)])
 def test_an_interval_that_a_factor_of_two_fits_into_is_no_agreement(net_j: float, u_net_j: float) -> None:
     """0.55 ± 0.48 holds 1, and 0.5 as well: it says nothing. Neither does 1.30 ± 0.70, which holds 2."""
-    assert verdict(net_j, u_net_j).finding is Finding.VAGUE
+    assert verdict(net_j, u_net_j).finding is ModelFinding.VAGUE
     assert verdict(net_j, u_net_j).remark == "too uncertain"
 
 
 def test_agreement_may_be_as_wide_as_a_factor_of_two_allows() -> None:
-    assert verdict(2.2, 0.55).finding is Finding.AGREES  # 1.1 ± 0.55: 0.55 to 1.65
-    assert verdict(2.2, 0.61).finding is Finding.VAGUE  # 0.49 to 1.71
+    assert verdict(2.2, 0.55).finding is ModelFinding.AGREES  # 1.1 ± 0.55: 0.55 to 1.65
+    assert verdict(2.2, 0.61).finding is ModelFinding.VAGUE  # 0.49 to 1.71
 
 
 def test_as_many_transfers_as_are_asked_for_settle_it_whatever_the_ratio() -> None:
@@ -243,8 +243,8 @@ def test_a_sum_is_resolved_when_half_of_its_time_is() -> None:
     long = transfer(Phase.UPLOAD, "u1", 0, 6.0, 20.0, 20.0)
     short = transfer(Phase.UPLOAD, "u2", 8, 2.0, 20.0, 20.0)
     short = (replace(short[0], resolved=False), short[1])
-    assert compared(long, short).upload.verdict(ModelBasis.ACTUAL).finding is not Finding.UNRESOLVED
-    assert compared(short).upload.verdict(ModelBasis.ACTUAL).finding is Finding.UNRESOLVED
+    assert compared(long, short).upload.verdict(ModelBasis.ACTUAL).finding is not ModelFinding.UNRESOLVED
+    assert compared(short).upload.verdict(ModelBasis.ACTUAL).finding is ModelFinding.UNRESOLVED
 
 
 def test_errors_of_parameters_fitted_on_each_board_are_independent() -> None:
@@ -276,7 +276,7 @@ def test_one_radio_of_the_paper_can_stand_for_every_link() -> None:
 def test_a_sum_over_boards_is_resolved_when_readings_not_guesses_made_it() -> None:
     """Six boards with 2 s each, none resolved alone: 12 s are enough at 1 Hz if each power was read."""
 
-    def boards(u_net_j: float) -> Finding:
+    def boards(u_net_j: float) -> ModelFinding:
         pairs = []
         for board in range(6):
             row, span = transfer(Phase.UPLOAD, f"u{board}", 0, 2.0, 2.0, 20.0)
@@ -284,5 +284,5 @@ def test_a_sum_over_boards_is_resolved_when_readings_not_guesses_made_it() -> No
             pairs.append((row, replace(span, device=f"{board}")))
         return compared(*pairs).upload.verdict(ModelBasis.ACTUAL).finding
 
-    assert boards(0.2) is Finding.OVERSTATES
-    assert boards(1.0) is Finding.UNRESOLVED  # 17 % by quadrature, but 50 % if all were guessed alike
+    assert boards(0.2) is ModelFinding.OVERSTATES
+    assert boards(1.0) is ModelFinding.UNRESOLVED  # 17 % by quadrature, but 50 % if all were guessed alike

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
 from roambench.mobility.files import content_hash
-from roambench.mobility.importing import Tally, import_trace
+from roambench.mobility.importing import ValueCounts, import_trace
 from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers import READERS, collecting, gps_blocks
 from roambench.mobility.readers.fixes import ReaderOptions
@@ -211,7 +211,7 @@ def test_clean_check_ins_are_never_read_line_by_line(monkeypatch, tmp_path, read
 
 @given(st.lists(st.lists(st.floats(-90, 90), max_size=30), min_size=1, max_size=6))
 def test_the_median_of_a_tally_is_numpys(parts):
-    tally = Tally()
+    tally = ValueCounts()
     tally._limit = 5
     for part in parts:
         tally.add(np.array(part, np.float64))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
-from roambench.provision.checks import Verdict
+from roambench.provision.checks import CheckVerdict
 from roambench.provision.power.emulated import EmulatedShelly2, EmulatedTasmota, serving
 from roambench.provision.power.emulated_uhubctl import install
 from roambench.provision.power.switching import NOT_ASKED, SeenSwitch, seen_switch
@@ -186,11 +186,11 @@ def test_list_shows_the_outlets_and_the_switches(tmp_path: Path) -> None:
 def test_preflight_warns_of_a_switch_that_is_silent_off_or_armed(tmp_path: Path) -> None:
     host = switched_host(tmp_path, on="true", off="false")
     for seen, verdict, words in (
-        (SeenSwitch(True, True, "delivering power"), Verdict.PASS, "on, delivering power"),
-        (SeenSwitch(True, False), Verdict.WARN, "off, and the board runs"),
-        (SeenSwitch(True, True, "", "PulseTime1 switches it off"), Verdict.WARN, "PulseTime1"),
-        (SeenSwitch(True, reason="no answer", next_action="look"), Verdict.WARN, "no answer"),
-        (SeenSwitch(False, detail="cannot be asked"), Verdict.SKIP, "cannot be asked"),
+        (SeenSwitch(True, True, "delivering power"), CheckVerdict.PASS, "on, delivering power"),
+        (SeenSwitch(True, False), CheckVerdict.WARN, "off, and the board runs"),
+        (SeenSwitch(True, True, "", "PulseTime1 switches it off"), CheckVerdict.WARN, "PulseTime1"),
+        (SeenSwitch(True, reason="no answer", next_action="look"), CheckVerdict.WARN, "no answer"),
+        (SeenSwitch(False, detail="cannot be asked"), CheckVerdict.SKIP, "cannot be asked"),
     ):
         (check,) = power_switch(seen, host)
         assert check.verdict is verdict

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.provision.power.deed import Deed
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from ssh_server import free_port
 from switch_benches import secret_file, switched_host
@@ -68,9 +68,9 @@ def agent(tmp_path: Path) -> Iterator[str]:
         process.wait()
 
 
-async def done(folder: Path, deed: Deed, address: str, **power: object) -> Switched:
+async def done(folder: Path, command: PowerCommand, address: str, **power: object) -> Switched:
     keys = {"switch": "poe", "port": 7, "community_file": "writer", "address": address, **power}
-    (switched,) = await switch_power([switched_host(folder, **keys)], deed, 0.1)
+    (switched,) = await switch_power([switched_host(folder, **keys)], command, 0.1)
     return switched
 
 
@@ -92,33 +92,38 @@ def set_by_hand(address: str, column: str, value: str) -> None:
 
 @pytest.mark.parametrize("version", ["1", "2c"])
 async def test_one_port_is_switched_and_no_other(agent: str, tmp_path: Path, version: str) -> None:
-    for deed, on in ((Deed.OFF, False), (Deed.STATE, False), (Deed.ON, True), (Deed.CYCLE, True)):
-        switched = await done(tmp_path, deed, agent, version=version)
+    for command, on in (
+        (PowerCommand.OFF, False),
+        (PowerCommand.STATE, False),
+        (PowerCommand.ON, True),
+        (PowerCommand.CYCLE, True),
+    ):
+        switched = await done(tmp_path, command, agent, version=version)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert asked_by_hand(agent, "3.1.7") == ("1" if on else "2")
         assert [asked_by_hand(agent, other) for other in ("3.1.8", "3.2.7")] == ["1", "1"]
     assert switched.detail == "delivering power"
-    member = await done(tmp_path, Deed.OFF, agent, version=version, group=2)
+    member = await done(tmp_path, PowerCommand.OFF, agent, version=version, group=2)
     assert (member.on, member.detail, asked_by_hand(agent, "3.2.7")) == (False, "", "2")
 
 
 async def test_what_an_agent_refuses_is_told_with_what_to_do(agent: str, tmp_path: Path) -> None:
     for version in ("1", "2c"):
-        read_only = await done(tmp_path, Deed.OFF, agent, community_file="looker", version=version)
+        read_only = await done(tmp_path, PowerCommand.OFF, agent, community_file="looker", version=version)
         assert not read_only.done
         assert "community" in read_only.next_action
-        no_port = await done(tmp_path, Deed.STATE, agent, port=99, version=version)
+        no_port = await done(tmp_path, PowerCommand.STATE, agent, port=99, version=version)
         assert not no_port.done
         assert no_port.next_action
     assert asked_by_hand(agent, "3.1.7") == "1"
     for port in (9, 10):
-        odd = await done(tmp_path, Deed.STATE, agent, port=port)
+        odd = await done(tmp_path, PowerCommand.STATE, agent, port=port)
         assert "expected 1 or 2" in odd.reason
         assert len(odd.reason) <= 300
 
 
 async def test_an_agent_is_silent_for_a_stranger_and_the_message_says_so(agent: str, tmp_path: Path) -> None:
-    stranger = await done(tmp_path, Deed.OFF, agent, community_file="stranger")
+    stranger = await done(tmp_path, PowerCommand.OFF, agent, community_file="stranger")
     assert stranger.reason == f"{agent} port 7: no answer over SNMP"
     assert "a wrong community gets no answer" in stranger.next_action
     assert asked_by_hand(agent, "3.1.7") == "1"
@@ -143,7 +148,7 @@ async def test_the_community_is_on_no_command_line_and_its_file_is_the_users_alo
     spy.chmod(0o755)
     secret_file(tmp_path / "writer", "hush\n")
     monkeypatch.setenv("PATH", f"{spy.parent}:/usr/bin:/bin")
-    assert (await done(tmp_path, Deed.STATE, "10.0.0.2")).on is True
+    assert (await done(tmp_path, PowerCommand.STATE, "10.0.0.2")).on is True
     assert "hush" in (spy.parent / "conf").read_text()
     assert "hush" not in (spy.parent / "words").read_text()
     assert stat.S_IMODE(int((spy.parent / "mode").read_text(), 8)) == 0o700
@@ -152,7 +157,7 @@ async def test_the_community_is_on_no_command_line_and_its_file_is_the_users_alo
 @pytest.mark.parametrize("text", ['a"b', "a\\b", "", "a\x07b"])
 async def test_a_community_that_cannot_be_is_a_sentence(tmp_path: Path, text: str) -> None:
     secret_file(tmp_path / "writer", text)
-    switched = await done(tmp_path, Deed.STATE, "127.0.0.1:1")
+    switched = await done(tmp_path, PowerCommand.STATE, "127.0.0.1:1")
     assert switched.reason.startswith("power.community_file: ")
 
 
@@ -197,7 +202,7 @@ async def test_garbage_of_an_agent_ends_in_time_and_in_one_line(tmp_path: Path) 
         folder.mkdir()
         secret_file(folder / "writer", "may write\n")
         with udp_server(answer) as address:
-            return await done(folder, Deed.STATE, address)
+            return await done(folder, PowerCommand.STATE, address)
 
     for switched in await asyncio.gather(*(one(answer, number) for number, answer in enumerate(answers))):
         assert not switched.done

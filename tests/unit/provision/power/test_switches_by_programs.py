@@ -15,7 +15,7 @@ from foreign_packages import importable
 from foreign_packages import install as install_package
 from roambench.contract.errors import ConfigError
 from roambench.provision.power import emulated_uhubctl
-from roambench.provision.power.deed import Deed
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.programs import run_program
 from roambench.provision.power.switch import SwitchError
 from roambench.provision.power.switching import Switched, seen_switch, switch_power
@@ -24,8 +24,8 @@ from switch_benches import switched_host
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
 
 
-async def done(folder: Path, deed: Deed, **power: object) -> Switched:
-    (switched,) = await switch_power([switched_host(folder, **power)], deed, 0.1)
+async def done(folder: Path, command: PowerCommand, **power: object) -> Switched:
+    (switched,) = await switch_power([switched_host(folder, **power)], command, 0.1)
     return switched
 
 
@@ -36,8 +36,13 @@ async def test_a_labs_own_commands(tmp_path: Path) -> None:
         "off": f"echo off >{outlet}",
         "state": f"echo outlet 3 is $(cat {outlet})",
     }
-    for deed, on in ((Deed.OFF, False), (Deed.STATE, False), (Deed.ON, True), (Deed.CYCLE, True)):
-        switched = await done(tmp_path, deed, **power)
+    for command, on in (
+        (PowerCommand.OFF, False),
+        (PowerCommand.STATE, False),
+        (PowerCommand.ON, True),
+        (PowerCommand.CYCLE, True),
+    ):
+        switched = await done(tmp_path, command, **power)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert outlet.read_text() == ("on\n" if on else "off\n")
     assert (await seen_switch(switched_host(tmp_path, **power))).on is True
@@ -45,11 +50,11 @@ async def test_a_labs_own_commands(tmp_path: Path) -> None:
 
 async def test_without_a_state_command_nothing_is_claimed(tmp_path: Path) -> None:
     power = {"on": f"echo on >>{tmp_path}/did", "off": f"echo off >>{tmp_path}/did"}
-    switched = await done(tmp_path, Deed.CYCLE, **power)
+    switched = await done(tmp_path, PowerCommand.CYCLE, **power)
     assert (switched.done, switched.on) == (True, None)
     assert switched.detail == "cycle was done; nothing was read back: this switch cannot be asked"
     assert (tmp_path / "did").read_text() == "off\non\n"
-    state = await done(tmp_path, Deed.STATE, **power)
+    state = await done(tmp_path, PowerCommand.STATE, **power)
     assert (state.done, state.reason) == (False, "nobody can say: this switch cannot be asked")
     assert "state" in state.next_action
     seen = await seen_switch(switched_host(tmp_path, **power))
@@ -58,12 +63,12 @@ async def test_without_a_state_command_nothing_is_claimed(tmp_path: Path) -> Non
 
 async def test_a_cycle_is_off_for_its_time_and_on_also_where_off_failed(tmp_path: Path) -> None:
     power = {"on": f"date +%s.%N >{tmp_path}/on", "off": f"date +%s.%N >{tmp_path}/off"}
-    (switched,) = await switch_power([switched_host(tmp_path, **power)], Deed.CYCLE, 1.5)
+    (switched,) = await switch_power([switched_host(tmp_path, **power)], PowerCommand.CYCLE, 1.5)
     assert switched.done
     began, ended = (float((tmp_path / name).read_text()) for name in ("off", "on"))
     assert ended - began >= 1.5
     failed = await done(
-        tmp_path, Deed.CYCLE, on=f"touch {tmp_path}/again", off="echo no such outlet >&2; exit 3"
+        tmp_path, PowerCommand.CYCLE, on=f"touch {tmp_path}/again", off="echo no such outlet >&2; exit 3"
     )
     assert (failed.done, failed.reason) == (False, "power.off: no such outlet (exit code 3)")
     assert (tmp_path / "again").exists()
@@ -87,7 +92,7 @@ async def test_a_cycle_is_off_for_its_time_and_on_also_where_off_failed(tmp_path
     ],
 )
 async def test_commands_that_fail_lie_or_hang(tmp_path: Path, command: str, reason: str) -> None:
-    switched = await done(tmp_path, Deed.STATE, on="true", off="true", state=command, timeout_s=1.5)
+    switched = await done(tmp_path, PowerCommand.STATE, on="true", off="true", state=command, timeout_s=1.5)
     assert not switched.done
     assert switched.reason.startswith(reason)
     assert switched.reason.isprintable()
@@ -134,8 +139,13 @@ def ports(folder: Path) -> list[bool]:
 
 async def test_one_port_of_a_hub_is_switched_and_no_other(hub: Path, tmp_path: Path) -> None:
     power = {"switch": "uhubctl", "location": "1-1", "port": 2}
-    for deed, on in ((Deed.OFF, False), (Deed.STATE, False), (Deed.ON, True), (Deed.CYCLE, True)):
-        switched = await done(tmp_path, deed, **power)
+    for command, on in (
+        (PowerCommand.OFF, False),
+        (PowerCommand.STATE, False),
+        (PowerCommand.ON, True),
+        (PowerCommand.CYCLE, True),
+    ):
+        switched = await done(tmp_path, command, **power)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert ports(hub) == [True, on, True, True]
     assert (await seen_switch(switched_host(tmp_path, **power))).trouble == ""
@@ -148,10 +158,10 @@ async def test_a_hub_that_switches_all_its_ports_together_is_found(hub: Path, tm
 
 
 async def test_hubs_and_ports_that_are_not_there(hub: Path, tmp_path: Path) -> None:
-    no_hub = await done(tmp_path, Deed.OFF, switch="uhubctl", location="2-1.4", port=1)
+    no_hub = await done(tmp_path, PowerCommand.OFF, switch="uhubctl", location="2-1.4", port=1)
     assert no_hub.reason == "hub 2-1.4 port 1: uhubctl finds no such hub with switchable ports"
     assert "udev rule" in no_hub.next_action
-    no_port = await done(tmp_path, Deed.OFF, switch="uhubctl", location="1-1", port=9)
+    no_port = await done(tmp_path, PowerCommand.OFF, switch="uhubctl", location="1-1", port=9)
     assert no_port.reason.startswith("hub 1-1 port 9: uhubctl tells nothing of it")
     assert ports(hub) == [True] * 4
 
@@ -160,7 +170,7 @@ async def test_hubs_and_ports_that_are_not_there(hub: Path, tmp_path: Path) -> N
     shutil.which("uhubctl", path="/usr/sbin:/usr/bin") is None, reason="needs uhubctl (make servers)"
 )
 async def test_the_real_uhubctl_without_such_a_hub_says_the_same(tmp_path: Path) -> None:
-    found = await done(tmp_path, Deed.STATE, switch="uhubctl", location="99-7", port=1)
+    found = await done(tmp_path, PowerCommand.STATE, switch="uhubctl", location="99-7", port=1)
     assert found.reason == "hub 99-7 port 1: uhubctl finds no such hub with switchable ports"
 
 
@@ -187,7 +197,7 @@ async def test_of_two_halves_the_named_one_counts(
     program.write_text(f"#!/bin/sh\ncat {tmp_path}/printed\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    found = await done(tmp_path, Deed.STATE, switch="uhubctl", location=location, port=port)
+    found = await done(tmp_path, PowerCommand.STATE, switch="uhubctl", location=location, port=port)
     assert (found.on, found.done) == (on, on is not None)
 
 
@@ -204,14 +214,14 @@ async def test_a_hub_on_another_machine_is_switched_there(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     power = {"switch": "uhubctl", "location": "1-1", "port": 3, "host": "pi@gate"}
-    switched = await done(tmp_path, Deed.OFF, **power)
+    switched = await done(tmp_path, PowerCommand.OFF, **power)
     assert (switched.on, ports(hub)) == (False, [True, True, False, True])
     assert (program.parent / "host").read_text() == "pi@gate\n"
 
 
 async def test_a_machine_that_ssh_does_not_reach(tmp_path: Path) -> None:
     power = {"switch": "uhubctl", "location": "1-1", "port": 3, "host": "no-such-gate.invalid"}
-    found = await done(tmp_path, Deed.STATE, **power)
+    found = await done(tmp_path, PowerCommand.STATE, **power)
     assert "ssh" in found.reason
     assert found.next_action == "does `ssh no-such-gate.invalid` log in by itself?"
 
@@ -251,9 +261,9 @@ async def test_a_row_of_another_package_is_used_and_its_errors_are_rows(tmp_path
     points = {"roambench.switches": {"odd": "pocket_bench.odd:ODD", "broken": "pocket_bench.odd:NONE"}}
     site = install_package(tmp_path / "packages", {"pocket_bench/odd.py": _FOREIGN}, points)
     with importable(site):
-        state = await done(tmp_path, Deed.STATE, switch="odd", outlet=4)
+        state = await done(tmp_path, PowerCommand.STATE, switch="odd", outlet=4)
         assert (state.on, state.detail) == (True, "outlet 4 of pi-01")
-        failed = await done(tmp_path, Deed.ON, switch="odd", outlet=4)
+        failed = await done(tmp_path, PowerCommand.ON, switch="odd", outlet=4)
         assert (failed.done, failed.reason) == (False, "switch 'odd': ZeroDivisionError: ?[2J of theirs")
 
         with pytest.raises(ConfigError) as raised:

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from roambench.provision.power.deed import Deed
 from roambench.provision.power.emulated import (
-    EmulatedDevice,
     EmulatedShelly1,
     EmulatedShelly2,
+    EmulatedSwitch,
     EmulatedTasmota,
     serving,
 )
+from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from switch_benches import secret_file, switched_host
 
@@ -34,11 +34,11 @@ DEVICES = [
     pytest.param(EmulatedShelly1, "shelly", 0, id="shelly1"),
     pytest.param(EmulatedShelly2, "shelly", 0, id="shelly2"),
 ]
-Kind = type[EmulatedDevice]
+Kind = type[EmulatedSwitch]
 
 
-async def done(folder: Path, deed: Deed, **power: object) -> Switched:
-    (switched,) = await switch_power([switched_host(folder, **power)], deed, 0.1)
+async def done(folder: Path, command: PowerCommand, **power: object) -> Switched:
+    (switched,) = await switch_power([switched_host(folder, **power)], command, 0.1)
     return switched
 
 
@@ -54,8 +54,13 @@ async def test_one_relay_is_switched_and_no_other(
     device = kind([True, True, True], password)
     with serving(device) as address:
         power = {"switch": name, "address": address, "channel": first + 1, **secret}
-        for deed, on in ((Deed.OFF, False), (Deed.STATE, False), (Deed.ON, True), (Deed.CYCLE, True)):
-            switched = await done(tmp_path, deed, **power)
+        for command, on in (
+            (PowerCommand.OFF, False),
+            (PowerCommand.STATE, False),
+            (PowerCommand.ON, True),
+            (PowerCommand.CYCLE, True),
+        ):
+            switched = await done(tmp_path, command, **power)
             assert (switched.done, switched.on, switched.reason) == (True, on, "")
             assert device.relays == [True, on, True]
 
@@ -64,7 +69,7 @@ async def test_one_relay_is_switched_and_no_other(
 async def test_a_single_relay_too(tmp_path: Path, kind: Kind, name: str, first: int) -> None:
     device = kind([True])
     with serving(device) as address:
-        switched = await done(tmp_path, Deed.OFF, switch=name, address=address)
+        switched = await done(tmp_path, PowerCommand.OFF, switch=name, address=address)
     assert (switched.on, device.relays) == (False, [False])
 
 
@@ -95,7 +100,7 @@ async def test_a_relay_that_is_not_there_switches_nothing(
 ) -> None:
     device = kind([True])
     with serving(device) as address:
-        switched = await done(tmp_path, Deed.OFF, switch=name, address=address, channel=5)
+        switched = await done(tmp_path, PowerCommand.OFF, switch=name, address=address, channel=5)
     assert (switched.done, device.relays) == (False, [True])
     assert switched.reason.startswith(address)
 
@@ -106,8 +111,8 @@ async def test_passwords_that_are_missing_or_wrong(tmp_path: Path, kind: Kind, n
     device = kind([True], "right")
     with serving(device) as address:
         power = {"switch": name, "address": address}
-        without = await done(tmp_path, Deed.OFF, **power)
-        wrong = await done(tmp_path, Deed.OFF, **power, password_file="secret")
+        without = await done(tmp_path, PowerCommand.OFF, **power)
+        wrong = await done(tmp_path, PowerCommand.OFF, **power, password_file="secret")
     assert (without.reason, wrong.reason) == (
         f"{address}: wants a password",
         f"{address}: refuses the password",
@@ -115,9 +120,9 @@ async def test_passwords_that_are_missing_or_wrong(tmp_path: Path, kind: Kind, n
     assert "password_file" in without.next_action
     assert device.relays == [True]
     (tmp_path / "secret").chmod(0o640)
-    open_to_others = await done(tmp_path, Deed.OFF, **power, password_file="secret")
+    open_to_others = await done(tmp_path, PowerCommand.OFF, **power, password_file="secret")
     assert "others may read it: chmod 600" in open_to_others.reason
-    nowhere = await done(tmp_path, Deed.OFF, **power, password_file="nowhere")
+    nowhere = await done(tmp_path, PowerCommand.OFF, **power, password_file="nowhere")
     assert (
         nowhere.reason
         == f"power.password_file: {tmp_path / 'nowhere'} cannot be read: No such file or directory"
@@ -143,7 +148,9 @@ async def test_no_password_is_on_a_command_line_or_in_a_message(
         (EmulatedShelly2, "shelly"),
     ):
         with serving(kind([True], "other")) as address:
-            wrong = await done(tmp_path, Deed.OFF, switch=name, address=address, password_file="secret")
+            wrong = await done(
+                tmp_path, PowerCommand.OFF, switch=name, address=address, password_file="secret"
+            )
         assert not wrong.done
         assert "hush" not in wrong.reason + wrong.next_action
     assert "--config" in (tmp_path / "words").read_text()
@@ -159,7 +166,7 @@ async def test_a_device_that_does_not_do_what_it_is_told(tmp_path: Path) -> None
             return super().reply(path, {"cmnd": "Power1"}, authorization)
 
     with serving(Stuck([True])) as address:
-        switched = await done(tmp_path, Deed.OFF, switch="tasmota", address=address)
+        switched = await done(tmp_path, PowerCommand.OFF, switch="tasmota", address=address)
     assert (switched.done, switched.on) == (False, None)
     assert switched.reason == f"{address}: was switched off, but says that it is on"
 
@@ -227,7 +234,7 @@ async def test_what_no_such_device_would_answer_is_one_line(
     tmp_path: Path, name: str, text: str, status: str
 ) -> None:
     with server(body(text, status)) as address:
-        switched = await done(tmp_path, Deed.OFF, switch=name, address=address)
+        switched = await done(tmp_path, PowerCommand.OFF, switch=name, address=address)
     assert not switched.done
     assert switched.reason.startswith(f"{address}: ")
     assert switched.reason.isprintable()
@@ -242,7 +249,7 @@ async def test_redirects_are_not_followed(tmp_path: Path) -> None:
             connection.sendall(f"HTTP/1.1 302 Found\r\nLocation: http://{real}/cm\r\n\r\n".encode())
 
         with server(redirect) as address:
-            switched = await done(tmp_path, Deed.OFF, switch="tasmota", address=address)
+            switched = await done(tmp_path, PowerCommand.OFF, switch="tasmota", address=address)
     assert not switched.done
     assert device.asked == []
 
@@ -282,7 +289,7 @@ async def test_silence_slow_bytes_and_endless_bodies_end_within_their_time(tmp_p
         for folder, address in zip(folders, addresses, strict=True):
             folder.mkdir()
             hosts.append(switched_host(folder, switch="tasmota", address=address))
-        found = await switch_power(hosts, Deed.OFF)
+        found = await switch_power(hosts, PowerCommand.OFF)
         ended.set()
     assert [one.done for one in found] == [False, False, False, False, True]
     assert "no whole answer within 8 s" in found[0].reason
@@ -296,9 +303,9 @@ async def test_nobody_there_and_no_such_name(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and nobody listens
         closed = await done(
-            tmp_path, Deed.OFF, switch="shelly", address=f"127.0.0.1:{taken.getsockname()[1]}"
+            tmp_path, PowerCommand.OFF, switch="shelly", address=f"127.0.0.1:{taken.getsockname()[1]}"
         )
-    unknown = await done(tmp_path, Deed.OFF, switch="shelly", address="no-such-plug.invalid")
+    unknown = await done(tmp_path, PowerCommand.OFF, switch="shelly", address="no-such-plug.invalid")
     assert "connect" in closed.reason
     assert "resolve" in unknown.reason
     assert closed.next_action == unknown.next_action == "is it powered and in this network?"
@@ -311,7 +318,7 @@ async def test_a_proxy_or_a_curlrc_of_the_user_changes_nothing(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with serving(EmulatedShelly2([True])) as address:
-        switched = await done(tmp_path, Deed.STATE, switch="shelly", address=address)
+        switched = await done(tmp_path, PowerCommand.STATE, switch="shelly", address=address)
     assert switched.on is True
 
 
@@ -319,7 +326,7 @@ async def test_a_machine_without_curl_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    switched = await done(tmp_path, Deed.STATE, switch="shelly", address="127.0.0.1:1")
+    switched = await done(tmp_path, PowerCommand.STATE, switch="shelly", address="127.0.0.1:1")
     assert switched.reason == "127.0.0.1:1: this machine has no curl"
     assert switched.next_action == "sudo apt-get install curl"
 
@@ -337,7 +344,7 @@ async def test_the_emulated_switches_are_a_command(tmp_path: Path) -> None:
         addresses = [line.partition('address = "')[2].partition('"')[0] for line in lines]
         for line, address, name in zip(lines[1:], addresses[1:], ("tasmota", "shelly"), strict=True):
             assert f'switch = "{name}"' in line
-            assert (await done(tmp_path, Deed.OFF, switch=name, address=address)).on is False
+            assert (await done(tmp_path, PowerCommand.OFF, switch=name, address=address)).on is False
         assert str(tmp_path / "hub" / "uhubctl") in lines[0]
     finally:
         process.terminate()

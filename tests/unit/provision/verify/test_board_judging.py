@@ -17,15 +17,15 @@ from roambench.provision.verify.kit import (
     Cut,
     Image,
     Kit,
+    MeterSeries,
     Opening,
-    Series,
     read_kit,
     write_kit,
 )
 
 IMAGE = Image(("performance",) * 4, True, 3, True, 9, 0)
 KIT = Kit(
-    FORMAT, "0", "simulated", "smartpower2", "smartpower2", 1.0, 4, Series((), (), (), ()),
+    FORMAT, "0", "simulated", "smartpower2", "smartpower2", 1.0, 4, MeterSeries((), (), (), ()),
     trips_s=((0.06, 0.03),) * 5, step_cpu_s=0.6, throttle_bits=0,
     images=(IMAGE, replace(IMAGE, boots_kept=4)),
     openings=(Opening("the agent", True, False), Opening("verify", True, False)),

@@ -13,7 +13,15 @@ from roambench.contract.errors import ConfigError
 from roambench.provision.verify.board_judging import board_findings
 from roambench.provision.verify.finding import Held
 from roambench.provision.verify.judging import judged
-from roambench.provision.verify.kit import FORMAT, Kit, Looked, Moved, Series, read_kit, write_kit
+from roambench.provision.verify.kit import (
+    FORMAT,
+    Kit,
+    Looked,
+    MeterSeries,
+    TimedTransfer,
+    read_kit,
+    write_kit,
+)
 
 STEP_W = 3.81687e-3
 
@@ -42,7 +50,7 @@ def kit_of(world: World, seed: int = 1) -> Kit:
     rests = ((5.0, 95.0), (edges[-1] + 10.0, edges[-1] + 100.0))
     moved, at = [], rests[1][1] + 5.0
     for direction in ["download"] * 5 + ["upload"] * 5:
-        moved.append(Moved(direction, at, at + 12.0, 30_000_000))
+        moved.append(TimedTransfer(direction, at, at + 12.0, 30_000_000))
         at += 25.0
     fine_s = 0.002
     t = np.arange(0.0, at, fine_s)
@@ -68,7 +76,7 @@ def kit_of(world: World, seed: int = 1) -> Kit:
     arrived = lines + np.abs(rng.normal(0.0, world.jitter_s, len(lines)))
     volts = 5.1 + rng.normal(0.0, 0.004, len(lines))
     columns = (arrived, watts, volts, world.amps_gain * watts / volts)
-    series = Series(*(tuple(column.tolist()) for column in columns))
+    series = MeterSeries(*(tuple(column.tolist()) for column in columns))
     return Kit(
         format=FORMAT, version="0", board="simulated", driver="smartpower2", traits="smartpower2",
         nominal_s=1.0, cores=4, series=series, edges_s=tuple(edges.tolist()), rests_s=rests,
@@ -120,7 +128,7 @@ def test_a_deviation_is_found_and_no_other(world: World, found: set[str]) -> Non
 
 def test_what_was_not_seen_is_not_shown() -> None:
     whole = kit_of(World())
-    empty = replace(whole, series=Series((), (), (), ()), edges_s=(), moved=(), rests_s=(), offsets=())
+    empty = replace(whole, series=MeterSeries((), (), (), ()), edges_s=(), moved=(), rests_s=(), offsets=())
     held = {one.assumption: one.held for one in judged(empty)}
     assert set(held.values()) == {Held.UNKNOWN, Held.HOLDS}
     assert [name for name, one in held.items() if one is Held.HOLDS] == ["preflight: governor"]

@@ -15,7 +15,7 @@ from roambench.report.papers.bounds import Bounds, factor, mean_of, ratio_of
 from roambench.report.papers.ratios import milestones_table, ratios_table
 from roambench.report.papers.runs import PaperRun, Setting, comparable, rounds_of, setting_of
 from roambench.report.papers.tables import paper_tables
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 
 SETTING = Setting("mnist", "IID", 5)
 RUN = PaperRun("mohawk", SETTING, 1, 21, 0.97, 20, 0.98, 0.99, 22.0, 0.9, 0.7, 100.0)
@@ -26,7 +26,7 @@ MACFL = replace(HIERFAVG, system="macfl", steps=46, threshold_step=45, joules_pe
 LOST = replace(HIERFAVG, steps=744, threshold_step=None, joules_per_client=500.0)
 
 
-def table(runs: list[PaperRun], key: str) -> Table:
+def table(runs: list[PaperRun], key: str) -> ReportTable:
     (found,) = [table for table in paper_tables(runs) if table.key == key]
     return found
 
@@ -295,7 +295,7 @@ def test_without_energy_and_a_baseline_a_report_has_what_is_left() -> None:
 
 
 def test_markdown_cells_cannot_end_themselves() -> None:
-    made = Table("k", "T", "C", ("a", "b"), (("x|y", "1"), ("<b>*", "2\n3")))
+    made = ReportTable("k", "T", "C", ("a", "b"), (("x|y", "1"), ("<b>*", "2\n3")))
     assert markdown_table(made).splitlines() == [
         "## T", "", "| a | b |", "| --- | ---: |", "| x\\|y | 1 |", "| \\<b>\\* | 2 3 |", "", "C",
     ]  # fmt: skip

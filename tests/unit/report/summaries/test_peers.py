@@ -13,7 +13,7 @@ from roambench.report.papers.dam import dam_tables
 from roambench.report.papers.de_heredia import AWARE_GAIN, GAIN, GAP, de_heredia_tables
 from roambench.report.papers.peer_runs import PeerRun
 from roambench.report.summaries.peers import peer_summary
-from roambench.report.table import Table
+from roambench.report.table import ReportTable
 from roambench.rounds.records import (
     CloudAggregated,
     MetricsScored,
@@ -127,7 +127,7 @@ RUN = PeerRun(
 )  # fmt: skip
 
 
-def cells(table: Table, *begins: str) -> tuple[str, ...]:
+def cells(table: ReportTable, *begins: str) -> tuple[str, ...]:
     (row,) = [row for row in table.rows if row[: len(begins)] == begins]
     return row[len(begins) :]
 

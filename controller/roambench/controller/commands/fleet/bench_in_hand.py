@@ -9,13 +9,13 @@ from functools import partial
 
 from roambench.controller.screen import progress_screen, say
 from roambench.provision.bench import Bench, Host
-from roambench.provision.leases.holding import Held, holding
+from roambench.provision.leases.holding import HeldLease, holding
 
 
 class InHand:
     """The boards that a command keeps: the others of its bench are free for who does without these."""
 
-    def __init__(self, bench: Bench, hosts: Sequence[Host], held: Held | None) -> None:
+    def __init__(self, bench: Bench, hosts: Sequence[Host], held: HeldLease | None) -> None:
         self._held = held
         self._kept = [host.name for host in hosts]
         self._lock = threading.Lock()

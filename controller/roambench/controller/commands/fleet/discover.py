@@ -63,7 +63,13 @@ def discover(
     from roambench.controller.screen import print_json, screen
     from roambench.provision.discovery.draft import drafted
     from roambench.provision.discovery.mdns import mdns_is_there
-    from roambench.provision.discovery.searching import Login, found_boards, look, seen_from, unknown_to
+    from roambench.provision.discovery.searching import (
+        StrangerLogin,
+        found_boards,
+        look,
+        seen_from,
+        unknown_to,
+    )
     from roambench.provision.inventory.load import load_bench
 
     if out is not None and out.exists():
@@ -73,7 +79,7 @@ def discover(
         user = user or known.hosts[0].ssh_user
         key = key or known.hosts[0].ssh_key
     seen = look(subnet or (), leases or (), mdns=mdns_is_there() if mdns is None else mdns)
-    found = found_boards(seen, Login(user, key) if ask else None, every=every)
+    found = found_boards(seen, StrangerLogin(user, key) if ask else None, every=every)
     new = unknown_to(known, found) if known is not None else found
     if as_json:
         print_json([asdict(board) for board in new])

@@ -10,7 +10,7 @@ from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.fleet.options import BenchArgument
 
 if TYPE_CHECKING:
-    from roambench.provision.leases.queue import Claim
+    from roambench.provision.leases.queue import LeaseRequest
 
 
 def register(app: typer.Typer) -> None:
@@ -125,7 +125,7 @@ def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
         print(f"  later: {described(claim)}")
 
 
-def _row(claim: Claim | None) -> dict[str, Any] | None:
+def _row(claim: LeaseRequest | None) -> dict[str, Any] | None:
     """Its fields, and the times of a reservation as a person has them."""
     from dataclasses import asdict
 

@@ -54,12 +54,14 @@ def print_rows(table: Table, console: Console) -> None:
         console.print(table, markup=False)
         return
     from roambench.report.console import print_table  # pyarrow, for this alone
-    from roambench.report.table import Table as Rows
+    from roambench.report.table import ReportTable
 
     columns = [[str(cell) for cell in column.cells] for column in table.columns]
     head = tuple(str(column.header) for column in table.columns)
     short = {number for number, cells in enumerate(columns) if max(map(len, cells), default=0) <= _SHORT}
-    rows = Rows("", str(table.title), "", head, tuple(zip(*columns, strict=True)), numeric_from=len(head))
+    rows = ReportTable(
+        "", str(table.title), "", head, tuple(zip(*columns, strict=True)), numeric_from=len(head)
+    )
     print_table(rows, console, most_rows=None, whole=short)
 
 

@@ -14,7 +14,7 @@ from roambench.controller.commands.fleet.options import (
     OnlyOption,
     WaitOption,
 )
-from roambench.provision.power.deed import OFF_S, Deed
+from roambench.provision.power.power_command import OFF_S, PowerCommand
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def power(
     bench: BenchArgument,
-    deed: Annotated[Deed, typer.Argument(help="`off` cuts the power: shut a board down first.")],
+    command: Annotated[PowerCommand, typer.Argument(help="`off` cuts the power: shut a board down first.")],
     only: OnlyOption = None,
     limit: LimitOption = None,
     as_json: JsonOption = False,
@@ -50,9 +50,9 @@ def power(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    harmless = during_run or deed is Deed.STATE
-    with in_hand(loaded, f"power {deed}", wait_s, hosts=hosts, during_run=harmless):
-        switched = run_async(switch_power(hosts, deed, off_s))
+    harmless = during_run or command is PowerCommand.STATE
+    with in_hand(loaded, f"power {command}", wait_s, hosts=hosts, during_run=harmless):
+        switched = run_async(switch_power(hosts, command, off_s))
     if as_json:
         rows = [
             {
@@ -68,7 +68,7 @@ def power(
         ]
         print_json(rows)
     else:
-        table = Table(title=f"{loaded.name}: power {deed}", title_justify="left")
+        table = Table(title=f"{loaded.name}: power {command}", title_justify="left")
         add_columns(table, "host", "output", "reason", "next action")
         for one in switched:
             volts = "" if one.volts is None else f", {one.volts:.2f} V"

@@ -8,7 +8,7 @@ import typer
 
 from roambench.controller.commands.common_options import JsonOption, with_progress
 from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
-from roambench.provision.checks import Verdict
+from roambench.provision.checks import CheckVerdict
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 #: A column for each check needs so much; a narrower terminal breaks the lines.
 _WIDTH: Final = 110
-_MARKS: Final = {Verdict.PASS: "pass", Verdict.WARN: "warn", Verdict.FAIL: "FAIL", Verdict.SKIP: "skip"}
+_MARKS: Final = {
+    CheckVerdict.PASS: "pass",
+    CheckVerdict.WARN: "warn",
+    CheckVerdict.FAIL: "FAIL",
+    CheckVerdict.SKIP: "skip",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -132,10 +137,10 @@ def _table(made: Preflight) -> Table:
 
 
 def _verdict(made: Preflight) -> str:
-    failed = [host.host for host in made.hosts if host.of(Verdict.FAIL)]
+    failed = [host.host for host in made.hosts if host.of(CheckVerdict.FAIL)]
     if failed:
         return f"{len(failed)} of {len(made.hosts)} hosts failed: {', '.join(failed)}"
-    skipped = dict.fromkeys(check.name for host in made.hosts for check in host.of(Verdict.SKIP))
+    skipped = dict.fromkeys(check.name for host in made.hosts for check in host.of(CheckVerdict.SKIP))
     told = f"; skipped, not shown to be sound: {', '.join(skipped)}" if skipped else ""
     return f"all {len(made.hosts)} hosts passed{told}"
 

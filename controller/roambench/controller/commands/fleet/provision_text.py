@@ -12,7 +12,7 @@ from roambench.provision.bench import Host
 from roambench.provision.printable import printable
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.ssh.hosts import HostOutcome
-from roambench.provision.step import RemoteFile, Step
+from roambench.provision.step import HostStep, RemoteFile
 
 
 def state_text(done: Provisioned, *, dry_run: bool) -> str:
@@ -91,7 +91,7 @@ def _outcome(one: HostOutcome[Provisioned], *, dry_run: bool) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: HostStep) -> dict[str, Any]:
     return {
         "subject": step.subject,
         "reason": step.reason,

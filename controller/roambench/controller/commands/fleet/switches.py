@@ -32,15 +32,15 @@ def emulate_switches(
 
     from roambench.contract.errors import ConfigError, FleetError
     from roambench.provision.power.emulated import (
-        EmulatedDevice,
         EmulatedShelly1,
         EmulatedShelly2,
+        EmulatedSwitch,
         EmulatedTasmota,
         serving,
     )
     from roambench.provision.power.emulated_uhubctl import install
 
-    wanted: list[tuple[str, int, EmulatedDevice]] = [
+    wanted: list[tuple[str, int, EmulatedSwitch]] = [
         ("tasmota", 1, EmulatedTasmota([True] * tasmota)),
         ("shelly", 0, EmulatedShelly1([True] * shelly1)),
         ("shelly", 0, EmulatedShelly2([True] * shelly2)),

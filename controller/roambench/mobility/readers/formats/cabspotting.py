@@ -18,7 +18,7 @@ from roambench.mobility.readers.account import number
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, read_gps
+from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, read_gps
 from roambench.mobility.readers.opening import unpacked_name
 
 _ROW: Final = re.compile(r"-?\d+\.\d+ -?\d+\.\d+ [01] \d{9,10}\s*")
@@ -29,11 +29,11 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     return read_gps(file, _cab(options.file), _FORMAT, options)
 
 
-def _clean(table: pa.Table, cab: str) -> Columns | None:
+def _clean(table: pa.Table, cab: str) -> GpsColumns | None:
     if not np.isin(table["occupied"].to_numpy(), (0, 1)).all():
         return None
     time = table["time"].to_numpy().copy()
-    return Columns(
+    return GpsColumns(
         time,
         table["latitude"].to_numpy().copy(),
         table["longitude"].to_numpy().copy(),

@@ -31,7 +31,7 @@ from roambench.mobility.readers.fixes import (
 )
 from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces, together
 from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
-from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
+from roambench.mobility.readers.tables import BY_FILE, ColumnLayout, columns_needed, layout_of, named_by
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps
 from roambench.mobility.trace import FloatColumn
@@ -99,7 +99,7 @@ class _Table:
     """One table, read in blocks: clean ones at once, around an odd row line by line."""
 
     path: str
-    layout: Layout
+    layout: ColumnLayout
     time_format: str
     plane: bool
     device: str | None = None  # of all rows; None: a column names it
@@ -183,7 +183,7 @@ class _Table:
         collector.add(device, t_utc_s, north, east, layout.text(cells, "place"))
 
 
-def _layout(first: str, options: ReaderOptions) -> Layout:
+def _layout(first: str, options: ReaderOptions) -> ColumnLayout:
     """The layout that the first line and the options tell."""
     problems = [
         f"columns: unknown field {field!r}, expected one of {', '.join(_KNOWN)}"
@@ -199,20 +199,20 @@ def _layout(first: str, options: ReaderOptions) -> Layout:
     layout = layout_of(first, given, _KNOWN, options.file)
     if by_file:
         columns = {field: at for field, at in layout.columns.items() if field != "device"}
-        layout = Layout(layout.separator, columns, layout.has_header)
+        layout = ColumnLayout(layout.separator, columns, layout.has_header)
     missing = [
         field for field in _REQUIRED if field not in layout.columns and not (by_file and field == "device")
     ]
     if missing in (["lat", "lon"], ["lat"], ["lon"]) and {"x", "y"} <= set(layout.columns):
         columns = {field: at for field, at in layout.columns.items() if field not in ("lat", "lon")}
-        return Layout(layout.separator, columns, layout.has_header)
+        return ColumnLayout(layout.separator, columns, layout.has_header)
     if not missing:
         columns = {field: at for field, at in layout.columns.items() if field not in ("x", "y")}
-        return Layout(layout.separator, columns, layout.has_header)
+        return ColumnLayout(layout.separator, columns, layout.has_header)
     if not layout.has_header:
         raise ConfigError([f"columns: {', '.join(missing)} missing (positions count from 0)"])
     if layout.separator == "\t" and len(first.split("\t")) == 8 and not options.columns:
-        return Layout("\t", _TSMC2014, has_header=False)
+        return ColumnLayout("\t", _TSMC2014, has_header=False)
     raise TraceError(
         f"{options.file}:1: cannot tell which column is {', '.join(missing)}: "
         + columns_needed(first, missing)
@@ -239,7 +239,7 @@ def _names_device(head: Head) -> bool:
     return head.columns.get("device") == BY_FILE
 
 
-def _is_row(line: str, layout: Layout, device: str | None) -> bool:
+def _is_row(line: str, layout: ColumnLayout, device: str | None) -> bool:
     """Whether the columns at the given positions hold what they should."""
     plane = "lat" not in layout.columns
     for time_format in ("auto", "unix_ms"):

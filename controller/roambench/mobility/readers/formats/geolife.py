@@ -18,7 +18,7 @@ from roambench.mobility.readers.account import number
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, read_gps
+from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, read_gps
 from roambench.mobility.readers.opening import unpacked_name
 from roambench.mobility.readers.time_columns import date_times
 from roambench.mobility.readers.times import date_time
@@ -31,9 +31,9 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     return read_gps(file, _user(options.file), _FORMAT, options)
 
 
-def _clean(table: pa.Table, user: str) -> Columns | None:
+def _clean(table: pa.Table, user: str) -> GpsColumns | None:
     time = date_times(table["date"], table["clock"])
-    return Columns(
+    return GpsColumns(
         time,
         table["latitude"].to_numpy().copy(),
         table["longitude"].to_numpy().copy(),

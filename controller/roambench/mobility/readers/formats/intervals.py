@@ -22,12 +22,12 @@ import pyarrow as pa
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.account import check_degrees, check_id, check_metres
 from roambench.mobility.readers.documents import Document, Head, text_lines
-from roambench.mobility.readers.events import Events, is_off
+from roambench.mobility.readers.events import EventColumns, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
 from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
-from roambench.mobility.readers.tables import BY_FILE, Layout, columns_needed, layout_of, named_by
+from roambench.mobility.readers.tables import BY_FILE, ColumnLayout, columns_needed, layout_of, named_by
 from roambench.mobility.readers.times import TIME_FORMATS
 from roambench.mobility.readers.timestamp_columns import timestamps
 
@@ -83,7 +83,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     plane = False
     for document in others:
         plane = _read_positions(document, layouts[document.path], positions, stays)
-    events = Events()
+    events = EventColumns()
     for document in tables:
         fixed = dict.fromkeys(by_file, named_by(document.name))
         _read_stays(document, fixed, layouts[document.path], options, stays, events, positions)
@@ -95,7 +95,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     return stays.fixes(Stations(ids, table[:, 0], table[:, 1]), options.step_s, plane=plane)
 
 
-def _layout(document: Document, options: ReaderOptions) -> Layout:
+def _layout(document: Document, options: ReaderOptions) -> ColumnLayout:
     first = _first_line(document)
     try:
         return layout_of(first, options.columns, _KNOWN, document.path)
@@ -119,12 +119,12 @@ def _columns(columns: Mapping[str, str]) -> dict[str, str]:
     return {field: name for field, name in columns.items() if field not in by_file}
 
 
-def _holds_stays(layout: Layout, by_file: Sequence[str]) -> bool:
+def _holds_stays(layout: ColumnLayout, by_file: Sequence[str]) -> bool:
     found = {*layout.columns, *by_file}
     return {"device", "ap"} <= found and ({"start", "end"} <= found or "time" in found)
 
 
-def _rows(document: Document, layout: Layout) -> Iterator[tuple[int, str]]:
+def _rows(document: Document, layout: ColumnLayout) -> Iterator[tuple[int, str]]:
     """Line number and text of every row below the header."""
     with document.opened() as file:
         first = after_header(file, layout.has_header)
@@ -138,7 +138,7 @@ def _text_rows(file: IO[bytes], first_line: int) -> Iterator[tuple[int, str]]:
 
 
 def _read_positions(
-    document: Document, layout: Layout, positions: Positions, stays: IntervalCollector
+    document: Document, layout: ColumnLayout, positions: Positions, stays: IntervalCollector
 ) -> bool:
     """Adds the file's positions; returns whether they are metres."""
     found = set(layout.columns)
@@ -166,10 +166,10 @@ def _read_positions(
 def _read_stays(
     document: Document,
     fixed: Mapping[str, str],
-    layout: Layout,
+    layout: ColumnLayout,
     options: ReaderOptions,
     stays: IntervalCollector,
-    events: Events,
+    events: EventColumns,
     positions: Positions,
 ) -> None:
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
@@ -190,11 +190,11 @@ class _Table:
 
     path: str
     fixed: Mapping[str, str]  # the device or the access point of all rows, where no column names it
-    layout: Layout
+    layout: ColumnLayout
     time_format: str
     offset_s: int
     stays: IntervalCollector
-    events: Events  # of all tables: a device's next row may be in another
+    events: EventColumns  # of all tables: a device's next row may be in another
     positions: Positions
     tells_ends: bool
 

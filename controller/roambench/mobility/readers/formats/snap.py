@@ -16,7 +16,7 @@ from roambench.mobility.readers.account import number
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, encoded, read_gps
+from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, encoded, read_gps
 from roambench.mobility.readers.time_columns import zulu_times
 from roambench.mobility.readers.times import iso
 
@@ -30,12 +30,12 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     return read_gps(file, "", _FORMAT, options)
 
 
-def _clean(table: pa.Table, _: str) -> Columns | None:
+def _clean(table: pa.Table, _: str) -> GpsColumns | None:
     if not all(pc.all(pc.ascii_is_alnum(table[name])).as_py() for name in ("user", "location")):
         return None
     users, user = encoded(table["user"])
     places, place = encoded(table["location"])
-    return Columns(
+    return GpsColumns(
         zulu_times(table["time"]),
         table["latitude"].to_numpy().copy(),
         table["longitude"].to_numpy().copy(),

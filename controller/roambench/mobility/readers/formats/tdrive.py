@@ -15,7 +15,7 @@ from roambench.mobility.readers.account import number
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import Columns, GpsFormat, encoded, read_gps
+from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, encoded, read_gps
 from roambench.mobility.readers.time_columns import date_times
 from roambench.mobility.readers.times import date_time
 
@@ -30,11 +30,11 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     return read_gps(file, "", _FORMAT, options, shift_s=-round(offset_h * 3600))
 
 
-def _clean(table: pa.Table, _: str) -> Columns | None:
+def _clean(table: pa.Table, _: str) -> GpsColumns | None:
     names, taxi = encoded(table["id"])
     if any(name != name.strip() for name in names):
         return None
-    return Columns(
+    return GpsColumns(
         date_times(table["time"]),
         table["latitude"].to_numpy().copy(),
         table["longitude"].to_numpy().copy(),

@@ -1,4 +1,4 @@
-"""What can be done to the boards' power; the command line knows it without loading a switch."""
+"""Commands for the boards' power; the command line knows them without loading a switch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 OFF_S: Final = 5.0
 
 
-class Deed(StrEnum):
+class PowerCommand(StrEnum):
     """A command for the boards' power. `STATE` only asks the switches."""
 
     ON = "on"
