@@ -87,13 +87,12 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its connection stands all the while: it is not gone, however often it is too late."""
-    late = [False, True, True, True, True, False]
+    standing: int | None = None
 
     async def answer(messages: Any, context: Any) -> AsyncIterator[bytes]:
-        if late.pop(0):
+        if standing is None:
             await asyncio.Event().wait()
-        kind = wire.Standing.COMING if late else wire.Standing.HERE
-        yield wire.Standing(kind=kind).SerializeToString()
+        yield wire.Standing(kind=standing).SerializeToString()
 
     authority = Authority.create()
     ours, theirs = authority.issue("pi-00"), authority.issue("pi-01")
@@ -107,12 +106,10 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     await server.start()
     link, silence = PeerLink(ours), UnansweredCalls()
     try:
-        found = [await link.ask("pi-01", f"127.0.0.1:{port}", WantedHalfStep("run", 7), silence)]
-        monkeypatch.setattr(peer_link, "_ASK_S", 0.4)
         monkeypatch.setattr(peer_link, "_PATIENCE_S", 0.1)
-        while late and found[-1] is not OfferState.NEVER:
-            if len(late) == 1:
-                monkeypatch.setattr(peer_link, "_ASK_S", 60.0)
+        found = []
+        for standing in (wire.Standing.COMING, None, None, None, None, wire.Standing.HERE):
+            monkeypatch.setattr(peer_link, "_ASK_S", 0.4 if standing is None else 60.0)
             found.append(await link.ask("pi-01", f"127.0.0.1:{port}", WantedHalfStep("run", 7), silence))
     finally:
         await link.close()
