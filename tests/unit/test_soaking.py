@@ -11,9 +11,9 @@ import pytest
 from roambench.meters.emulator.truth import PrintedLine, PrintLog, read_print_log
 from soaking.faults import KINDS
 from soaking.plan import Fault, planned_run
+from soaking.readings_verdict import _excused
 from soaking.sockets import both_ends, half_close, held, lose, lose_nothing, reset, tcp_sockets
 from soaking.underway import Struck
-from soaking.verdict import _excused
 from soaking.worlds import WORLDS
 
 Pair = tuple[socket.socket, socket.socket]
