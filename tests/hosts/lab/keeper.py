@@ -114,15 +114,15 @@ def _serve(hosts: HostsSet, listener: socket.socket, selector: selectors.BaseSel
 
 
 def _answer(hosts: HostsSet, asked: dict[str, str]) -> dict[str, object]:
-    deeds = {
+    commands = {
         "off": hosts.power_off,
         "on": hosts.power_on,
         "flash": hosts.flash,
         "change host key": hosts.change_host_key,
     }
     try:
-        if asked["do"] in deeds:
-            deeds[asked["do"]](asked["host"])
+        if asked["do"] in commands:
+            commands[asked["do"]](asked["host"])
         elif asked["do"] not in ("state", "down"):
             raise RuntimeError(f"unknown: {asked['do']!r}")
         return {"hosts": hosts.state()}

@@ -126,9 +126,9 @@ def _state(root: Path) -> dict[str, str]:
     return {key: (root / "sys" / name).read_text().strip() for key, name in names.items()}
 
 
-def _board(root: Path, deed: str) -> None:
+def _board(root: Path, command: str) -> None:
     script = Path(board.__file__).with_name("board.sh").read_text()
     # Swap and timers are this machine's own: the script looks for neither here.
     script = script.replace("/proc/swaps", str(root / "none")).replace("systemctl", "false")
     environment = {**os.environ, "SYS": str(root / "sys"), "NOTES": str(root / "notes")}
-    subprocess.run(["sh", "-s", deed], input=script.encode(), env=environment, check=True)
+    subprocess.run(["sh", "-s", command], input=script.encode(), env=environment, check=True)

@@ -56,8 +56,8 @@ apply() {
 restore() {
     [ -e "$NOTES" ] || return 0
     # Backwards: a LED's brightness before its trigger.
-    sed '1!G;h;$!d' "$NOTES" | while read -r deed what value; do
-        case $deed in
+    sed '1!G;h;$!d' "$NOTES" | while read -r step what value; do
+        case $step in
             write) echo "$value" >"$what" ;;
             power_save) iw dev "$what" set power_save "$value" ;;
             swapon) swapon "$what" ;;
