@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -82,6 +82,15 @@ def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Foun
             return answer
         time.sleep(0.02)
     raise AssertionError(f"{patience_s:.0f} s passed without {what}")
+
+
+def command_lines(processes: Sequence[psutil.Process]) -> list[str]:
+    """Of those that are still there."""
+    named = []
+    for process in processes:
+        with suppress(psutil.Error):
+            named.append(" ".join(process.cmdline()))
+    return named
 
 
 @dataclass
@@ -213,10 +222,13 @@ class Launcher:
             except subprocess.TimeoutExpired:
                 driven.process.kill()
                 driven.process.wait()
-        left = processes_of(self.base)
-        named = [" ".join(process.cmdline()) for process in left]
+        deadline_s = time.monotonic() + 10  # a trainer ends by itself, a moment after its agent
+        while (left := processes_of(self.base)) and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        named = command_lines(left)
         for process in left:
-            process.kill()
+            with suppress(psutil.Error):
+                process.kill()
         return named
 
 

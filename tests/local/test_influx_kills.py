@@ -18,6 +18,8 @@ from roambench.energy.integrate import power_curve
 from roambench.energy.readings.samples import PowerSamples
 from roambench.spool.influx_settings import InfluxSettings
 
+from .conftest import until
+
 KILLS = 10
 
 
@@ -95,10 +97,17 @@ def server_kills(folder: Path, meters: int, device_s: float, time_scale: float) 
 def agent_kills(folder: Path, meters: int, device_s: float, time_scale: float) -> None:
     with stream(folder, meters, time_scale) as (influxd, loggers, started_s):
         victims = generator(7, "victims").choice(loggers.names, KILLS, replace=False)
+        read: dict[str, int] = {}
         for moment_s, name in zip(kill_moments(device_s, time_scale, "agents"), victims, strict=True):
             wait_until(started_s, moment_s)
+            read[str(name)] = len(loggers.notebook(str(name)).spooled)
             assert loggers.kill(str(name))
         wait_until(started_s, device_s / time_scale)
+        until(
+            lambda: all(len(loggers.notebook(name).spooled) > count + 5 for name, count in read.items()),
+            60,
+            "readings of those who were killed last",
+        )
         stored = assert_exactly_once(influxd, loggers, 0.8 * meters * device_s / PERIOD_S)
         lives = influxd.rows("SELECT kind, monotonic_ns FROM event GROUP BY device", "bench")
         lost, holes_s = 0, 0.0

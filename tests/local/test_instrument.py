@@ -116,8 +116,8 @@ def overhead(tmp_path_factory) -> dict:
     words += ["--set", 'local.power_shape="steady"']  # milliwatts are looked for
     words += [
         "--set",
-        "local.cpu_slowdown=24",
-    ]  # a board half as fast as usual draws twice as much for its agent
+        "local.cpu_slowdown=48",
+    ]  # a board a quarter as fast as usual draws four times as much for its agent
     done = subprocess.run(
         [ROAMBENCH, "overhead", str(file), "--runs-dir", str(base / "runs"), *words],
         capture_output=True,
@@ -140,7 +140,7 @@ def test_the_instruments_cost_is_what_the_emulated_boards_drew_for_it(overhead):
         assert true_w > 0.003  # streaming costs CPU: without it there would be nothing to find
         # 3 u: both boards of every test run, not 19 of 20.
         assert abs(found["watts"] - true_w) <= 3.0 * found["u_watts"]
-        assert found["u_watts"] < 0.010
+        assert found["u_watts"] < 0.020
         assert 1.9 <= board["idle_w"]["reader"] < 2.1
 
 
@@ -149,7 +149,9 @@ def test_readings_go_on_while_no_session_is_held(overhead):
     folder = RunFolder.open(Path(overhead["path"]))
     for name in NAMES:
         ns = folder.records.readings(name).ns
-        assert (ns[1:] - ns[:-1]).max() < 2.5e9
+        # One a second: a line that is late is none that is missing.
+        assert len(ns) == pytest.approx((ns[-1] - ns[0]) * 1e-9 + 1, abs=2.5)
+        assert (ns[1:] - ns[:-1]).max() < 5e9
         began = [event for event in folder.records.events(name) if event.kind == EventKind.DUTY_BEGAN]
         assert [event.detail for event in began] == [
             *("reader", "agent", "streaming", "streaming", "agent", "reader", "over")

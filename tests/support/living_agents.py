@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,14 +17,9 @@ from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.inventory.load import load_bench
+from soaking.influxd import free_port
 
 _ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from roambench.provision.agent_asks import AGENT
+from soaking.influxd import free_port
 
 _PATIENCE_S = 10.0
 _CONFIG = """
@@ -82,7 +83,7 @@ class SshServer:
         log = self.folder / "sshd.log"
         self.process = subprocess.Popen([*self.before, _sshd(), "-D", "-f", str(config), "-E", str(log)])
         end = time.monotonic() + _PATIENCE_S
-        while time.monotonic() < end:
+        while time.monotonic() < end and self.process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex((self.address, self.port)) == 0:
                     return
@@ -113,13 +114,6 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", before: tuple[str, ...]
         yield server
     finally:
         server.stop()
-
-
-def free_port() -> int:
-    """A port on loopback where nothing listens now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def make_key(path: Path) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import AgentsKept
@@ -17,6 +19,9 @@ from roambench.rounds.ports import Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace
 from roambench.runs.folder import RunFolder
+
+#: Host seconds for a request for silence to leave, before a slow disk holds this process up.
+_TO_LEAVE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,14 @@ class AgentsStage:
         await bench.clocks.before({name: folder.records.events(name) for name in folder.info.device_names})
         found = checkpoints.found if checkpoints is not None else None
         if found is None:
-            bench.agents_fleet.hush(True)  # before the stamp, which is written to the disk
-            folder.update(start_device_ns=bench.clock.now_ns())
-            await bench.idle(self.experiment.energy.idle_baseline_s)
+            start_ns = bench.clock.now_ns()
+            baseline = asyncio.create_task(bench.idle(self.experiment.energy.idle_baseline_s))
+            try:
+                await asyncio.sleep(_TO_LEAVE_S)
+                folder.update(start_device_ns=start_ns)
+                await baseline
+            finally:
+                baseline.cancel()
         else:
             bench.watch.step = found.next_step
             await bench.rest(folder.info.run_id, found.next_step)
