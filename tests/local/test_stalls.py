@@ -19,7 +19,7 @@ from roambench.contract.pacing import padding
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE, MAX_DATA_MESSAGE_BYTES, channel_options
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.alone]  # a busy machine is late, which looks like a stall
+pytestmark = pytest.mark.asyncio
 
 CLOCK = DeviceClock()
 MODEL = encode(np.arange(750_000, dtype=np.float32), "a" * 32)
@@ -29,19 +29,31 @@ UPLOAD_BYTES = 40_000_000  # some are in buffers before the agent has to wait fo
 class SlowServer:
     """Sends and takes chunks no faster than its link, and pauses before the fifth.
 
-    `paused_ns` is from when to when: one machine, one clock.
+    `paused_ns` is from when to when: one machine, one clock. On a busy machine it is late besides: `late_ns`.
     """
 
     def __init__(self, mbit_s: float, pause_s: float = 0.0) -> None:
         self._mbit_s, self._pause_s = mbit_s, pause_s
         self.paused_ns = (0, 0)
+        self.late_ns: list[tuple[int, int]] = []
 
     async def _chunk(self, number: int, size: int) -> None:
         if number == 4:
-            began_ns = CLOCK.now_ns()
-            await asyncio.sleep(self._pause_s)
-            self.paused_ns = began_ns, CLOCK.now_ns()
-        await asyncio.sleep(size * 8e-6 / self._mbit_s)
+            self.paused_ns = await self._sleep(self._pause_s)
+        await self._sleep(size * 8e-6 / self._mbit_s)
+
+    async def _sleep(self, seconds: float) -> tuple[int, int]:
+        began_ns = CLOCK.now_ns()
+        await asyncio.sleep(seconds)
+        self.late_ns.append((began_ns + round(seconds * 1e9), CLOCK.now_ns()))
+        return began_ns, CLOCK.now_ns()
+
+    def was_late(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether the machine itself stood still for most of a stall between these."""
+        return any(
+            min(late_ns, end_ns) - max(due_ns, begin_ns) > 0.5 * (end_ns - begin_ns)
+            for due_ns, late_ns in self.late_ns
+        )
 
     async def download(self, request: bytes, context: Any) -> AsyncIterator[bytes]:
         of_model = bool(wire.DownloadRequest.FromString(request).digest)
@@ -99,9 +111,11 @@ async def carried_out(way: str, server: SlowServer) -> ModelTransfer:
 async def test_a_stall_is_recorded_where_it_was_to_within_a_chunk(way, mbit_s, chunk_bytes, pause_s):
     server = SlowServer(mbit_s, pause_s)
     moved = (await carried_out(way, server)).moved
-    ((begin_ns, end_ns),) = moved.stalls_ns
+    ((begin_ns, end_ns),) = [stall for stall in moved.stalls_ns if not server.was_late(*stall)]
     assert moved.first_byte_ns < begin_ns < end_ns < moved.last_byte_ns
-    assert (end_ns - begin_ns) * 1e-9 == pytest.approx(pause_s, abs=0.1)
+    assert (end_ns - begin_ns) * 1e-9 == pytest.approx(
+        (server.paused_ns[1] - server.paused_ns[0]) * 1e-9, abs=0.1
+    )
     chunk_s = chunk_bytes * 8e-6 / mbit_s
     off_s = [(seen - true) * 1e-9 for seen, true in zip((begin_ns, end_ns), server.paused_ns, strict=True)]
     assert off_s == pytest.approx([0.0, 0.0], abs=chunk_s + 0.1)
@@ -111,6 +125,7 @@ async def test_a_stall_is_recorded_where_it_was_to_within_a_chunk(way, mbit_s, c
     ("way", "mbit_s"), [("a model down", 12.0), ("padding down", 12.0), ("padding up", 200.0)]
 )
 async def test_a_link_whose_every_chunk_is_slow_does_not_stall(way, mbit_s):
-    moved = (await carried_out(way, SlowServer(mbit_s))).moved
+    server = SlowServer(mbit_s)
+    moved = (await carried_out(way, server)).moved
     assert moved.last_byte_ns - moved.first_byte_ns > 10**9
-    assert moved.stalls_ns == ()
+    assert [stall for stall in moved.stalls_ns if not server.was_late(*stall)] == []

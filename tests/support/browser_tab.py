@@ -69,9 +69,12 @@ def chromium(profile: Path) -> Iterator[Browser]:
             time.sleep(0.05)
         port, path = told.read_text().split()
         with connect(f"ws://127.0.0.1:{port}{path}", max_size=None) as whole:
-            all_tabs = Browser(whole).call("Target.getTargets")["targetInfos"]
-            tab = next(target["targetId"] for target in all_tabs if target["type"] == "page")
-            with connect(f"ws://127.0.0.1:{port}/devtools/page/{tab}", max_size=None) as link:
+            tabs: list[str] = []
+            while not tabs:  # the first one comes a moment after the port
+                assert time.monotonic() < deadline_s, f"{program} opens no page"
+                targets = Browser(whole).call("Target.getTargets")["targetInfos"]
+                tabs = [target["targetId"] for target in targets if target["type"] == "page"]
+            with connect(f"ws://127.0.0.1:{port}/devtools/page/{tabs[0]}", max_size=None) as link:
                 browser = Browser(link)
                 for domain in ("Network", "Page", "Runtime"):
                     browser.call(f"{domain}.enable")

@@ -68,7 +68,7 @@ async def _serve(folder: WatchedFolder, listening: socket.socket, token: str, pa
         lifespan="off",
         ws="none",
         server_header=False,
-        timeout_graceful_shutdown=2,
+        timeout_graceful_shutdown=20,  # streams end by themselves, with the last look: a busy machine is slow
     )
     server = uvicorn.Server(config)
     following = asyncio.create_task(follower.follow(lambda: server.should_exit))
