@@ -35,7 +35,7 @@ TIME_SCALE = 4.0
 
 @dataclass(frozen=True)
 class Strike:
-    """One SIGKILL: between which two moments of device time, and host seconds until the agent's next hello."""
+    """One SIGKILL: between which moments of device time, and host seconds until the agent's next hello."""
 
     from_ns: int
     to_ns: int
