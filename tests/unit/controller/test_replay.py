@@ -158,7 +158,7 @@ def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_pat
                 "--name",
                 "held",
                 "--set",
-                "trace.repeat=20",
+                "trace.repeat=200",
             ],
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -170,7 +170,7 @@ def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_pat
             pause(run)
             wait_until(lambda: has_events(run) and kinds(run) == [ReplayPaused])
             steps = len(opened(run))
-            assert 0 < steps < 120
+            assert 0 < steps < len(STEPS) * 200
             time.sleep(0.5)
             assert len(opened(run)) == steps
             assert process.poll() is None
@@ -180,8 +180,8 @@ def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_pat
             process.kill()
             process.wait()
     assert kinds(run) == [ReplayPaused, ReplayResumed]
-    assert opened(run) == STEPS * 20
-    assert RunFolder.open(run).info.assignment_hash == hash_of_steps(STEPS * 20)
+    assert opened(run) == STEPS * 200
+    assert RunFolder.open(run).info.assignment_hash == hash_of_steps(STEPS * 200)
     late = command("pause", run)
     assert late.returncode == 1
     assert late.stderr == f"roambench: {run}: the run is finished: nothing to pause or to resume\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import json
 import signal
 import subprocess
@@ -241,6 +242,7 @@ def test_ctrl_c_while_the_command_reads_its_modules_is_no_traceback(read: str) -
     command = [sys.executable, "-X", "importtime", ROAMBENCH, "list", "nothing"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
+        fcntl.fcntl(running.stderr, fcntl.F_SETPIPE_SZ, 4096)  # it is never far ahead of who reads
         for line in running.stderr:
             if line.split("|")[-1].strip() == read:
                 break

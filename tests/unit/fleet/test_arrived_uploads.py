@@ -36,7 +36,7 @@ async def test_an_upload_that_arrived_is_done_whatever_its_device_says(says: str
                 answer = wire.Answer(order_id=order.order_id, status=statuses[says], reason="broke off")
                 agent.link.send(wire.AgentFrame(answer=answer))
 
-    async with bench(deadline_s=2.0) as where, hand_agent(where, on_order=silent) as agent:
+    async with bench(deadline_s=5.0) as where, hand_agent(where, on_order=silent) as agent:
         await connected(where)
         where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([ORDER])
@@ -68,6 +68,7 @@ async def test_what_arrives_when_the_order_is_over_stays_with_its_device(tmp_pat
         first = await uploaded(where, pi)
         assert first.status is AnswerStatus.TIMEOUT
         over.set()
+        where.fleet._giver.deadline_s = 20.0
         arrived(await uploaded(where, pi, step=3))
 
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -140,6 +140,12 @@ async def until(ask: Callable[[], object], patience_s: float = 30.0) -> None:
             await asyncio.sleep(0.01)
 
 
+def worst_ppm_of(bursts: Sequence[ClockProbed]) -> float:
+    """By how much a drift between the first and the last of them may be off."""
+    seconds = (bursts[-1].at_ns - bursts[0].at_ns) * 1e-9
+    return 2.0 * max(burst.bound_ns for burst in bursts) * 1e-3 / seconds
+
+
 async def test_a_real_agents_shifted_and_drifting_clock_is_found_within_its_bound(tmp_path: Path) -> None:
     """A process whose clock runs 1 % fast and was right 100 s ago: 1 s ahead now, 10 ms more every second."""
     epoch_ns = time.monotonic_ns() - 100_000_000_000
@@ -164,13 +170,19 @@ async def test_a_real_agents_shifted_and_drifting_clock_is_found_within_its_boun
             )
         try:
             await until(lambda: bursts, 60.0)
-            for occasion in ("before", "during", "during", "after"):
+            await asyncio.sleep(0.7)
+            await fleet.probe_clocks("before")
+            deadline_s = time.monotonic() + 60.0
+            while len(bursts) < 4 or worst_ppm_of(bursts) > 4_000:  # a late burst counts less and less
+                assert time.monotonic() < deadline_s
                 await asyncio.sleep(0.7)
-                await fleet.probe_clocks(occasion)
+                await fleet.probe_clocks("during")
+            await fleet.probe_clocks("after")
         finally:
             process.terminate()
             await asyncio.wait_for(process.wait(), 30)
-    assert [burst.occasion for burst in bursts] == ["hello", "before", "during", "during", "after"]
+    between = ["during"] * (len(bursts) - 3)
+    assert [burst.occasion for burst in bursts] == ["hello", "before", *between, "after"]
     assert {burst.probes for burst in bursts} == {8}
     assert {burst.boot_id for burst in bursts} == {
         Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -184,10 +196,7 @@ async def test_a_real_agents_shifted_and_drifting_clock_is_found_within_its_boun
         assert burst.offset_ns == pytest.approx(((t1_ns - t0_ns) + (t2_ns - t3_ns)) / 2)
         assert burst.bound_ns == pytest.approx(((t3_ns - t0_ns) - (t2_ns - t1_ns)) / 2)
     clock = board_clock("pi-01", bursts, LOCAL)
-    seconds = (bursts[-1].at_ns - bursts[0].at_ns) * 1e-9
-    worst_ppm = 2.0 * max(burst.bound_ns for burst in bursts) * 1e-3 / seconds
-    assert worst_ppm < 5_000
-    assert clock.drift_ppm == pytest.approx(10_000, abs=worst_ppm)
+    assert clock.drift_ppm == pytest.approx(10_000, abs=worst_ppm_of(bursts))
 
 
 async def test_uneven_delays_grow_the_bound_until_it_is_flagged_and_then_refused() -> None:

@@ -136,7 +136,7 @@ async def test_done_without_a_model_or_with_nan_losses_is_garbage() -> None:
 
 
 async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
-    async with bench(deadline_s=1.0) as where:
+    async with bench(deadline_s=5.0) as where:
 
         async def steal(agent: HandAgent, order: wire.Order) -> None:
             agent.link.send(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hand_agent import HandAgent, bench, connected, done, hand_agent
+from hand_agent import HandAgent, bench, connected, done, hand_agent, until
 from roambench.contract.events import EventKind
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import AnswerStatus, ExchangeOrder, ExchangeReply, LeftOut
@@ -55,6 +55,7 @@ async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
         giving = asyncio.create_task(where.fleet.perform([ORDER]))
         await asyncio.sleep(0.05)
         assert one.orders == []  # its neighbour has said hello and is about to tell its address
+        await until(lambda: other.link.is_open)  # until its welcome has come a link drops what it is given
         other.link.send(opens("127.0.0.1:4711"))
         (answer,) = await giving
     given = one.orders[0]

@@ -280,7 +280,7 @@ async def test_an_agent_reads_no_model_that_was_not_ordered_for_it() -> None:
                 outcome.append(str(error))
         agent.link.send(done(order, train=REPORT))
 
-    async with bench(deadline_s=1.5) as where, hand_agent(where, "pi-02", on_order=curious):
+    async with bench(deadline_s=5.0) as where, hand_agent(where, "pi-02", on_order=curious):
         await connected(where)
         other = train_order(where.fleet.publish(MODEL + 1))
         mine = train_order(where.fleet.publish(MODEL), number=2, device=1)
@@ -307,7 +307,7 @@ async def silent(port: int, count: int) -> AsyncIterator[list[asyncio.StreamRead
 @pytest.mark.asyncio
 async def test_silent_connections_are_closed_and_do_not_keep_an_agent_out() -> None:
     async with (
-        bench(limits=AgentLimits(handshake_s=1.0)) as where,
+        bench(limits=AgentLimits(handshake_s=5.0)) as where,
         silent(where.fleet.control_port, 200) as readers,
         hand_agent(where) as agent,
     ):
