@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 LOCAL = Path(__file__).parent / "local"
 #: First on the PYTHONPATH of every process that a test starts.
@@ -29,9 +29,11 @@ def pytest_configure() -> None:
     path = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(WITHOUT_PANDAS) not in path:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(WITHOUT_PANDAS), *filter(None, path)])
-    settings.register_profile("ci", derandomize=True)  # one commit, one verdict; laptops go on searching
-    if os.environ.get("CI"):
-        settings.load_profile("ci")
+    # One commit, one verdict; laptops go on searching. How long an example takes is the machine's.
+    unhurried = [HealthCheck.too_slow]
+    settings.register_profile("ci", derandomize=True, deadline=None, suppress_health_check=unhurried)
+    settings.register_profile("laptop", deadline=None, suppress_health_check=unhurried)
+    settings.load_profile("ci" if os.environ.get("CI") else "laptop")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -71,10 +73,11 @@ def _leaving_no_task(
     @functools.wraps(test)
     async def guarded(*args: Any, **kwargs: Any) -> None:
         await test(*args, **kwargs)
-        left = _others()
-        if left:  # what was cancelled may finish; grpc ends a call's task some ticks after the call
-            await asyncio.wait(left, timeout=0.5)
-            left = _others()
+        # What was cancelled may finish; grpc ends a call's task some turns of the loop after the call.
+        turns = 200
+        while (left := _others()) and turns:
+            await asyncio.wait(left, timeout=0.01)
+            turns -= 1
         assert not left, f"tasks outlive the test: {left}"
 
     return guarded

@@ -160,11 +160,11 @@ async def hand_agent(
 
 
 async def connected(where: Bench, count: int = 1) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         await where.fleet.sessions.wait_for_count(count)
 
 
-async def until(happened: Callable[[], object], seconds: float = 8.0) -> None:
+async def until(happened: Callable[[], object], seconds: float = 30.0) -> None:
     async with asyncio.timeout(seconds):
         while not happened():
             await asyncio.sleep(0.02)

@@ -1,6 +1,7 @@
 """The process that agents are forked from: what becomes of agents that die, end slowly, or never end."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -42,7 +43,7 @@ agent_fork_server.load_trainer = agent_fork_server.import_for = lambda *agents: 
 sys.exit(agent_fork_server.forked(sys.argv[1]))
 """
 #: The limits, shortened: an agent that is killed for its slowness is, within these.
-STILL = "agent_fork_server.STILL_S, agent_fork_server.LOOK_S = 1.0, 0.1"
+STILL = "agent_fork_server.STILL_S, agent_fork_server.LOOK_S = 2.0, 0.1"
 COMPUTES = "agent_fork_server._ENDING_CPU_S, agent_fork_server.LOOK_S = 0.5, 0.1"
 
 
@@ -77,7 +78,7 @@ def reports_of_an_agent(folder: Path, ending: str, limits: str) -> list[dict[str
 
 
 def test_an_agent_that_ends_slowly_because_it_still_works_is_left_alone(tmp_path: Path) -> None:
-    works = "began_s = time.process_time()\n    while time.process_time() < began_s + 3.0: pass"
+    works = "began_s = time.process_time()\n    while time.process_time() < began_s + 4.0: pass"
     started, *later = reports_of_an_agent(tmp_path, works, STILL)
     assert later == [{"exited": "pi-01", "pid": started["pid"], "status": 0}]
 
@@ -85,18 +86,18 @@ def test_an_agent_that_ends_slowly_because_it_still_works_is_left_alone(tmp_path
 @pytest.mark.parametrize(
     ("ending", "limits", "what"),
     [
-        ("while True: signal.pause()", STILL, "did nothing for 1 s"),
-        ("while True: pass", COMPUTES, "computed for 1 s"),
+        ("while True: signal.pause()", STILL, r"did nothing for \d+ s"),
+        ("while True: pass", COMPUTES, r"computed for \d+ s"),
     ],
 )
 def test_an_agent_that_never_ends_is_killed_and_the_report_says_why_and_where_its_records_are(
     tmp_path: Path, ending: str, limits: str, what: str
 ) -> None:
     started, killed, exited = reports_of_an_agent(tmp_path, ending, limits)
-    assert killed == {
-        "killed": "pi-01",
-        "pid": started["pid"],
-        "reason": f"told to end, the agent {what} and was killed: what it had yet to hand over stays in "
-        f"{tmp_path / 'spool.sqlite'}, its log is {tmp_path / 'agent.log'}",
-    }
+    assert re.fullmatch(
+        f"told to end, the agent {what} and was killed: what it had yet to hand over stays in "
+        f"{re.escape(str(tmp_path / 'spool.sqlite'))}, its log is {re.escape(str(tmp_path / 'agent.log'))}",
+        str(killed.pop("reason")),
+    )
+    assert killed == {"killed": "pi-01", "pid": started["pid"]}
     assert exited == {"exited": "pi-01", "pid": started["pid"], "status": -9}

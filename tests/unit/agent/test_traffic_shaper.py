@@ -132,7 +132,7 @@ LISTEN = """
 """
 SEND = "line.sendall(bytes({total})); line.shutdown(socket.SHUT_WR); line.recv(1)"
 TAKE = """
-    first = line.recv(1); began = time.monotonic(); count = 1
+    began = time.monotonic(); line.recv(1); count = 1
     while piece := line.recv(65536):
         count += len(piece)
     print(count * 8e-6 / (time.monotonic() - began))

@@ -51,7 +51,7 @@ def test_list_tells_every_driver_its_port_and_its_power(capsys):
 
 def test_read_prints_readings_as_json_and_what_became_of_the_lines():
     transcript = TRANSCRIPTS / "smartpower3-1.7-udp.txt"
-    result = meter("read", str(transcript), "--driver", "replay", "--seconds", "2", "--json")
+    result = meter("read", str(transcript), "--driver", "replay", "--seconds", "30", "--json")
     assert result.returncode == 0, result.stderr
     told = [json.loads(line) for line in result.stdout.splitlines()]
     readings = [line["reading"] for line in told if "reading" in line]

@@ -86,11 +86,13 @@ async def test_power_follows_the_work_an_agent_tells_and_the_truth_is_its_exact_
         await take(meter, 1)
         start_ns = emulator.clock.now_ns()
         assert feed.send(Activity(busy_cores=4.0), start_ns)
-        await take(meter, 1)
+        while (await take(meter, 1))[0].watts < 5.05:  # what was printed before, or in part
+            pass
         busy = await take(meter, 5)
         end_ns = emulator.clock.now_ns()
         assert feed.send(Activity(), end_ns)
-        await take(meter, 2)
+        while (await take(meter, 1))[0].watts > 1.95:
+            pass
         idle = await take(meter, 2)
         until_ns = emulator.clock.now_ns()
     assert [r.watts for r in busy] == pytest.approx([5.1] * 5, abs=0.01)
@@ -220,11 +222,12 @@ async def test_a_reader_that_was_away_gets_no_old_lines(start_emulator):
     emulator = start_emulator({}, time_scale=600.0)
     await asyncio.sleep(1.0)  # 600 lines of 27 bytes into a buffer of 4095
     async with contextlib.aclosing(serial_meter(emulator)) as meter:
-        opened_ns = emulator.clock.now_ns()
-        readings = await take(meter, 50)
+        printed = int(control.stats(emulator.socket)["chunks"])
+        await take(meter, 50)
+        printed = int(control.stats(emulator.socket)["chunks"]) - printed
     assert control.stats(emulator.socket)["lost_bytes"] > 10_000
-    # Were old lines left in a buffer, 50 of them would come at once: 50 s of meter time in no time.
-    assert readings[-1].monotonic_ns - opened_ns > 40 * SECOND
+    # Were old lines left in a buffer, 50 of them would come at once, while hardly one is printed.
+    assert printed > 25
 
 
 @pytest.mark.asyncio

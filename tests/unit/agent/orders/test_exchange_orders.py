@@ -193,6 +193,7 @@ async def test_two_devices_go_on_from_what_their_last_exchange_left(pair: tuple[
     one.hold(10.0)
     other.hold(20.0)
     async with one.living(), other.living():
+        one.peers.grace_s = other.peers.grace_s = 20.0  # nobody rests here
         for step in (1, 2):
             one.order_queue.submit(order(step, 0, [(1, other)]))
             other.order_queue.submit(order(step, 1, [(0, one)]))

@@ -43,6 +43,8 @@ class Line:
 def line() -> Iterator[Line]:
     ours, theirs = os.openpty()
     yield Line(ours, theirs)
+    for thread in listeners():
+        thread.join(10)
     os.close(ours)
     os.close(theirs)
 
