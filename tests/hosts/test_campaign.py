@@ -19,7 +19,7 @@ import pytest
 
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE
-from hosts.lab.cli import roambench
+from hosts.lab.cli import identified, roambench
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -90,10 +90,8 @@ class Campaign:
 @pytest.fixture
 def proven(provisioned: BenchHosts) -> Iterator[BenchHosts]:
     """Hosts whose meters are proven, as a campaign wants it; all have power again at the end."""
-    for _ in range(4):  # a machine that others keep busy spoils one now and then
-        said = roambench("fleet", "identify", provisioned.bench)
-        if said.code == 0:
-            break
+    provisioned.settle()
+    said = identified("fleet", "identify", provisioned.bench)
     assert said.code == 0, said
     yield provisioned
     for name in provisioned.names:

@@ -69,6 +69,7 @@ def test_debian_comes_from_where_this_machine_gets_it(tmp_path: Path, monkeypatc
 
 
 def test_a_computing_host_moves_its_own_meter_and_no_other(bench_hosts: BenchHosts):
+    bench_hosts.settle("pi1", "pi2")  # a boot computes, too
     bench_hosts.ssh("pi2", "setsid timeout 12 sh -c 'while :; do :; done' > /dev/null 2>&1 &")
     # What nobody has read yet waits in a pseudo-terminal: away with it.
     read = "sudo timeout 1 cat /dev/ttyMETER > /dev/null; sudo timeout 4.5 cat /dev/ttyMETER | cut -d, -f3"

@@ -70,10 +70,11 @@ def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace
     with subprocess.Popen([*command, *options]) as process:
         wait_for(lambda: provisioned.inside("pi2", following).strip() == "1")
         provisioned.inside("pi2", "systemctl restart roambench-agent")
-        wait_for(lambda: (tmp_path / "pi2.log").exists())
+        log = tmp_path / "pi2.log"
+        wait_for(lambda: log.exists() and "\n" in log.read_text())
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=30) == 130
-    assert (tmp_path / "pi2.log").read_text().startswith("20")
+    assert log.read_text().startswith("20")
     wait_for(lambda: provisioned.inside("pi2", following).strip() == "0")
     said = roambench("fleet", "logs", provisioned.bench, "--only", "pi2", "--follow", "--since", "whenever")
     assert said.code == 1

@@ -110,9 +110,12 @@ class BenchHosts:
         while self.state()[name]["init"] in (before, 0) or not self._lets_in(name):
             assert time.monotonic() < deadline_s, f"{name} did not come back in {patience_s:.0f} s"
             time.sleep(0.1)
-        self.inside(
-            name, "systemctl is-system-running --wait || true"
-        )  # what still starts may start sshd again
+        self.settle(name)  # what still starts may start sshd again
+
+    def settle(self, *names: str) -> None:
+        """Wait until these hosts have started all they start at boot; without a name, all of them."""
+        for name in names or self.names:
+            self.inside(name, "systemctl is-system-running --wait || true", timeout_s=150.0)
 
     def down(self) -> None:
         """End the whole set."""

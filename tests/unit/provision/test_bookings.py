@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -24,7 +25,7 @@ from roambench.provision.leases import lease as lease_module
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import MOST_BOOKINGS, BookedError, LeaseBook
 from roambench.provision.leases.local_time import moment_s, shown
-from roambench.provision.leases.queue import LeaseRequest
+from roambench.provision.leases.queue import LeaseRequest, LeaseStanding
 from roambench.provision.leases.reserving import book_ahead, give_back, reserve
 
 HOUR_S = 3600.0
@@ -136,9 +137,11 @@ def test_a_booking_that_has_come_keeps_others_out_until_it_is_over(
 
 
 def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
-    bench: Bench, ben: LeaseRequest, wall: Wall
+    bench: Bench, ben: LeaseRequest, wall: Wall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with holding(bench, "campaign", print, heartbeat_s=0.01) as lease:
+    beats = []
+    monkeypatch.setattr(LeaseBook, "renew", renewing(lambda: beats.append(1)))
+    with holding(bench, "campaign", print, heartbeat_s=0.2) as lease:
         assert lease.turn(0.5 * HOUR_S) == ""
         late = lease.turn(1.5 * HOUR_S)  # not before ben, in his time neither
         assert re.search(
@@ -153,7 +156,8 @@ def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
             patch.setenv("LOGNAME", "ben")
             patch.delenv(LEASE_VARIABLE)
             with holding(bench, "of ben", print):
-                time.sleep(0.1)  # heartbeats of the campaign
+                before = len(beats)
+                until(lambda: lease.lost or len(beats) > before + 1)  # heartbeats of the campaign
                 assert lease.still()
         wall.ahead_s = 3.5 * HOUR_S
         told: list[str] = []
@@ -162,6 +166,50 @@ def test_a_campaign_makes_way_between_its_points_and_goes_on_after(
         now = standing_of(bench).holder
         assert now is not None
         assert now.purpose == "campaign"
+
+
+def test_a_campaign_that_goes_on_while_a_heartbeat_is_under_way_keeps_its_lease(
+    bench: Bench, ben: LeaseRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The heartbeat finds the bench another's, and comes to judge that when it is the campaign's again."""
+    found, judges, beats = threading.Event(), threading.Event(), []
+
+    def held_up() -> None:
+        beats.append(1)
+        if not found.is_set() and lease.gave_way:
+            found.set()
+            assert judges.wait(60.0)
+
+    monkeypatch.setattr(LeaseBook, "renew", renewing(held_up))
+    with holding(bench, "campaign", print, heartbeat_s=0.2) as lease:
+        until(lambda: bool(beats))
+        assert lease.turn(1.5 * HOUR_S)
+        assert found.wait(60.0)
+        assert lease.turn(0.5 * HOUR_S) == ""
+        before = len(beats)
+        judges.set()
+        until(lambda: lease.lost or len(beats) > before)
+        assert not lease.lost
+
+
+def renewing(then: Callable[[], None]) -> Callable[[LeaseBook, int], LeaseStanding | None]:
+    """`LeaseBook.renew`; after it, a heartbeat does something else, too."""
+    renew, main_thread = LeaseBook.renew, threading.current_thread()
+
+    def renewed(book: LeaseBook, number: int) -> LeaseStanding | None:
+        standing = renew(book, number)
+        if threading.current_thread() is not main_thread:
+            then()
+        return standing
+
+    return renewed
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + 60.0
+    while not true():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 def test_a_campaign_whose_lease_was_released_by_force_hears_of_it(bench: Bench, ben: LeaseRequest) -> None:

@@ -202,7 +202,7 @@ def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
 ) -> None:
     """NTP finds the controller's clock wrong while one process runs on the bench and another one waits."""
     now = time.time
-    with holding(bench, "run", print, heartbeat_s=0.02) as held, holder(bench, "waiter", 60) as waiter:
+    with holding(bench, "run", print, heartbeat_s=0.2) as held, holder(bench, "waiter", 60) as waiter:
         until(lambda: len(standing_of(bench).waiting) == 1)
         monkeypatch.setattr(time, "time", lambda: now() + step_s)
         found = standing_of(bench)

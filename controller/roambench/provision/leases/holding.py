@@ -231,13 +231,14 @@ def _renewing(
 ) -> None:
     good_until_s = time.monotonic() + LEASE_S
     while not ended.wait(heartbeat_s):
+        gave_way = held.gave_way  # before it looks: the turn may come while it does
         try:
             found = book.renew(number)
         except FleetError:  # a disk that hiccups: the next beat may do
             if time.monotonic() < good_until_s:
                 continue
             found = None
-        if found is None or not (found.allows(number) or held.gave_way):
+        if found is None or not (found.allows(number) or gave_way or held.gave_way):
             held.lose()
             return
         good_until_s = time.monotonic() + LEASE_S

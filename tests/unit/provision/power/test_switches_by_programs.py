@@ -113,9 +113,9 @@ async def test_a_program_that_is_ended_leaves_nothing_behind(tmp_path: Path) -> 
 
 def _command_lines() -> list[bytes]:
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            found.append(path.read_bytes())
+            found.append((process / "cmdline").read_bytes())
         except OSError:
             continue
     return found
