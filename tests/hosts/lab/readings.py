@@ -14,7 +14,7 @@ _LATE_S: Final = 5.0
 def the_outage(ns: npt.NDArray[np.int64]) -> tuple[float, int]:
     """How long the longest gap between a meter's lines lasts (s), and when the first line after it came (ns).
 
-    AssertionError where two lines are missing before or after it: there is one a second. `ns`: when each came.
+    AssertionError where two lines are missing before or after it: there is one a second. `ns`: their times.
     """
     gaps_s = np.diff(ns) * 1e-9
     at = int(np.argmax(gaps_s))
