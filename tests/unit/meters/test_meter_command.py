@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import termios
 import time
 import tty
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ def pty() -> Iterator[tuple[str, int]]:
     """A serial port's name and the meter's end of it."""
     ours, theirs = os.openpty()
     tty.setraw(theirs)
+    settings = termios.tcgetattr(theirs)
+    settings[2] |= termios.HUPCL
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
     yield os.ttyname(theirs), ours
     for fd in (ours, theirs):
         with contextlib.suppress(OSError):
@@ -122,10 +126,15 @@ def test_a_recording_replays_as_what_was_read(pty, tmp_path):
     while not file.exists() or "recorded" not in file.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    time.sleep(0.3)  # the port is opened, and flushed, after the file
-    for piece in (LINE[:9], LINE[9:], b"\xff\\\n", LINE):
+    while termios.tcgetattr(ours)[2] & termios.HUPCL:  # the port is opened, and flushed, after the file
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    for piece, pause_s in ((LINE[:9], 0.05), (LINE[9:], 0.05), (b"\xff\\\n", 0.5), (LINE, 0.0)):
         os.write(ours, piece)
-        time.sleep(0.05)
+        time.sleep(pause_s)
+    while not b"".join(data for _, data in read_transcript(file)).endswith(b"\n" + LINE):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=20)[0].decode()
     assert process.returncode == 0

@@ -75,7 +75,7 @@ async def test_garbage_is_answered_and_the_next_client_is_served(tmp_path, garba
     def send() -> bytes:
         with closing(socket.socket(socket.AF_UNIX)) as line:
             line.connect(str(path))
-            line.settimeout(5)
+            line.settimeout(30)
             line.sendall(garbage)
             line.shutdown(socket.SHUT_WR)
             return line.recv(4096)

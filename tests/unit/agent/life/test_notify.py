@@ -13,7 +13,7 @@ from roambench.agent.life.notify import keep_watchdog, notify, watchdog_period_s
 def systemd(tmp_path, monkeypatch):
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)) as listening:
         listening.bind(str(tmp_path / "notify"))
-        listening.settimeout(5)
+        listening.settimeout(30)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         yield listening
 

@@ -274,7 +274,7 @@ async def test_whose_model_is_collected_goes_on_being_away(
         one.order_queue.submit(GivenOrder(IdleOrder("run/3/0/idle", 0, 3, present), 60.0))
         one.order_queue.submit(GivenOrder(COLLECT, 60.0))
         await one.answer(1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while one.timeline.current.phase is not (Phase.WAIT if present else Phase.ABSENT):
                 await asyncio.sleep(0.01)
 

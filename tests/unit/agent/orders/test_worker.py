@@ -38,7 +38,7 @@ class HandTrainer:
     writer: asyncio.StreamWriter
 
     async def asked(self) -> dict[str, Any]:
-        request: dict[str, Any] = json.loads(await asyncio.wait_for(self.reader.readline(), 5))
+        request: dict[str, Any] = json.loads(await asyncio.wait_for(self.reader.readline(), 30))
         return request
 
     def say(self, **values: object) -> None:
@@ -124,4 +124,4 @@ async def test_without_a_fork_server_every_job_fails_at_once() -> None:
         await asyncio.sleep(0.05)
         for _ in range(2):
             with pytest.raises(TrainerDied, match="fork server ended"):
-                await asyncio.wait_for(worker.train(JOB), 1)
+                await asyncio.wait_for(worker.train(JOB), 30)

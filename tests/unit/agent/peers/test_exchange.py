@@ -58,8 +58,8 @@ async def test_a_late_neighbour_is_left_out_and_its_weight_goes_to_oneself(tmp_p
     async with devices(tmp_path, 3) as bench:
         bench.announce(2, [bench.neighbour(0), bench.neighbour(1)])  # it never gets ready
         one, other = await asyncio.gather(
-            bench.exchange(0, [bench.neighbour(1), bench.neighbour(2)], own_weight=0.5, limit_s=3.0),
-            bench.exchange(1, [bench.neighbour(0), bench.neighbour(2)], own_weight=0.5, limit_s=3.0),
+            bench.exchange(0, [bench.neighbour(1), bench.neighbour(2)], own_weight=0.5, limit_s=6.0),
+            bench.exchange(1, [bench.neighbour(0), bench.neighbour(2)], own_weight=0.5, limit_s=6.0),
         )
         for mixed, device in ((one, 0), (other, 1)):
             (short,) = mixed.left_out

@@ -127,6 +127,6 @@ async def test_no_certificate_no_model(tmp_path: Path, method: str) -> None:
         async with grpc.aio.secure_channel(bench.peers[0].address, anonymous, options=options) as channel:
             request = wire.PullRequest(run_id="run", step=7).SerializeToString()
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                async for _ in channel.unary_stream(method)(request, timeout=5):
+                async for _ in channel.unary_stream(method)(request, timeout=30):
                     pass
         assert caught.value.code() is grpc.StatusCode.UNAVAILABLE

@@ -116,7 +116,7 @@ async def draining(spool: Spool, link: ControlLink) -> AsyncIterator[None]:
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def until(ask: Callable[[], object], patience_s: float = 8.0) -> None:
+async def until(ask: Callable[[], object], patience_s: float = 30.0) -> None:
     async with asyncio.timeout(patience_s):
         while not ask():
             await asyncio.sleep(0.01)
@@ -192,7 +192,7 @@ async def test_hanging_up_says_goodbye_with_its_reason_and_ends_the_dialling() -
     async with controller(authority) as there, agent(authority, there.fleet.control_port) as here:
         await until(lambda: here.frames)
         here.link.hang_up("SIGTERM", {"influxdb": 35, "controller": 3})
-        await asyncio.wait_for(here.task, 5)
+        await asyncio.wait_for(here.task, 30)
         await until(lambda: (EventKind.SESSION_CLOSED, "SIGTERM") in there.seen)
         assert (EventKind.LEFT_IN_SPOOL, "controller 3, influxdb 35") in there.seen
         here.link.send(wire.AgentFrame(goodbye=wire.Goodbye(reason="nobody hears this")))

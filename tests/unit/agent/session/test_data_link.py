@@ -14,7 +14,7 @@ from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
 
-PIECES = [bytes([number]) * 1000 for number in range(8)]
+PIECES = [bytes([number]) * 1000 for number in range(24)]
 DIGEST = hashlib.sha256(b"".join(PIECES)).hexdigest()
 
 
@@ -43,7 +43,7 @@ class Channel:
 @pytest.mark.asyncio
 async def test_data_that_come_slowly_are_waited_for_as_long_as_some_come(tmp_path: Path) -> None:
     link = DataLink(cast(Any, Channel(0.1, PIECES)), "pi-01", DeviceClock())
-    await link.fetch_shard(DIGEST, tmp_path / "shard", 0.5)  # 0.8 s in all
+    await link.fetch_shard(DIGEST, tmp_path / "shard", 2.0)  # 2.4 s in all
     assert (tmp_path / "shard").read_bytes() == b"".join(PIECES)
 
 
