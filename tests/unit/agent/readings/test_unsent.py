@@ -1,6 +1,7 @@
 """Records that no controller took: kept by run, dropped and counted where they are of none."""
 
 import json
+import os
 import resource
 
 import pytest
@@ -122,6 +123,8 @@ def test_a_record_that_a_full_disk_did_not_take_stays_in_the_queue_and_comes_onc
 def test_beyond_its_cap_the_oldest_runs_file_goes_and_its_records_are_counted(tmp_path, spool):
     unsent = Unsent(tmp_path / "unsent", spool)
     for run in ("run-1", "run-2"):
+        for older in (tmp_path / "unsent").glob("*"):
+            os.utime(older, (0, 0))  # a file system may stamp two in one tick
         in_run(spool, run, "a" * 200)
         unsent.set_aside()
     unsent = Unsent(tmp_path / "unsent", spool, kept_bytes=1 + max(unsent.runs().values()))
