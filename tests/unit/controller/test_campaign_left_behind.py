@@ -62,8 +62,8 @@ def test_a_command_that_is_none_of_a_campaign_is_not_run(tmp_path: Path, words: 
 def test_resume_goes_on_with_a_sweep_that_was_killed(tmp_path: Path) -> None:
     (tmp_path / "s.toml").write_text(
         'fleet = "rehearsal"\nmetrics = ["aggregated_per_step"]\n[experiment]\nsystems = ["mohawk"]\n'
-        "trace = { steps = 4, parameters = { devices = 40, steps = 48 } }\nfleet = { agents = 4 }\n"
-        "[grid]\nseeds = 3\n"
+        "trace = { parameters = { devices = 60, steps = 240 } }\nfleet = { agents = 60 }\n"
+        "[grid]\ntrace.steps = [4, 240]\n"
     )
     words = [*_CLI, "sweep", "s.toml", "--jobs", "1"]
     out = tmp_path / "runs" / "s"

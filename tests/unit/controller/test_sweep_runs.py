@@ -174,7 +174,7 @@ def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path,
 
 def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> None:
     """It ends by itself when it can."""
-    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
     with (tmp_path / "errors").open("w") as errors:
         running = subprocess.Popen(
@@ -202,7 +202,7 @@ def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> No
 def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: Path) -> None:
     """A script's background command ignores Ctrl-C, and so does all that it starts; a killed sweep's point
     must not."""
-    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -183,7 +183,7 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
 
 async def test_a_certificate_that_expires_in_mid_run_ends_its_session_by_name() -> None:
     async with bench() as where:
-        short = where.authority.issue("pi-01", lifetime=dt.timedelta(seconds=2.5))
+        short = where.authority.issue("pi-01", lifetime=dt.timedelta(seconds=6))
         async with hand_agent(where, credential=short) as agent:
             await connected(where)
             await until(lambda: agent.log)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Sequence
@@ -26,6 +25,7 @@ from roambench.fleet.simulated.ray_workers import LentModels, RayWorkers
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import flatten
 from roambench.learning.models.build import build
+from soaking.influxd import free_port
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.timeout(240)]
 
@@ -144,9 +144,7 @@ async def test_two_ray_workers_give_the_bits_of_two_processes_even_if_one_is_kil
 @asynccontextmanager
 async def cluster(folder: Path) -> AsyncIterator[str]:
     """The address of a head node of two CPUs that was there before us."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     head = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"),
         *("--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false"),
