@@ -13,7 +13,7 @@ help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute or two)"
 	@echo "make demo-full the same with twice the steps, at half the speed (four minutes): the figures of docs/start"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
-	@echo "make test      linters, types, architecture, tests (14 minutes with 2 workers)"
+	@echo "make test      linters, types, architecture, tests (12 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
 	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (3 minutes)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
@@ -84,9 +84,9 @@ unexport PYTHONDONTWRITEBYTECODE
 # are last. ORDER=N repeats the order of a run that printed --randomly-seed=N.
 ORDER ?= $(shell date +%s)
 SPREAD := --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
-# Many tests wait for device time or a browser: three files at once keep two cores busy. What measures the machine runs alone.
+# Many tests wait for device time or a browser: four files at once keep two cores busy. What measures the machine runs alone.
 test: check servers
-	$(BIN)/pytest -n $$(($(WORKERS) * 3 / 2)) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
 
 # The coverage of the pure packages by their own tests, branches included; below the floor in pyproject.toml it fails.
