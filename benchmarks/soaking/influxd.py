@@ -132,7 +132,8 @@ class Influxd(Server):
     def command(self) -> list[str]:
         config = self.folder / "influx.conf"
         if not config.exists():
-            config.write_text(_CONFIG.format(folder=self.folder, port=self.port, rpc_port=free_port()))
+            rpc_port = next(port for port in iter(free_port, 0) if port != self.port)
+            config.write_text(_CONFIG.format(folder=self.folder, port=self.port, rpc_port=rpc_port))
         return [binary("influxd"), "-config", str(config)]
 
     def truncated_logs(self) -> list[tuple[Path, int]]:

@@ -202,14 +202,14 @@ async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
 
 @pytest.mark.asyncio
 async def test_hosts_that_come_one_after_the_other_are_waited_for(file):
-    """Each comes when half of the patience is gone; all together need more than the whole of it."""
+    """Each comes when a quarter of the patience is gone; all together need twice the whole of it."""
     bench, seen = load_bench(file), watch()
-    patience_s = 2.0
+    patience_s = 4.0
 
     async def come() -> None:
         for kind in (EventKind.SESSION_OPENED, EventKind.FETCHING_DATA, EventKind.TRAINER_READY):
             for index, name in enumerate("cab"):
-                await asyncio.sleep(patience_s / 2)
+                await asyncio.sleep(patience_s / 4)
                 seen.observe(index, name, kind, "")
 
     coming = asyncio.create_task(come())

@@ -58,7 +58,7 @@ class Seen(Watch):
 async def test_agents_that_become_ready_one_after_the_other_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local_bench, "_HELLO_PATIENCE_S", 2.0)
+    monkeypatch.setattr(local_bench, "_HELLO_PATIENCE_S", 3.0)
     watch = Seen()
 
     async def come() -> None:
@@ -70,7 +70,7 @@ async def test_agents_that_become_ready_one_after_the_other_are_waited_for(
     await local_bench._all_ready(watch, NAMES)
     await coming
     watch.ready.discard("c")
-    with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 2 s none more became so: c"):
+    with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 3 s none more became so: c"):
         await local_bench._all_ready(watch, NAMES)
 
 

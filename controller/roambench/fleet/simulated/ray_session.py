@@ -22,8 +22,8 @@ from roambench.contract.errors import FleetError
 
 #: Ray refuses to start with less than 75 MiB; above the models there has to be room for its own messages.
 _LEAST_STORE_BYTES: Final = 128 << 20
-#: Of Ray's message when its own server took longer to start than it waits for it, which cannot be set.
-_TOO_SLOW: Final = "Timed out waiting for file"
+#: Of Ray's messages when its own server took longer to start than it waits for it, which cannot be set.
+_TOO_SLOW: Final = ("Timed out waiting for file", "timed out during startup")
 #: Known to this process and what it starts. A local Ray listens on every interface of the machine, and who
 #: may talk to it may run code in it.
 _TOKEN: Final = secrets.token_hex(32)
@@ -55,7 +55,7 @@ class RaySession:
             try:
                 self._begin(cpus, store_bytes)
             except FleetError as error:
-                if not self.local or _TOO_SLOW not in str(error):
+                if not self.local or not any(text in str(error) for text in _TOO_SLOW):
                     raise
             else:
                 return
@@ -89,7 +89,7 @@ class RaySession:
                     logging_level="CRITICAL",
                     **quiet,
                 )
-        except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
+        except Exception as error:  # as Ray has them, down to the plain one
             self.close()
             what = (
                 f"cannot join the Ray cluster at {self._address!r}" if self._address else "cannot start Ray"

@@ -1,0 +1,43 @@
+"""What the stage of real agents does before the first step."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from roambench.controller.places.agents_stage import AgentsStage
+
+
+class Recorded:
+    """Bench and run folder in one: they note in which order they were asked, and for what."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.info = SimpleNamespace(device_names=())
+        self.clocks, self.clock, self.agents_fleet = self, self, self
+
+    async def before(self, known: object) -> None:
+        self.asked.append("clocks")
+
+    def now_ns(self) -> int:
+        return 7
+
+    def hush(self, on: bool) -> None:
+        """Queues a request, which leaves when the loop gets its turn."""
+
+    async def idle(self, device_s: float) -> None:
+        self.asked.append(f"silence for {device_s:g} s")
+
+    def update(self, **changes: object) -> None:
+        self.asked.append(f"disk: {changes}")
+
+
+@pytest.mark.asyncio
+async def test_the_request_for_silence_leaves_before_the_disk_holds_the_controller_up() -> None:
+    """What is written meanwhile is when the baseline began, not when it was written."""
+    both = cast(Any, Recorded())
+    experiment = cast(Any, SimpleNamespace(energy=SimpleNamespace(idle_baseline_s=60.0)))
+    await AgentsStage(both, experiment, 1.0, both, both).begin(None, 0.0)
+    assert both.asked == ["clocks", "silence for 60 s", "disk: {'start_device_ns': 7}"]
