@@ -145,6 +145,7 @@ class PeerLink:
                 grpc.StatusCode.UNAVAILABLE,
                 grpc.StatusCode.DEADLINE_EXCEEDED,
                 grpc.StatusCode.CANCELLED,
+                grpc.StatusCode.INTERNAL,  # gRPC's own, where the call ended while this end still wrote
             )
             return OfferState.NEVER if reached or silence.gone(error) else None
         except (asyncio.InvalidStateError, DecodeError):

@@ -90,6 +90,8 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     standing: int | None = None
 
     async def answer(messages: Any, context: Any) -> AsyncIterator[bytes]:
+        async for _ in messages:  # to the end, else the call may end while the other end still writes
+            pass
         if standing is None:
             await asyncio.Event().wait()
         yield wire.Standing(kind=standing).SerializeToString()
