@@ -86,7 +86,9 @@ async def test_how_it_stands_with_a_model_is_told_to_its_owner_alone(tmp_path: P
 async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its connection stands all the while: it is not gone, however often it is too late."""
+    """Its connection stands all the while: it is not gone, however often it is too late, nor where gRPC
+    itself ends a call."""
+    broken = -1
     standing: int | None = None
 
     async def answer(messages: Any, context: Any) -> AsyncIterator[bytes]:
@@ -94,6 +96,8 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
             pass
         if standing is None:
             await asyncio.Event().wait()
+        if standing == broken:
+            await context.abort(grpc.StatusCode.INTERNAL, "Internal error from Core")
         yield wire.Standing(kind=standing).SerializeToString()
 
     authority = Authority.create()
@@ -110,13 +114,13 @@ async def test_a_neighbour_that_is_slow_to_say_how_it_stands_is_asked_again(
     try:
         monkeypatch.setattr(peer_link, "_PATIENCE_S", 0.1)
         found = []
-        for standing in (wire.Standing.COMING, None, None, None, None, wire.Standing.HERE):
+        for standing in (wire.Standing.COMING, broken, None, None, None, None, wire.Standing.HERE):
             monkeypatch.setattr(peer_link, "_ASK_S", 0.4 if standing is None else 60.0)
             found.append(await link.ask("pi-01", f"127.0.0.1:{port}", WantedHalfStep("run", 7), silence))
     finally:
         await link.close()
         await server.stop(None)
-    assert found == [OfferState.COMING, None, None, None, None, OfferState.HERE]
+    assert found == [OfferState.COMING, None, None, None, None, None, OfferState.HERE]
 
 
 @pytest.mark.asyncio
