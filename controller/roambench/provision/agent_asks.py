@@ -12,9 +12,11 @@ from roambench.provision import layout
 from roambench.provision.meter_steps import PowerSeries
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 
 #: The agent's command on a provisioned host.
 AGENT: Final = f"{layout.CURRENT}/bin/roambench-agent"
+_ASK: Final = Script(f'exec {AGENT} ctl "$@"')
 _ASK_S: Final = 30.0
 _SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
 
@@ -22,7 +24,7 @@ _SMOKE_S: Final = 150.0  # the agent itself gives up after 120 s
 def ask_agent(link: HostLink, *words: str, timeout_s: float = _ASK_S) -> dict[str, Any]:
     """The agent's one answer; HostError where it does not run, refuses, or says what no agent says."""
     host = link.host.name
-    ran = link.run(" ".join((AGENT, "ctl", *words)), root=True, timeout_s=timeout_s)
+    ran = link.run(_ASK, *words, root=True, timeout_s=timeout_s)
     answer = json_or_none(dict[str, Any], ran.out)
     if answer is not None and "error" in answer:
         raise HostError(host, str(answer["error"])[:300])

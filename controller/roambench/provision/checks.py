@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from roambench.provision.printable import printable
+from roambench.contract.printable import printable
 
 
 class CheckVerdict(StrEnum):

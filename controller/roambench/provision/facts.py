@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,9 @@ from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 
-_SCRIPT: Final = Path(__file__).with_name("facts_probe.py")
+_PROBE: Final = Path(__file__).with_name("facts_probe.py")
 _PATIENCE_S: Final = 60.0
 
 
@@ -129,7 +129,7 @@ QUESTIONS: Final = Questions(
 def gather(link: HostLink) -> Facts:
     """Ask the host; HostError where it has no Python, no sudo, or answers something else."""
     ran = link.run(
-        f"python3 - {shlex.quote(QUESTIONS.to_json())}", root=True, stdin=_SCRIPT, timeout_s=_PATIENCE_S
+        Script('python3 - "$1"'), QUESTIONS.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
     )
     name, user = link.host.name, link.user
     if ran.exit_code == 127:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,14 +11,16 @@ from typing import Final
 from roambench.agent.readings.unsent import UnsentRecord
 from roambench.contract.errors import RecordConflict
 from roambench.contract.json_values import from_values, json_or_none
+from roambench.contract.printable import printable
 from roambench.contract.whole_file import write_whole
 from roambench.provision.agent_asks import AGENT, ask_agent
 from roambench.provision.outstanding import read_outstanding, save_outstanding
-from roambench.provision.printable import printable
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.runs.folder import RunFolder
 
+_EXPORT: Final = Script(f'{AGENT} ctl spool-export "$@" | gzip')
 _EXPORT_S: Final = 600.0
 _BATCH: Final = 1000
 #: Of what is compressed, which may be a thousandth of what it becomes.
@@ -69,7 +70,7 @@ def end_orphaned(link: HostLink, run: str | None, place: Callable[[str], Path]) 
 
 def revive(link: HostLink, run: str | None = None) -> None:
     """The host's dead letters of `run` (None: of every run) become unsent records again."""
-    ask_agent(link, "spool-revive", "" if run is None else shlex.quote(run))
+    ask_agent(link, "spool-revive", *([] if run is None else [run]))
 
 
 def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) -> Fetched:
@@ -144,12 +145,12 @@ def save_runs(link: HostLink, place: Callable[[str], Path]) -> list[Fetched]:
 
 def forget(link: HostLink, run: str) -> None:
     """The host need not keep the run's records any more."""
-    ask_agent(link, "spool-forget", shlex.quote(run))
+    ask_agent(link, "spool-forget", run)
 
 
 def _export(link: HostLink, run: str) -> bytes:
     """The agent's answer, compressed on the host: a record is 100 bytes of text, of which 20 are news."""
-    return link.must(f"{AGENT} ctl spool-export {shlex.quote(run)} | gzip", root=True, timeout_s=_EXPORT_S)
+    return link.must(_EXPORT, run, root=True, timeout_s=_EXPORT_S)
 
 
 def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[UnsentRecord]:

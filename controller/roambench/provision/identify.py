@@ -21,6 +21,7 @@ from roambench.provision.meter_map import MeterMap, judged, meter_id
 from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_boards, silent_meters
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
+from roambench.provision.ssh.script import Script
 
 BURN_S: Final = 8.0
 REST_S: Final = 10.0
@@ -88,7 +89,7 @@ def _who_they_are(
         status = ask_agent(link, "status")
         if status.get("run"):
             raise HostError(link.host.name, f"takes part in run {status['run']}")
-        return link.must("cat /etc/machine-id").decode().strip(), str(status.get("build", ""))
+        return link.must(Script("cat /etc/machine-id")).decode().strip(), str(status.get("build", ""))
 
     ids, builds, failed = {}, {}, {}
     for outcome in on_hosts(bench, boards, ask):
@@ -140,7 +141,7 @@ def _shift(link: HostLink, there_s: tuple[float, float], here_s: tuple[float, fl
     best: tuple[float, float] | None = None
     for _ in range(_EXCHANGES):
         asked_s = time.monotonic()
-        said = link.must("cat /proc/uptime")
+        said = link.must(Script("cat /proc/uptime"))
         answered_s = time.monotonic()
         try:
             uptime_s = float(said.split()[0])

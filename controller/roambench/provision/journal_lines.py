@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import shlex
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from roambench.contract.printable import printable
 from roambench.provision import layout
-from roambench.provision.printable import printable
 from roambench.provision.ssh.channel import CommandResult
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 
+_JOURNAL: Final = Script(
+    f"env TZ=UTC journalctl --unit {layout.UNIT} --no-pager --quiet --all "
+    '--output json --output-fields MESSAGE,PRIORITY "$@"'
+)
+#: Input ends when the link does, and with it journalctl, which would notice at its next line only.
+_FOLLOWED: Final = Script(
+    f"exec 3<&0; {_JOURNAL} --follow </dev/null & journal=$!; "
+    "{ cat <&3 >/dev/null; kill $journal; } & waiting=$!; "
+    "wait $journal; code=$?; kill $waiting; exit $code"
+)
 #: How long a journal is followed at most.
 _FOLLOWED_S: Final = 30 * 86400.0
 #: Bytes of an entry; of what is longer only the beginning is kept, as text.
@@ -42,7 +52,7 @@ class JournalLine:
 
 def journal(link: HostLink, lines: int, since: str = "") -> list[JournalLine]:
     """The newest `lines` of the agent's journal, oldest first; `since` as journalctl has it, dates in UTC."""
-    said = link.must(_command(lines, since), root=True)
+    said = link.must(_JOURNAL, *_options(lines, since), root=True)
     return [one for entry in said.splitlines() for one in _read(link.host.name, entry)]
 
 
@@ -67,20 +77,13 @@ def follow(link: HostLink, lines: int, since: str, take: Callable[[list[JournalL
         nonlocal complaint
         complaint = (complaint + piece)[-_LONGEST_ENTRY:]
 
-    # Input ends when the link does, and with it journalctl, which would notice at its next line only.
-    command = (
-        f"exec 3<&0; {_command(lines, since)} --follow </dev/null & journal=$!; "
-        "{ cat <&3 >/dev/null; kill $journal; } & waiting=$!; "
-        "wait $journal; code=$?; kill $waiting; exit $code"
-    )
-    code = link.stream(command, pieces, complained, root=True, stdin=None, timeout_s=_FOLLOWED_S)
+    options = _options(lines, since)
+    code = link.stream(_FOLLOWED, pieces, complained, *options, root=True, stdin=None, timeout_s=_FOLLOWED_S)
     raise HostError(link.host.name, f"its journal ended: {CommandResult(code, b'', complaint).why}")
 
 
-def _command(lines: int, since: str) -> str:
-    command = f"env TZ=UTC journalctl --unit {layout.UNIT} --no-pager --quiet --all --lines {lines}"
-    shape = "--output json --output-fields MESSAGE,PRIORITY"
-    return f"{command} {shape}" + (f" --since {shlex.quote(since)}" if since else "")
+def _options(lines: int, since: str) -> list[str]:
+    return [f"--lines={lines}", *([f"--since={since}"] if since else [])]
 
 
 def _read(host: str, entry: bytes) -> list[JournalLine]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,10 @@ from roambench.learning.datasets.archives import Limits, read_members
 from roambench.provision import layout
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.runs.models import save_model
 
+_PACK: Final = Script(f'cd {layout.STATE} && tar --ignore-failed-read -cf - "$@" | gzip -1')
 _READ_S: Final = 600.0
 #: A trained and a held model, packed and unpacked.
 _MOST_BYTES: Final = 2 * MAX_BLOB_BYTES + 2**20
@@ -40,9 +41,9 @@ class Outstanding:
 def read_outstanding(link: HostLink, run: str, limits: Limits = _LIMITS) -> Outstanding | None:
     """The model of `run` that the host's agent has and did not hand over; None: none. HostError if it is
     damaged, or becomes more than `limits` when it is unpacked."""
-    folders = " ".join(sorted({Path(name).parent.name for name in (_TRAINED, _HELD)}))
     packed = link.must(
-        f"cd {shlex.quote(layout.STATE)} && tar --ignore-failed-read -cf - {folders} | gzip -1",
+        _PACK,
+        *sorted({Path(name).parent.name for name in (_TRAINED, _HELD)}),
         root=True,
         timeout_s=_READ_S,
         most_bytes=_MOST_BYTES,

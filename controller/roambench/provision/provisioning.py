@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from roambench.provision.facts import Facts, gather
 from roambench.provision.planning import plan, unfit
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostPlan, HostRefusal, HostStep
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
@@ -124,7 +124,7 @@ def _changing(link: HostLink, todo: HostPlan) -> dict[str, bytes]:
     """The files that the plan would change, as they are; those that are not there are empty."""
     paths = [file.path for step in todo.steps for file in step.files if not file.secret]
     return {
-        path: link.run(f"cat {shlex.quote(path)}", root=True, most_bytes=_MOST_BYTES).out
+        path: link.run(Script('cat -- "$1"'), path, root=True, most_bytes=_MOST_BYTES).out
         for path in paths
         if not path.endswith(".whl")
     }
@@ -150,11 +150,11 @@ def perform(link: HostLink, step: HostStep, sent: Sent | None = None, turns: Tur
     try:
         for file in step.files:
             link.put(file.content, file.path, mode=file.mode, owner=file.owner)
-        if not step.command:
+        if not step.script:
             return
         if step.shipment is not None:
             ship(link, step.shipment, sent or Sent(lambda line: None), turns or Turns())
-        ran = link.run(step.command, root=True, timeout_s=step.timeout_s)
+        ran = link.run(step.script, *step.values, root=True, timeout_s=step.timeout_s)
     except HostError as error:
         raise type(error)(link.host.name, f"{step.subject}: {error.reason}", error.next_action) from None
     if ran.exit_code == 0:

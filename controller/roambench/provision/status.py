@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from roambench.contract.printable import printable
 from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.preflight.host_clock import host_clock
-from roambench.provision.printable import printable
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 

@@ -7,8 +7,12 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
+
+_NOTHING: Final = Script("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Shipment:
 
 @dataclass(frozen=True, slots=True)
 class HostStep:
-    """Write `files`, ship the `shipment`, then run `command` as root.
+    """Write `files`, ship the `shipment`, then run `script` as root, which gets `values` as "$1", "$2" and so
+    on.
 
     `reason` says what was found to be missing or different. `explained` tells what an exit code means, and
     what to do about it. After a step that `restarts` the agent has to be started again.
@@ -55,7 +60,8 @@ class HostStep:
 
     subject: str
     reason: str
-    command: str = ""
+    script: Script = _NOTHING
+    values: tuple[str, ...] = ()
     files: tuple[RemoteFile, ...] = ()
     shipment: Shipment | None = None
     timeout_s: float = 60.0

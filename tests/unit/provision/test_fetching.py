@@ -110,11 +110,11 @@ class Answering:
         self.packed = packed
         self.asked: list[str] = []
 
-    def must(self, command: str, **options: object) -> bytes:
+    def must(self, script: str, *values: str, **options: object) -> bytes:
         return self.packed
 
-    def run(self, command: str, **options: object) -> SimpleNamespace:
-        self.asked.append(command.split(" ctl ")[1])
+    def run(self, script: str, *values: str, **options: object) -> SimpleNamespace:
+        self.asked.append(" ".join(values))
         return SimpleNamespace(out=b'{"run": ""}', exit_code=0)
 
 

@@ -169,7 +169,7 @@ def test_the_first_key_is_recorded_and_another_one_refused(server: SshServer, tm
     try:
         (outcome,) = on_hosts(bench, bench.hosts, lambda link: link.must("true"))
         assert "another host key than recorded: SHA256:" in outcome.reason
-        assert f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f '{known.path}'" in outcome.next_action
+        assert f"ssh-keygen -R '[127.0.0.1]:{server.port}' -f {known.path}" in outcome.next_action
         assert known.path.read_text() == recorded
         remedy = outcome.next_action.partition(": ")[2].partition("; if not")[0]
         subprocess.run(["sh", "-c", remedy], check=True, capture_output=True)

@@ -347,7 +347,7 @@ def test_a_key_that_the_user_knows_has_to_be_shown(server: SshServer, tmp_path: 
     bench = board_only(tmp_path)
     reason, next_action = refusal(bench)
     assert reason.startswith("another host key than recorded: SHA256:")
-    assert f"ssh-keygen -R '{name}' -f '{home}/known'" in next_action
+    assert f"ssh-keygen -R {shlex.quote(name)} -f {home}/known" in next_action
     assert not KnownHosts.of(bench).path.exists()
     users_keys(home, f"{name} {public_key(server)}")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(home / "known")], check=True, capture_output=True)

@@ -69,7 +69,7 @@ def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memor
     one = large.tobuf(tarfile.GNU_FORMAT) + bytes(-(-large.size // 512) * 512)
     packed = gzip.compress(one * (20 if kind == "many members" else 1) + bytes(1024), 1)
 
-    def must(command: str, **options: object) -> bytes:
+    def must(script: str, *values: str, **options: object) -> bytes:
         return packed
 
     host = cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))
@@ -106,7 +106,7 @@ def _host(files: Mapping[str, bytes]) -> HostLink:
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
 
-    def must(command: str, **options: object) -> bytes:
+    def must(script: str, *values: str, **options: object) -> bytes:
         return gzip.compress(packed.getvalue())
 
     return cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))

@@ -27,7 +27,7 @@ def test_equal_plans_are_shown_once_with_what_would_change_and_no_secret(tmp_pat
     def planned(name: str) -> Provisioned:
         settings = RemoteFile("/etc/agent.json", f"name: {name}\nport: 2\n\x1b[2J\n".encode(), 0o640)
         key = RemoteFile("/etc/key.pem", b"geheim", 0o600, secret=True)
-        steps = [HostStep("settings", f"/etc/agent.json of {name} differs", "true\n", (settings, key))]
+        steps = [HostStep("settings", f"/etc/agent.json of {name} differs", "true\n", files=(settings, key))]
         if name == "odd":
             steps.append(HostStep("clock", "no time server", "systemctl restart x"))
         skips = (Skip("meter", "it has none"),)

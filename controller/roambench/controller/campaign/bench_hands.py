@@ -25,11 +25,12 @@ from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.hosts import HostLink, on_hosts
+from roambench.provision.ssh.script import Script
 
 #: Provisioning a spare from nothing ships 250 MB to it.
 REPLACE_S: Final = 2700.0
 _IDENTIFY_S: Final = 600.0
-_READ: Final = (
+_READ: Final = Script(
     "for zone in /sys/class/thermal/thermal_zone*; do "
     'case "$(cat $zone/type)" in cpu-thermal|cpu_thermal) cat $zone/temp;; esac; done'
 )

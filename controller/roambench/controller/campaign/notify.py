@@ -26,6 +26,7 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.line_file import append_lines
+from roambench.contract.printable import printable
 from roambench.controller.campaign.campaign_log import (
     CampaignEvent,
     CampaignRow,
@@ -39,7 +40,6 @@ from roambench.provision.leases.holding import LEASE_VARIABLE
 from roambench.provision.leases.local_time import iso
 from roambench.provision.power.http import post
 from roambench.provision.power.programs import run_program
-from roambench.provision.printable import printable
 
 LOG_NAME: Final = "notify.log"
 #: How long a command may take; and the thread at the campaign's end to send what is left.

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
+from roambench.contract.printable import printable
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 from roambench.provision.leases.local_time import shown
-from roambench.provision.printable import printable
 from roambench.report import numbers
 from roambench.runs.lock import is_held
 

@@ -10,8 +10,9 @@ from typing import Final
 from roambench.provision.ssh.channel import SIGNALLED
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
+from roambench.provision.ssh.script import Script
 
-_BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
+_BOOT_ID: Final = Script("cat /proc/sys/kernel/random/boot_id")
 _LOOK_S: Final = 1.0
 
 
@@ -27,7 +28,7 @@ def reboot(link: HostLink, wait_s: float) -> Rebooted:
     before = link.must(_BOOT_ID)
     asked_s = time.monotonic()
     with suppress(ConnectionLost):  # it was faster than its answer
-        ran = link.run("systemctl reboot --no-block || reboot", root=True)
+        ran = link.run(Script("systemctl reboot --no-block || reboot"), root=True)
         if ran.exit_code not in (0, SIGNALLED):
             raise HostError(link.host.name, f"systemctl reboot: {ran.why}")
     if not wait_s:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -12,13 +11,14 @@ from roambench.provision import layout
 from roambench.provision.facts import Facts, gather
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.provision.subjects.clock import CHRONY, TIMESYNCD
-from roambench.provision.subjects.environment import keeping
+from roambench.provision.subjects.environment import KEEP
 
 _PATIENCE_S: Final = 300.0
 
 #: Every line may find its thing gone already: a half-provisioned host is unprovisioned like any other.
-_UNPROVISION: Final = f"""
+_UNPROVISION: Final = Script(f"""
 export DEBIAN_FRONTEND=noninteractive
 systemctl disable --quiet --now {layout.UNIT} {layout.BOARD_UNIT} 2>/dev/null
 pkill -KILL -f '^{layout.OPT}/'  # an installation whose connection was lost goes on otherwise
@@ -48,7 +48,28 @@ if [ -n "$clock" ]; then
     systemctl try-restart {CHRONY.unit} {TIMESYNCD.unit} 2>/dev/null
 fi
 exit 0
-"""
+""")
+#: The build that runs, the one before, and what the host's own settings have in them. Another build may know
+#: other settings; those of a host that had another name then (a spare's) stay where they are.
+_SWAPPED: Final = Script(
+    f'current=$1 previous=$2 mine=$3\n{KEEP}\nkeep "$current"\n'
+    f'if grep -qsF -- "$mine" "builds/$previous/{PurePosixPath(layout.SETTINGS).name}"; then\n'
+    + "\n".join(
+        f'    kept="builds/$previous/{PurePosixPath(file).name}"\n'
+        f'    if [ -e "$kept" ]; then cp -p "$kept" {file}.new; mv {file}.new {file}; fi'
+        for file in layout.RUN_WITH
+    )
+    + "\nfi"
+)
+_ROLLED_BACK: Final = Script(f"""set -e
+cd {layout.OPT}
+{_SWAPPED}
+ln -sfn "builds/$current/venv" previous.new
+ln -sfn "builds/$previous/venv" current.new
+mv -T previous.new previous
+mv -T current.new current
+systemctl daemon-reload
+systemctl restart {layout.UNIT}""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,37 +90,15 @@ def rollback(link: HostLink) -> RolledBack:
     about = facts.builds.get(facts.previous)
     if not facts.previous or about is None:
         raise HostError(link.host.name, "no build before this one", "roambench fleet provision")
-    link.must(
-        f"""set -e
-cd {layout.OPT}
-{_swapped(link.host.name, facts)}
-ln -sfn builds/{facts.current}/venv previous.new
-ln -sfn builds/{facts.previous}/venv current.new
-mv -T previous.new previous
-mv -T current.new current
-systemctl daemon-reload
-systemctl restart {layout.UNIT}""",
-        root=True,
-        timeout_s=_PATIENCE_S,
-    )
+    mine = f'"device": "{link.host.name}"'
+    words = (facts.current, facts.previous, mine)
+    link.must(_ROLLED_BACK, *words, root=True, timeout_s=_PATIENCE_S)
     now = gather(link)
     if now.current != facts.previous or now.unit(layout.UNIT).active != "active":
         raise HostError(
             link.host.name, f"build {facts.previous} does not run", f"journalctl -u {layout.UNIT} on it"
         )
     return RolledBack(now.current, facts.current, about.get("version", ""))
-
-
-def _swapped(name: str, facts: Facts) -> str:
-    """Keep what this build runs with, and bring back what the one before ran with: another build may know
-    other settings. Those of a host that had another name then (a spare's) stay where they are."""
-    settings = f"builds/{facts.previous}/{PurePosixPath(layout.SETTINGS).name}"
-    mine = shlex.quote(f'"device": "{name}"')
-    lines = [*keeping(facts.current), f"if grep -qsF {mine} {settings}; then"]
-    for file in layout.RUN_WITH:
-        kept = f"builds/{facts.previous}/{PurePosixPath(file).name}"
-        lines += [f"    if [ -e {kept} ]; then cp -p {kept} {file}.new; mv {file}.new {file}; fi"]
-    return "\n".join([*lines, "fi"])
 
 
 @dataclass(frozen=True, slots=True)

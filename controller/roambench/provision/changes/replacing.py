@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shlex
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from roambench.provision.meter_map import read_map
 from roambench.provision.provisioning import Report, provision
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
+from roambench.provision.ssh.script import Script
 
 T = TypeVar("T")
 
@@ -30,6 +30,16 @@ _MOVING: Final = ".moving-in"
 _MOST_STATE_BYTES: Final = 2 * 2**30
 #: Training data comes anew over the data port; the rest is spool, finished runs' records, and models.
 LEFT_BEHIND: Final = "shards"
+_UNSENT: Final = Script(f"test -e {layout.STATE}/{_MOVING} || ls -A {layout.STATE}/unsent")
+_EMPTIED: Final = Script(
+    f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; "
+    f"rm -rf {layout.STATE} && mkdir -p {layout.STATE} && touch {layout.STATE}/{_MOVING}"
+)
+#: An agent leaves files and folders; a board that was taken over may leave links, devices and set-uid.
+_UNPACKED: Final = Script(
+    f"umask 027; tar -C {layout.STATE} --no-same-owner --no-same-permissions -xzf - && "
+    f"find {layout.STATE} ! -type f ! -type d -delete"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +111,12 @@ def _belongings(bench: Bench, board: Host) -> Belongings:
 
 
 def _pack(link: HostLink) -> Belongings:
-    machine_id = link.must("cat /etc/machine-id").decode().strip()
-    link.run(f"systemctl disable --now {layout.UNIT}", root=True, timeout_s=_MOVE_S)
-    if link.run(f"test -d {layout.STATE}", root=True).exit_code != 0:
+    machine_id = link.must(Script("cat /etc/machine-id")).decode().strip()
+    link.run(Script(f"systemctl disable --now {layout.UNIT}"), root=True, timeout_s=_MOVE_S)
+    if link.run(Script(f"test -d {layout.STATE}"), root=True).exit_code != 0:
         return Belongings(machine_id, b"", f"{link.host.name} had no state to hand over")
     state = link.must(
-        f"tar -C {layout.STATE} --exclude ./{LEFT_BEHIND} -czf - .",
+        Script(f"tar -C {layout.STATE} --exclude ./{LEFT_BEHIND} -czf - ."),
         root=True,
         timeout_s=_MOVE_S,
         most_bytes=_MOST_STATE_BYTES,
@@ -123,9 +133,9 @@ def _proven_machine(bench: Bench, board: Host) -> str:
 
 def _is_free(link: HostLink) -> None:
     """HostError if the spare holds records that nobody has fetched, or takes part in a run."""
-    if link.run(f"test -S {layout.CTL_SOCKET}", root=True).exit_code != 0:
+    if link.run(Script(f"test -S {layout.CTL_SOCKET}"), root=True).exit_code != 0:
         # What is there while a board's state is moved in is the board's, who has it still.
-        found = link.run(f"test -e {layout.STATE}/{_MOVING} || ls -A {layout.STATE}/unsent", root=True)
+        found = link.run(_UNSENT, root=True)
         if found.out.strip():
             raise HostError(
                 link.host.name,
@@ -142,26 +152,12 @@ def _is_free(link: HostLink) -> None:
 
 def _hand_over(link: HostLink, state: bytes) -> None:
     """Nothing of the spare's own life remains; provisioning starts its agent again, as the board's."""
-    folder = shlex.quote(layout.STATE)
-    link.must(
-        f"systemctl disable --quiet --now {layout.UNIT} 2> /dev/null; "
-        f"rm -rf {folder} && mkdir -p {folder} && touch {folder}/{_MOVING}",
-        root=True,
-        timeout_s=_MOVE_S,
-    )
+    link.must(_EMPTIED, root=True, timeout_s=_MOVE_S)
     if state:
-        # An agent leaves files and folders; a board that was taken over may leave links, devices and set-uid.
-        link.must(
-            f"umask 027; tar -C {folder} --no-same-owner --no-same-permissions -xzf - && "
-            f"find {folder} ! -type f ! -type d -delete",
-            root=True,
-            stdin=state,
-            timeout_s=_MOVE_S,
-        )
+        link.must(_UNPACKED, root=True, stdin=state, timeout_s=_MOVE_S)
     # Only where the spare was provisioned before is there such a user; provisioning sees to the rest.
-    owner = shlex.quote(f"{layout.USER}:{layout.USER}")
-    link.run(f"chown -R {owner} {folder}", root=True, timeout_s=_MOVE_S)
-    link.must(f"rm -f {folder}/{_MOVING}", root=True)
+    link.run(Script(f"chown -R {layout.USER}:{layout.USER} {layout.STATE}"), root=True, timeout_s=_MOVE_S)
+    link.must(Script(f"rm -f {layout.STATE}/{_MOVING}"), root=True)
 
 
 def _must(outcomes: list[HostOutcome[T]]) -> None:

@@ -11,6 +11,7 @@ from roambench.provision import layout
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.provision.subjects.identity import identity_files
 
 
@@ -25,12 +26,12 @@ class Rotated:
 
 def _replace_identity(link: HostLink, credential: Credential) -> None:
     """Replace the identity of a provisioned host; HostError if it has none or did not take it."""
-    if link.run(f"test -d {layout.IDENTITY}", root=True).exit_code != 0:
+    if link.run(Script(f"test -d {layout.IDENTITY}"), root=True).exit_code != 0:
         raise HostError(link.host.name, f"no {layout.IDENTITY}", "roambench fleet provision")
     for file in identity_files(credential):
         link.put(file.content, file.path, mode=file.mode, owner=file.owner)
     digest = hashlib.sha256(credential.certificate_pem).hexdigest()
-    if digest.encode() not in link.must(f"sha256sum {layout.IDENTITY}/cert.pem", root=True):
+    if digest.encode() not in link.must(Script(f"sha256sum {layout.IDENTITY}/cert.pem"), root=True):
         raise HostError(link.host.name, "the certificate on it is not the one it was sent", "try again")
 
 

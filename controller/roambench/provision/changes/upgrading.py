@@ -14,6 +14,7 @@ from roambench.provision.changes.removal import rollback
 from roambench.provision.provisioning import Provisioned, Report, provision
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
+from roambench.provision.ssh.script import Script
 
 #: An agent imports grpc and opens its spool: 15 s on a Pi 3B+.
 UP_S: Final = 90.0
@@ -48,7 +49,7 @@ def upgrade(bench: Bench, hosts: Sequence[Host], report: Report) -> list[HostOut
 
 def _installed(link: HostLink) -> str:
     """The build that is switched to, "" before the first."""
-    return link.must(f"readlink {layout.CURRENT} | cut -d/ -f2").decode().strip()
+    return link.must(Script(f"readlink {layout.CURRENT} | cut -d/ -f2")).decode().strip()
 
 
 def _unreached(found: Mapping[str, HostOutcome[str]], host: Host) -> HostOutcome[Upgraded]:

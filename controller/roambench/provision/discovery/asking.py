@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from roambench.provision.printable import printable
+from roambench.contract.printable import printable
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 
 _MOST_BYTES: Final = 1 << 16
 _LONGEST: Final = 100
 _NUMBERED: Final = re.compile(r"[0-9]+:")
-_SCRIPT: Final = r"""
+_SCRIPT: Final = Script(r"""
 for what in serial-number model; do
     printf '%s ' $what
     tr -d '\000' <"/proc/device-tree/$what"
@@ -22,7 +23,7 @@ printf 'name '; uname -n
 PATH=$PATH:/usr/sbin:/sbin
 ip -o link show
 ip -4 -o address show
-"""
+""")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from roambench.contract.printable import printable
 from roambench.provision.discovery.boards import FoundBoard
 from roambench.provision.inventory.tables import NAME_PATTERN
-from roambench.provision.printable import printable
 
 #: What a board is called that nobody has named.
 _UNNAMED: Final = ("raspberrypi", "localhost", "")

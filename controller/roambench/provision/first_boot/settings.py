@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network
@@ -118,7 +119,8 @@ def _authorized_key(host: Host, way: SshOptions, where: str, problems: list[str]
     files = (host.ssh_key,) if host.ssh_key else way.identity_files
     blob = next((blob for file in files if (blob := public_key(file)) is not None), None)
     if blob is None:
-        made = f"ssh-keygen -y -f {host.ssh_key} > {host.ssh_key}.pub" if host.ssh_key else "ssh-keygen"
+        private = shlex.quote(str(host.ssh_key))
+        made = f"ssh-keygen -y -f {private} > {private}.pub" if host.ssh_key else "ssh-keygen"
         sought = ", ".join(map(str, files))
         problems.append(f"{where}: ssh_key: no public key to let in ({sought}): {made}")
         return ""
@@ -138,7 +140,7 @@ def _passphrase(file: Path | None) -> str | list[str]:
         source = f"card.passphrase_file: {file}"
         try:
             if file.stat().st_mode & 0o077:
-                return [f"{source}: others may read it: chmod 600 {file}"]
+                return [f"{source}: others may read it: chmod 600 {shlex.quote(str(file))}"]
             text = file.read_text("utf-8")
         except OSError as error:
             return [f"{source}: cannot be read: {error.strerror}"]

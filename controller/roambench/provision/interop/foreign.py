@@ -11,8 +11,8 @@ from typing import Any
 import tomlkit
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.printable import printable
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from roambench.contract.printable import printable
 from roambench.provision.leases.local_time import shown
 from roambench.provision.leases.queue import LeaseRequest, LeaseStanding
-from roambench.provision.printable import printable
 
 #: Of a purpose.
 MOST_LETTERS: Final = 200

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -42,7 +43,7 @@ def secret(file: str, key: str) -> str:
         return ""
     try:
         if Path(file).stat().st_mode & 0o077:
-            raise ConfigError([f"power.{key}: {file}: others may read it: chmod 600 {file}"])
+            raise ConfigError([f"power.{key}: {file}: others may read it: chmod 600 {shlex.quote(file)}"])
         with Path(file).open("rb") as opened:
             line = opened.read(_MOST_BYTES).decode().partition("\n")[0].rstrip("\r")
     except OSError as error:

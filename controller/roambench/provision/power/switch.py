@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from roambench.contract.errors import LinkError
+from roambench.contract.printable import printable
 from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
-from roambench.provision.printable import printable
 from roambench.written.toml_file import Section
 
 _LONGEST = 300  # characters of a switch's own words that are shown

@@ -6,6 +6,7 @@ Facts: https://github.com/mvp/uhubctl (README: compatible hubs, udev rules, the 
 from __future__ import annotations
 
 import re
+import shlex
 from typing import Final
 
 from pydantic import Field
@@ -75,7 +76,7 @@ class UhubctlSwitch:
         command = ["uhubctl", "-l", keys.location, "-p", str(keys.port), *words]
         if keys.host:
             options = [f"-oConnectTimeout={_CONNECT_S}", "-oBatchMode=yes", "-oControlMaster=no"]
-            command = ["ssh", *options, "--", keys.host, *command]
+            command = ["ssh", *options, "--", keys.host, shlex.join(command)]
         ran = await run_program(command, self._where, _PATIENCE_S)
         if ran.exit_code == 0:
             return ran.out

@@ -7,6 +7,7 @@ import time
 from roambench.provision.preflight.facts import ClockOffset, clock_offset
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 
 
 def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
@@ -14,7 +15,7 @@ def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
     found = []
     for _ in range(exchanges):
         asked_s = time.time()
-        said = link.must("date +%s.%N")
+        said = link.must(Script("date +%s.%N"))
         answered_s = time.time()
         try:
             found.append((asked_s, float(said), answered_s))

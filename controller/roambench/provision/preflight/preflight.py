@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
+from roambench.provision.ssh.script import Script
 from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
@@ -95,8 +95,8 @@ def look(
     agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
     clock = host_clock(link, _CLOCK_EXCHANGES)
     source = files("roambench.provision.preflight").joinpath("probe.py").read_bytes()
-    words = shlex.join(["python3", "-", link.host.interface, "/", *packages])
-    ran = link.run(words, root=True, stdin=source, timeout_s=_PROBE_S)
+    words = (link.host.interface, "/", *packages)
+    ran = link.run(Script('python3 - "$@"'), *words, root=True, stdin=source, timeout_s=_PROBE_S)
     if ran.exit_code != 0:
         raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
     try:

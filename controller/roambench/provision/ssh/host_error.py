@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,8 @@ from fabric import Connection
 from paramiko.ssh_exception import NoValidConnectionsError
 
 from roambench.contract.errors import LinkError
+from roambench.contract.printable import printable
 from roambench.provision.bench import Host
-from roambench.provision.printable import printable
 from roambench.provision.ssh.known_hosts import HostKeyRefusedError, fingerprint
 
 _NO_ANSWER: Final = "is it powered, booted and on this network?"
@@ -69,7 +70,7 @@ def _explained(
                 f"another host key than recorded: {fingerprint(error.key)} instead of "
                 f"{fingerprint(error.expected_key)}",
                 "if its SD card was flashed anew: "
-                f"ssh-keygen -R '{recorded[0]}' -f '{recorded[1]}'; "
+                f"{shlex.join(['ssh-keygen', '-R', recorded[0], '-f', str(recorded[1])])}; "
                 "if not, someone is in between",
             )
         case HostKeyRefusedError():
@@ -82,7 +83,7 @@ def _explained(
         ):
             return (
                 f"{connection.user} may not log in with {key or 'any key of yours'}",
-                f"ssh-copy-id {f'-i {key} ' if key else ''}-p {connection.port} "
+                f"ssh-copy-id {f'-i {shlex.quote(str(key))} ' if key else ''}-p {connection.port} "
                 f"{connection.user}@{connection.host}",
             )
         case socket.gaierror():

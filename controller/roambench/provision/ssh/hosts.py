@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 import paramiko
@@ -27,12 +27,21 @@ from roambench.provision.ssh.channel import (
 )
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.login import CONNECT_S, logged_in
+from roambench.provision.ssh.script import Script, brief, shell_words
 
 T = TypeVar("T")
 
 _COMMAND_S: Final = 60.0
 _UPLOAD_S: Final = 900.0  # a user's wheel of 64 MB over a Pi's Wi-Fi
 _MOST_BYTES: Final = 64 * 2**20
+#: Path, owner, mode. Into a file that this shell has made (-C), and by its descriptor: the folder may be the
+#: agent's, which could lay a link in the way.
+_PUT: Final = Script("""\
+path=$1 owner=$2 mode=$3 fresh=$1.new
+mkdir -p -- "${path%/*}" || exit 1
+umask 077; set -C; rm -f -- "$fresh"; exec 3>"$fresh"
+chown -- "$owner" /proc/self/fd/3 && chmod -- "$mode" /proc/self/fd/3 && cat >&3 &&
+    sync -- "$fresh" && mv -fT -- "$fresh" "$path" || { rm -f -- "$fresh"; exit 1; }""")
 
 
 class HostLink:
@@ -47,30 +56,28 @@ class HostLink:
 
     def run(
         self,
-        command: str,
-        *,
+        script: Script,
+        *values: str,
         root: bool = False,
         stdin: Input = b"",
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> CommandResult:
-        """Run `sh -c command`, as the login user or as root; `ps` shows it, so no secrets.
-
-        What root makes has the modes that Debian's root gives it, whatever umask the login came with.
-        """
-        with self._channel(command, root, timeout_s) as (channel, line):
+        """Run `script` with `values` as "$1", "$2" and so on, as the login user or as root; `ps` shows them,
+        so no secrets."""
+        with self._channel(script, values, root, timeout_s) as (channel, line):
             try:
                 return perform(channel, line, stdin, timeout_s=timeout_s, most_bytes=most_bytes)
             except TooMuch:
-                what = f"{_brief(command)}: more than {most_bytes / 2**20:g} MiB of output"
+                what = f"{brief(script, values)}: more than {most_bytes / 2**20:g} MiB of output"
                 raise HostError(self.host.name, what, "look at it on the host") from None
 
     def stream(
         self,
-        command: str,
+        script: Script,
         out: Sink,
         err: Sink,
-        *,
+        *values: str,
         root: bool = False,
         stdin: Input | None = b"",
         timeout_s: float = _COMMAND_S,
@@ -80,13 +87,15 @@ class HostLink:
         A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
         Without `stdin` (None) its input stays open as long as the link.
         """
-        with self._channel(command, root, timeout_s) as (channel, line):
+        with self._channel(script, values, root, timeout_s) as (channel, line):
             return stream(channel, line, stdin, out, err, timeout_s=timeout_s)
 
     @contextmanager
-    def _channel(self, command: str, root: bool, timeout_s: float) -> Iterator[tuple[paramiko.Channel, str]]:
+    def _channel(
+        self, script: Script, values: tuple[str, ...], root: bool, timeout_s: float
+    ) -> Iterator[tuple[paramiko.Channel, str]]:
         """A channel, and the line to run on it; what goes wrong with it is a HostError."""
-        words = ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{command}" if root else command]
+        words = shell_words(script, values, root=root)
         if root and self.user != "root":
             words = ["sudo", "-n", *words]
         try:
@@ -97,7 +106,7 @@ class HostLink:
         except TimeoutError:
             raise HostError(
                 self.host.name,
-                f"{_brief(command)}: no end within {timeout_s:g} s",
+                f"{brief(script, values)}: no end within {timeout_s:g} s",
                 "look at its load, try again",
             ) from None
         except (paramiko.SSHException, EOFError, OSError) as error:
@@ -129,17 +138,17 @@ class HostLink:
 
     def must(
         self,
-        command: str,
-        *,
+        script: Script,
+        *values: str,
         root: bool = False,
         stdin: Input = b"",
         timeout_s: float = _COMMAND_S,
         most_bytes: int = _MOST_BYTES,
     ) -> bytes:
         """Like `run`, but a command that fails is a HostError, too; returns what it said."""
-        ran = self.run(command, root=root, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+        ran = self.run(script, *values, root=root, stdin=stdin, timeout_s=timeout_s, most_bytes=most_bytes)
         if ran.exit_code != 0:
-            raise HostError(self.host.name, f"{_brief(command)}: {ran.why}")
+            raise HostError(self.host.name, f"{brief(script, values)}: {ran.why}")
         return ran.out
 
     def put(
@@ -151,16 +160,7 @@ class HostLink:
         owner: str = "root:root",
     ) -> None:
         """Write a file as root, whole or not at all; a folder that is missing is made, for all to read."""
-        fresh = shlex.quote(f"{remote}.new")
-        # A file that this shell has made (-C), and by its descriptor: the folder may be the agent's, which
-        # could lay a link in the way.
-        command = (
-            f"mkdir -p {shlex.quote(str(PurePosixPath(remote).parent))} || exit 1; "
-            f"umask 077; set -C; rm -f {fresh}; exec 3> {fresh}; "
-            f"chown {shlex.quote(owner)} /proc/self/fd/3 && chmod {mode:o} /proc/self/fd/3 && cat >&3 && "
-            f"sync {fresh} && mv -fT {fresh} {shlex.quote(remote)} || {{ rm -f {fresh}; exit 1; }}"
-        )
-        ran = self.run(command, root=True, stdin=content, timeout_s=_UPLOAD_S)
+        ran = self.run(_PUT, remote, owner, f"{mode:o}", root=True, stdin=content, timeout_s=_UPLOAD_S)
         if ran.exit_code != 0:
             raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", _room(ran))
 
@@ -235,11 +235,6 @@ def _with_traceback(state_dir: Path, host: Host, error: Exception) -> str:
     except OSError:
         return ""
     return f" with {path}"
-
-
-def _brief(command: str) -> str:
-    line = command.strip().splitlines()[0] if command.strip() else ""
-    return line if len(line) <= 60 else line[:57] + "..."
 
 
 def _room(ran: CommandResult) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, Skip
 from roambench.provision.wanted import Wanted
 
@@ -16,6 +17,14 @@ _FOLDERS = (
     (layout.ETC, 0o750, f"root:{layout.USER}"),
     (layout.IDENTITY, 0o700, f"{layout.USER}:{layout.USER}"),
     (layout.STATE, 0o750, f"{layout.USER}:{layout.USER}"),
+)
+_ADDED = Script(
+    f"useradd --system --user-group --home-dir {layout.STATE} --no-create-home "
+    f'--shell /usr/sbin/nologin --groups "$1" {layout.USER}'
+)
+#: Of each its mode, user, group and path.
+_FOLDERS_MADE = Script(
+    'while [ $# -gt 0 ]; do install -d -m "$1" -o "$2" -g "$3" "$4" || exit; shift 4; done'
 )
 #: Serial ports; the firmware's mailbox, which tells of throttling.
 _GROUPS = ("dialout", "video")
@@ -28,15 +37,16 @@ def account(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         yield HostStep(
             "user",
             f"no user {layout.USER}",
-            f"useradd --system --user-group --home-dir {layout.STATE} --no-create-home "
-            f"--shell /usr/sbin/nologin --groups {','.join(groups)} {layout.USER}",
+            _ADDED,
+            (",".join(groups),),
             restarts=True,
         )
     elif missing := [group for group in groups if group not in facts.user_groups]:
         yield HostStep(
             "user",
             f"not in {', '.join(missing)}",
-            f"usermod -aG {','.join(missing)} {layout.USER}",
+            Script(f'usermod -aG "$1" {layout.USER}'),
+            (",".join(missing),),
             restarts=True,
         )
 
@@ -54,12 +64,9 @@ def folders(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         if found is None or (found.mode, found.owner) != (mode, owner):
             wrong.append((path, mode, owner))
     if wrong:
-        commands = [
-            f"install -d -m {mode:04o} -o {owner.partition(':')[0]} -g {owner.partition(':')[2]} {path}"
-            for path, mode, owner in wrong
-        ]
         yield HostStep(
             "folders",
             "missing or not as they should be: " + ", ".join(path for path, _, _ in wrong),
-            " && ".join(commands),
+            _FOLDERS_MADE,
+            tuple(word for path, mode, owner in wrong for word in (f"{mode:04o}", *owner.split(":"), path)),
         )

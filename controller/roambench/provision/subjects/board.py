@@ -7,10 +7,11 @@ from pathlib import Path
 
 from roambench.provision import layout
 from roambench.provision.facts import BoardFacts, Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
-_SCRIPT = Path(__file__).with_name("board.sh")
+_FILE = Path(__file__).with_name("board.sh")
 _UNIT = f"""\
 [Unit]
 Description=roambench: a board that is quiet for measuring
@@ -27,6 +28,11 @@ WantedBy=multi-user.target
 """
 #: 2: disabled. Whenever NetworkManager connects anew it would set what it thinks is right.
 _NETWORK_CONF = "[connection]\nwifi.powersave = 2\n"
+_STARTED = Script(
+    f"systemctl daemon-reload && systemctl enable --quiet {layout.BOARD_UNIT} && "
+    f"systemctl restart {layout.BOARD_UNIT}"
+)
+_STARTED_ON_WIFI = Script(f"nmcli general reload conf 2>/dev/null; {_STARTED}")
 
 
 def board(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
@@ -39,7 +45,7 @@ def board(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     yield from (Skip(name, f"no {what} here") for name, what, state in subjects if state is None)
     loud = [f"{name}: {state}" for name, _, state in subjects if state]
     files = [
-        RemoteFile(layout.BOARD_SCRIPT, _SCRIPT.read_bytes(), 0o755),
+        RemoteFile(layout.BOARD_SCRIPT, _FILE.read_bytes(), 0o755),
         RemoteFile(layout.BOARD_UNIT_FILE, _UNIT.encode()),
     ]
     network = facts.network_manager and bool(facts.board.power_save)
@@ -53,9 +59,7 @@ def board(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         yield HostStep(
             "board",
             "; ".join(filter(None, (reason, *loud))),
-            "systemctl daemon-reload && "
-            + ("nmcli general reload conf 2>/dev/null; " if network else "")
-            + f"systemctl enable --quiet {layout.BOARD_UNIT} && systemctl restart {layout.BOARD_UNIT}",
+            _STARTED_ON_WIFI if network else _STARTED,
             files=differ,
         )
 

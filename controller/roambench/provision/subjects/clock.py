@@ -8,6 +8,7 @@ from typing import Final
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
@@ -20,7 +21,7 @@ class TimeClient:
     name: str
     unit: str
     waiter: str
-    log: str
+    log: tuple[str, ...]
     files: tuple[tuple[str, str], ...]
 
 
@@ -29,7 +30,7 @@ CHRONY: Final = TimeClient(
     "chrony",
     "chrony.service",
     "chrony-wait.service",
-    "-u chrony -t chronyd",
+    ("-u", "chrony", "-t", "chronyd"),
     (
         (
             layout.CHRONY_CONF,
@@ -51,7 +52,7 @@ TIMESYNCD: Final = TimeClient(
     "systemd-timesyncd",
     "systemd-timesyncd.service",
     "systemd-time-wait-sync.service",
-    "-u systemd-timesyncd",
+    ("-u", "systemd-timesyncd"),
     (
         (
             layout.TIMESYNCD_CONF,
@@ -60,6 +61,11 @@ TIMESYNCD: Final = TimeClient(
         (layout.TIME_WAIT_DROP_IN, "[Service]\nTimeoutStartSec=180\n"),
     ),
 )
+#: Its unit, and journalctl's words for where it logs: systemctl would only say where to look.
+_STARTED: Final = Script("""\
+unit=$1; shift
+systemctl daemon-reload && systemctl enable --quiet "$unit" && systemctl restart "$unit" ||
+    { journalctl "$@" -n 1 -o cat --no-pager >&2; exit 1; }""")
 
 
 def time_client(facts: Facts) -> TimeClient:
@@ -80,17 +86,18 @@ def clock(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     if unit.active != "active":
         reason = "; ".join(filter(None, (reason, f"{client.name} is {unit.active or 'not there'}")))
     if reason:
-        # systemctl would only say where to look.
-        last_words = f"journalctl {client.log} -n 1 -o cat --no-pager"
         yield HostStep(
             "clock",
             reason,
-            f"systemctl daemon-reload && systemctl enable --quiet {client.unit} && "
-            f"systemctl restart {client.unit} || {{ {last_words} >&2; exit 1; }}",
+            _STARTED,
+            (client.unit, *client.log),
             files=differ,
             explained={1: (f"{client.name} does not start", f"journalctl -u {client.unit} on it")},
         )
     if facts.unit(client.waiter).enabled != "enabled":
         yield HostStep(
-            "clock at boot", "nothing waits for the clock", f"systemctl enable --quiet {client.waiter}"
+            "clock at boot",
+            "nothing waits for the clock",
+            Script('systemctl enable --quiet "$1"'),
+            (client.waiter,),
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Shipment, Skip
 from roambench.provision.wanted import Wanted
 
@@ -36,7 +37,7 @@ _LOAD = (
     "import sys\n"
     "from importlib.metadata import distribution\n"
     "groups = ['roambench.' + name for name in ('local_algorithms', 'meters', 'models')]\n"
-    "for name in sys.argv[1:]:\n"
+    "for name in sys.argv[1].split():\n"
     "    for point in distribution(name).entry_points:\n"
     "        if point.group in groups:\n"
     "            try:\n"
@@ -45,6 +46,61 @@ _LOAD = (
     "                sys.stderr.write(f'{name} {point.value}: {type(error).__name__}: {error}')\n"
     f"                sys.exit({_UNUSABLE})\n"
 )
+
+
+_SHIPPED = Script(f"""\
+target=$1
+cd "$target.new" || exit 1
+sha256sum --check --quiet --strict SHA256SUMS || {{
+    sha256sum --check SHA256SUMS 2>/dev/null | sed -n 's/: FAILED.*//p' | xargs -r -d '\\n' rm -f --
+    exit {_CORRUPT}
+}}
+sync -f . && mv "$target.new" "$target\"""")
+#: Hashes of the build and its wheelhouse, the wheels of pip and of roambench, what build.json says; digests
+#: and names of the user's own packages, and their wheels.
+_INSTALLED = Script(f"""set -e
+folder={layout.BUILDS}/$1 house={layout.WHEELS}/$2 pip=$3 wheel=$4 about=$5 sums=$6 names=$7; shift 7
+venv=$folder/venv
+exec 9>{layout.LOCK}; flock 9
+rm -rf "$folder"; mkdir -p "$folder"; cd {layout.OPT}; mv "./$wheel" "$@" "$folder/"; cd "$folder"
+python3 -m venv --without-pip "$venv"
+"$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-cache-dir \\
+    --disable-pip-version-check --find-links "$house" "./$wheel"
+if [ $# -gt 0 ]; then
+    printf '%s' "$sums" | sha256sum --check --quiet --strict || exit {_CORRUPT}
+    "$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-deps --no-cache-dir \\
+        --disable-pip-version-check "$@"
+fi
+install -d -o {layout.USER} "$folder/tmp"
+cd / && TMPDIR=$folder/tmp runuser -u {layout.USER} -- "$venv/bin/python" -c {shlex.quote(_SMOKE)}
+cd / && TMPDIR=$folder/tmp runuser -u {layout.USER} -- "$venv/bin/python" -c {shlex.quote(_LOAD)} "$names"
+rm -rf "$folder/tmp"
+printf '%s' "$about" >"$folder/build.json.new"
+sync -f "$folder" && mv "$folder/build.json.new" "$folder/build.json\"""")
+#: `keep BUILD`, in OPT: beside a build what it runs with; nothing where its folder is lost.
+KEEP = Script(
+    "keep() {\n"
+    + "\n".join(
+        f'    if [ -e {file} ] && [ -d "builds/$1" ]; then cp -p {file} "builds/$1/"; fi'
+        for file in layout.RUN_WITH
+    )
+    + "\n}"
+)
+#: A build and its wheelhouse, the build that runs ("" for none), and the one that stays for `fleet rollback`;
+#: older ones and their wheels go.
+_SWITCHED = Script(f"""set -e
+build=$1 house=$2 current=$3 other=$4
+{KEEP}
+cd {layout.OPT}
+if [ -n "$current" ]; then
+    keep "$current"
+    ln -sfn "builds/$current/venv" previous.new
+    mv -T previous.new previous
+fi
+ln -sfn "builds/$build/venv" current.new
+mv -T current.new current
+for old in builds/*; do case ${{old#builds/}} in "$build"|"$other") ;; *) rm -rf "$old" ;; esac; done
+for old in wheels/*; do case ${{old#wheels/}} in "$house") ;; *) rm -rf "$old" ;; esac; done""")
 
 
 def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
@@ -58,7 +114,8 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         yield HostStep(
             "build",
             f"runs {facts.current or 'none'}, not {build.hash}",
-            _switch(facts, build.hash, build.wheelhouse.hash),
+            _SWITCHED,
+            (build.hash, build.wheelhouse.hash, facts.current, facts.current or facts.previous),
             restarts=True,
         )
 
@@ -82,11 +139,8 @@ def _ship(wanted: Wanted) -> HostStep:
     return HostStep(
         "wheels",
         f"wheelhouse {house.hash} is not there ({house.size_bytes / 1e6:.0f} MB)",
-        f"""cd {target}.new || exit 1
-sha256sum --check --quiet --strict SHA256SUMS || {{
-    sha256sum --check SHA256SUMS 2>/dev/null | sed -n 's/: FAILED.*//p' | xargs -r rm -f; exit {_CORRUPT}
-}}
-sync -f . && mv {target}.new {target}""",
+        _SHIPPED,
+        (target,),
         shipment=Shipment(house.archive, target, house.shipped),
         timeout_s=_CHECKING_S,
         explained={_CORRUPT: ("the wheels arrived damaged", "again; a second time: another SD card")},
@@ -95,10 +149,8 @@ sync -f . && mv {target}.new {target}""",
 
 def _install(facts: Facts, wanted: Wanted) -> HostStep:
     build = wanted.build
-    folder, venv = f"{layout.BUILDS}/{build.hash}", f"{layout.BUILDS}/{build.hash}/venv"
-    house = f"{layout.WHEELS}/{build.wheelhouse.hash}"
     sent = (build.wheel, *(package.path for package in build.packages))
-    brought = " ".join(shlex.quote(f"{layout.OPT}/{path.name}") for path in sent)
+    sums = "".join(f"{one.wheel.sha256}  {one.path.name}\n" for one in build.packages)
     names = " ".join(package.wheel.name for package in build.packages)
     about = {
         "build": build.hash,
@@ -112,19 +164,12 @@ def _install(facts: Facts, wanted: Wanted) -> HostStep:
     return HostStep(
         "environment",
         f"{half} build {build.hash} (roambench {build.version}){beside}",
-        f"""set -e
-exec 9>{layout.LOCK}; flock 9
-rm -rf {folder}; mkdir -p {folder}; mv {brought} {folder}/
-python3 -m venv --without-pip {venv}
-{venv}/bin/python {house}/{build.wheelhouse.pip}/pip install --quiet --no-index --no-cache-dir \\
-    --disable-pip-version-check --find-links {house} {folder}/{build.wheel.name}
-{_own_packages(wanted, folder)}
-install -d -o {layout.USER} {folder}/tmp
-cd / && TMPDIR={folder}/tmp runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_SMOKE)}
-cd / && TMPDIR={folder}/tmp runuser -u {layout.USER} -- {venv}/bin/python -c {shlex.quote(_LOAD)} {names}
-rm -rf {folder}/tmp
-printf '%s' {shlex.quote(json.dumps(about))} >{folder}/build.json.new
-sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
+        _INSTALLED,
+        (
+            *(build.hash, build.wheelhouse.hash, build.wheelhouse.pip, build.wheel.name),
+            *(json.dumps(about), sums, names),
+            *(f"./{package.path.name}" for package in build.packages),
+        ),
         files=tuple(RemoteFile(f"{layout.OPT}/{path.name}", path.read_bytes()) for path in sent),
         timeout_s=_INSTALLING_S,
         explained={
@@ -143,44 +188,3 @@ sync -f {folder} && mv {folder}/build.json.new {folder}/build.json""",
             ),
         },
     )
-
-
-def _own_packages(wanted: Wanted, folder: str) -> str:
-    """Shell lines that install the user's packages; what they need was found among the wheels before."""
-    packages = wanted.build.packages
-    if not packages:
-        return ""
-    sums = "".join(f"{one.wheel.sha256}  {one.path.name}\n" for one in packages)
-    house = f"{layout.WHEELS}/{wanted.build.wheelhouse.hash}/{wanted.build.wheelhouse.pip}/pip"
-    wheels = " ".join(shlex.quote(f"./{one.path.name}") for one in packages)
-    return f"""cd {folder}
-printf '%s' {shlex.quote(sums)} | sha256sum --check --quiet --strict || exit {_CORRUPT}
-venv/bin/python {house} install --quiet --no-index --no-deps --no-cache-dir \\
-    --disable-pip-version-check {wheels}"""
-
-
-def keeping(build: str) -> list[str]:
-    """Shell lines, in OPT, that put beside a build what it runs with; nothing where its folder is lost."""
-    return [
-        f"if [ -e {file} ] && [ -d builds/{build} ]; then cp -p {file} builds/{build}/; fi"
-        for file in layout.RUN_WITH
-    ]
-
-
-def _switch(facts: Facts, build: str, wheelhouse: str) -> str:
-    """The build before stays for `fleet rollback`, and what it ran with; older ones and their wheels go."""
-    commands = ["set -e", f"cd {layout.OPT}"]
-    keep = [build]
-    if facts.current:
-        commands += keeping(facts.current)
-        commands += [f"ln -sfn builds/{facts.current}/venv previous.new", "mv -T previous.new previous"]
-        keep.append(facts.current)
-    elif facts.previous:
-        keep.append(facts.previous)
-    commands += [f"ln -sfn builds/{build}/venv current.new", "mv -T current.new current"]
-    kept = "|".join(keep)
-    commands += [
-        f'for old in builds/*; do case ${{old#builds/}} in {kept}) ;; *) rm -rf "$old" ;; esac; done',
-        f'for old in wheels/*; do case ${{old#wheels/}} in {wheelhouse}) ;; *) rm -rf "$old" ;; esac; done',
-    ]
-    return "\n".join(commands)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from roambench.provision import layout
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
@@ -26,5 +27,8 @@ def journal(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     differ, reason = differing(facts, [RemoteFile(layout.JOURNAL_CONF, _CONF.encode())])
     if differ:
         yield HostStep(
-            "logs", reason, "systemctl restart systemd-journald && journalctl --flush", files=differ
+            "logs",
+            reason,
+            Script("systemctl restart systemd-journald && journalctl --flush"),
+            files=differ,
         )

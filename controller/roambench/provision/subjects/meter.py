@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.bench import METER_LINK, NO_METER
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
@@ -31,8 +32,10 @@ def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         yield HostStep(
             "meter's name",
             reason,
-            "udevadm control --reload && udevadm trigger --subsystem-match=tty --action=change && "
-            "udevadm settle --timeout=10",
+            Script(
+                "udevadm control --reload && udevadm trigger --subsystem-match=tty --action=change && "
+                "udevadm settle --timeout=10"
+            ),
             files=differ,
             restarts=True,
         )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.subjects.account import account_groups
 from roambench.provision.wanted import Wanted
@@ -76,6 +77,12 @@ DeviceAllow=char-ttyACM rw
 DeviceAllow=char-ttyAMA rw
 DeviceAllow=/dev/vcio rw
 """
+_LAST_WORDS = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
+_STARTED = Script(
+    f"systemctl daemon-reload && systemctl enable --quiet {layout.UNIT} && "
+    f"systemctl restart {layout.UNIT} && systemctl is-active --quiet {layout.UNIT} || "
+    f"{{ {_LAST_WORDS} >&2; exit 1; }}"
+)
 
 
 def service(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
@@ -83,7 +90,7 @@ def service(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.host).encode())
     differ, reason = differing(facts, [file])
     if differ:
-        yield HostStep("service", reason, "systemctl daemon-reload", files=differ, restarts=True)
+        yield HostStep("service", reason, Script("systemctl daemon-reload"), files=differ, restarts=True)
 
 
 def agent_unit(facts: Facts, host: Host) -> str:
@@ -109,13 +116,10 @@ def running(facts: Facts, *, restart: bool) -> Iterator[HostStep]:
     if restart:
         reasons.append("what it runs with was changed")
     if reasons:
-        last = f"journalctl -u {layout.UNIT} -n 20 -o cat --no-pager | grep roambench-agent: | tail -n 1"
         yield HostStep(
             "agent",
             "; ".join(reasons),
-            f"systemctl daemon-reload && systemctl enable --quiet {layout.UNIT} && "
-            f"systemctl restart {layout.UNIT} && systemctl is-active --quiet {layout.UNIT} || "
-            f"{{ {last} >&2; exit 1; }}",
+            _STARTED,
             timeout_s=240.0,
             explained={1: ("the agent does not start", f"journalctl -u {layout.UNIT} on it")},
         )

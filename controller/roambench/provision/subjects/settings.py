@@ -9,6 +9,7 @@ from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.facts import Facts
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
@@ -24,7 +25,7 @@ def settings(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     if differ:
         yield HostStep("settings", reason, files=differ, restarts=True)
     if wanted.influx_token is None and facts.files.get(layout.TOKEN) is not None:
-        yield HostStep("settings", f"{layout.TOKEN} is of no use any more", f"rm -f {layout.TOKEN}")
+        yield HostStep("settings", f"{layout.TOKEN} is of no use any more", Script(f"rm -f {layout.TOKEN}"))
 
 
 def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:

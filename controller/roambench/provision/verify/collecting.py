@@ -18,6 +18,7 @@ from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
+from roambench.provision.ssh.script import Script
 from roambench.provision.verify.cutting import CutPower, cut_power, latch_of
 from roambench.provision.verify.imaging import image_of
 from roambench.provision.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, MeterSeries, TimedTransfer
@@ -62,6 +63,7 @@ while last - first < float(sys.argv[1]):
     last = time.monotonic()
 print(first, last, count, file=sys.stderr)
 """
+_PYTHON: Final = Script('python3 -c "$@"')
 #: CPU-seconds of an SGD step of experiments/demo_full.toml's model; torch is that of the agent.
 _STEP: Final = """
 from roambench.contract.learning_spec import LearningSpec
@@ -112,8 +114,10 @@ def collect(
         offsets.append(_offset(link))
         report("an SGD step, and what its system does")
         step_cpu_s, images, openings = _step_cpu_s(link), image_of(link), latch_of(link)
-        board = str(link.run("cat /proc/device-tree/model").out.decode(errors="replace")).strip("\0\n ")
-        kernel = link.must("uname -rm").decode(errors="replace").strip()
+        board = str(link.run(Script("cat /proc/device-tree/model")).out.decode(errors="replace")).strip(
+            "\0\n "
+        )
+        kernel = link.must(Script("uname -rm")).decode(errors="replace").strip()
     cut = CutPower()
     if may_cut:
         cut = cut_power(bench, host, report)
@@ -188,11 +192,10 @@ def _move(link: HostLink, direction: str, seconds: float) -> TimedTransfer:
     said = bytearray()
     patience_s = seconds + _SLOW_S
     if direction == "download":
-        command = f"python3 -c '{_RECEIVE}'"
-        said += link.run(command, stdin=_pieces(seconds), timeout_s=patience_s).out
+        said += link.run(_PYTHON, _RECEIVE, stdin=_pieces(seconds), timeout_s=patience_s).out
     else:
-        command = f"python3 -c '{_SEND}' {seconds:g}"
-        link.stream(command, lambda piece: None, said.extend, timeout_s=patience_s)
+        sending = (_SEND, f"{seconds:g}")
+        link.stream(_PYTHON, lambda piece: None, said.extend, *sending, timeout_s=patience_s)
     words = said.split()
     try:
         first_s, last_s, count = float(words[0]), float(words[1]), int(words[2])
@@ -206,14 +209,17 @@ def _trips(link: HostLink) -> tuple[float, float]:
     took_s = []
     for _ in range(_TRIPS):
         began_s = time.monotonic()
-        link.must("true")
+        link.must(Script("true"))
         took_s.append(time.monotonic() - began_s)
     return took_s[0], statistics.median(took_s[1:])
 
 
 def _step_cpu_s(link: HostLink) -> float | None:
     ran = link.run(
-        f"{layout.CURRENT}/bin/python -", root=True, stdin=_STEP.encode(), timeout_s=_STEP_PATIENCE_S
+        Script(f"{layout.CURRENT}/bin/python -"),
+        root=True,
+        stdin=_STEP.encode(),
+        timeout_s=_STEP_PATIENCE_S,
     )
     try:
         return float(ran.out)
@@ -240,7 +246,7 @@ def _offset(link: HostLink) -> tuple[float, float, float]:
 
 
 def _cores(link: HostLink) -> int:
-    return max(1, min(64, int(_number(link, float(link.must("nproc"))))))
+    return max(1, min(64, int(_number(link, float(link.must(Script("nproc")))))))
 
 
 def _described(link: HostLink, status: dict[str, Any]) -> dict[str, Any]:

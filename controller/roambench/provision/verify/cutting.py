@@ -20,11 +20,13 @@ from roambench.provision.bench import Bench, Host
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
+from roambench.provision.ssh.channel import CommandResult
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, open_link
+from roambench.provision.ssh.script import Script
 from roambench.provision.verify.kit import Cut, Opening
 
-_BOOT_ID: Final = "cat /proc/sys/kernel/random/boot_id"
+_BOOT_ID: Final = Script("cat /proc/sys/kernel/random/boot_id")
 _RECORD_S: Final = 20.0
 _OFF_S: Final = 20.0
 _BACK_S: Final = 300.0
@@ -78,21 +80,19 @@ def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str],
         seen.facts["not opened"] = f"the meter's autorun must be on first: {why}"
         return
     report(f"the agent stops, and the meter's port is opened for {_RECORD_S:g} s")
-    port = host.meter.port.partition("?")[0]
-    command = f"{layout.CURRENT}/bin/python -c '{_RECORD}' {port} {_RECORD_S:g} {host.meter.driver}"
     with open_link(bench, host) as link:
         boot = link.must(_BOOT_ID)
-        link.must(f"sync; systemctl stop {layout.UNIT}", root=True)
+        link.must(Script(f"sync; systemctl stop {layout.UNIT}"), root=True)
         said = b""
         try:
             with suppress(ConnectionLost):
-                ran = link.run(command, root=True, timeout_s=_RECORD_S + 60.0, most_bytes=_MOST_BYTES)
+                ran = recorded(link)
                 if ran.exit_code != 0:
                     seen.facts["not opened"] = "its port could not be opened"
                 said = ran.out
         finally:
             with suppress(HostError):
-                link.run(f"systemctl start {layout.UNIT}", root=True)
+                link.run(Script(f"systemctl start {layout.UNIT}"), root=True)
     lived = _back(bench, host) == boot
     if lived and "not opened" in seen.facts:
         return
@@ -100,10 +100,22 @@ def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str],
     seen.transcript = said.decode("ascii", errors="replace")
 
 
+def recorded(link: HostLink, seconds: float = _RECORD_S) -> CommandResult:
+    """What the host's meter says at its port in so many seconds, as a transcript."""
+    meter = link.host.meter
+    return link.run(
+        Script(f'{layout.CURRENT}/bin/python -c "$@"'),
+        *(_RECORD, meter.port.partition("?")[0], f"{seconds:g}", meter.driver),
+        root=True,
+        timeout_s=seconds + 60.0,
+        most_bytes=_MOST_BYTES,
+    )
+
+
 def _switch_off(bench: Bench, host: Host, seen: CutPower, report: Callable[[str], None]) -> None:
     with open_link(bench, host) as link:
         boot = link.must(_BOOT_ID)
-        link.must("sync", root=True)
+        link.must(Script("sync"), root=True)
     report(f"the board is switched off for {_OFF_S:g} s")
     (off,) = asyncio.run(switch_power([host], PowerCommand.OFF))
     if not off.done:
@@ -146,7 +158,8 @@ def _alive(bench: Bench, host: Host) -> bytes | None:
 def latch_of(link: HostLink) -> list[Opening]:
     """What became of the port that the agent opened in this boot, by its latch."""
     boot = link.must(_BOOT_ID).decode().strip()
-    ran = link.run(f"cat {layout.STATE}/meter-opened*.json", root=True, most_bytes=_MOST_BYTES)
+    latches = Script(f"cat {layout.STATE}/meter-opened*.json")
+    ran = link.run(latches, root=True, most_bytes=_MOST_BYTES)
     text = ran.out.decode(errors="replace")
     if ran.exit_code != 0 or boot not in text or '"survived": true' not in text:
         return []

@@ -9,6 +9,7 @@ from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.bench import METER_LINK
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.provision.verify.kit import Image
 
 #: Prints an `Image` as JSON.
@@ -41,7 +42,7 @@ print(json.dumps({{
 
 def image_of(link: HostLink) -> tuple[Image, ...]:
     """One, or none where the host says nothing that can be read."""
-    ran = link.run("python3 -", root=True, stdin=_ASK.encode(), most_bytes=2**16)
+    ran = link.run(Script("python3 -"), root=True, stdin=_ASK.encode(), most_bytes=2**16)
     try:
         return (from_json(Image, ran.out, "image"),)
     except ConfigError:

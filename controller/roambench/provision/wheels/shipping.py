@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import tarfile
 import time
 from collections import deque
@@ -16,6 +15,7 @@ from typing import Final
 from roambench.provision import layout
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
 from roambench.provision.step import Shipment, ShippedFile
 from roambench.provision.wheels.turns import Turn, Turns
 
@@ -26,6 +26,19 @@ _REPORT_EVERY_S: Final = 15.0
 _PIECE_BYTES: Final = 2**18
 #: Of wheels: a link that brings so much before it is lost is tried again.
 _WORTH_BYTES: Final = 2**16
+#: How many bytes of what they all read each file gets, and its path.
+_APPENDED: Final = Script('while [ $# -gt 0 ]; do head -c "$1" >>"$2" || exit 1; shift 2; done')
+#: Empties the folder `$1` of what is not of this shipment; says what older wheelhouses have.
+_BEGUN: Final = Script(f"""\
+install -d "$1" || exit 1
+find {layout.WHEELS} -mindepth 1 -maxdepth 1 -name '*.new' ! -path "$1" -exec rm -rf {{}} +
+rm -f "$1/SHA256SUMS"
+cd {layout.WHEELS} && grep -s . */SHA256SUMS /dev/null || true""")
+#: Links files into the folder `$1`, then says what is there.
+_LINKED: Final = Script("""\
+fresh=$1; shift
+for file; do ln -f "$file" "$fresh/" 2>/dev/null; done
+find "$fresh" -mindepth 1 -maxdepth 1 -type f -printf '%s %f\\0'""")
 _HOUSE: Final = re.compile(r"[0-9a-f]{16}")
 
 
@@ -112,13 +125,15 @@ def _send(
 ) -> None:
     """As much of the files, each from a byte on, as goes in this turn; what is whole leaves `lacking`."""
     # One command for all: each `head` takes no byte more than its file's from what they all read.
-    lines = [
-        f"head -c {file.size_bytes - begun} >>{shlex.quote(f'{shipment.folder}.new/{file.name}')} || exit 1"
+    words = [
+        word
         for file, begun in lacking
+        for word in (str(file.size_bytes - begun), f"{shipment.folder}.new/{file.name}")
     ]
     before = sent.sent_bytes
     ran = link.run(
-        "\n".join(lines),
+        _APPENDED,
+        *words,
         root=True,
         stdin=_rest(shipment.archive, tuple(lacking), sent, turn),
         timeout_s=_LEAST_S + sent.left_bytes / _SLOWEST_BYTES_PER_S,
@@ -138,14 +153,8 @@ def _send(
 
 def _there(link: HostLink, shipment: Shipment) -> Mapping[str, int]:
     """Bytes of each file that are on the host. What is longer than it should be, or not ours, is removed."""
-    fresh = shlex.quote(f"{shipment.folder}.new")
-    sums = link.must(
-        f"""install -d {fresh} || exit 1
-find {layout.WHEELS} -mindepth 1 -maxdepth 1 -name '*.new' ! -path {fresh} -exec rm -rf {{}} +
-rm -f {fresh}/SHA256SUMS
-cd {layout.WHEELS} && grep -s . */SHA256SUMS /dev/null || true""",
-        root=True,
-    ).decode(errors="replace")
+    fresh = f"{shipment.folder}.new"
+    sums = link.must(_BEGUN, fresh, root=True).decode(errors="replace")
     wanted = {file.name: file for file in shipment.files}
     links = []
     for line in sums.splitlines():
@@ -153,19 +162,19 @@ cd {layout.WHEELS} && grep -s . */SHA256SUMS /dev/null || true""",
         digest, _, name = entry.partition("  ")
         file = wanted.get(name)
         if file is not None and file.sha256 == digest and _HOUSE.fullmatch(house):
-            links.append(f"ln -f {layout.WHEELS}/{house}/{shlex.quote(name)} {fresh}/ 2>/dev/null")
-    listing = f"find {fresh} -mindepth 1 -maxdepth 1 -type f -printf '%s %f\\0'"
+            links.append(f"{layout.WHEELS}/{house}/{name}")
     there = {}
     strangers = []
-    for line in link.must("\n".join([*links, listing]), root=True).decode(errors="replace").split("\0")[:-1]:
+    listing = link.must(_LINKED, fresh, *links, root=True).decode(errors="replace")
+    for line in listing.split("\0")[:-1]:
         size, _, name = line.partition(" ")
         file = wanted.get(name)
         if file is not None and size.isascii() and size.isdecimal() and int(size) <= file.size_bytes:
             there[name] = int(size)
         else:
-            strangers.append(f"rm -f {fresh}/{shlex.quote(name)}")
+            strangers.append(f"{fresh}/{name}")
     if strangers:
-        link.must("\n".join(strangers), root=True)
+        link.must(Script('rm -f -- "$@"'), *strangers, root=True)
     return there
 
 

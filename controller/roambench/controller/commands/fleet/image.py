@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -92,4 +93,5 @@ def image(
     known = KnownHosts.of(loaded)
     for name in (one.settings.known_as for one in made):
         if known.keys().lookup(name) is not None:
-            print(f"it had another SSH key before: ssh-keygen -R '{name}' -f '{known.path}'")
+            forget = shlex.join(["ssh-keygen", "-R", name, "-f", str(known.path)])
+            print(f"it had another SSH key before: {forget}")

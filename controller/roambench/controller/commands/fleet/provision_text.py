@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
+from roambench.contract.printable import printable
 from roambench.provision.bench import Host
-from roambench.provision.printable import printable
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.ssh.hosts import HostOutcome
 from roambench.provision.step import HostStep, RemoteFile
@@ -49,7 +50,8 @@ def _plan_text(host: Host, done: Provisioned) -> str:
         if step.shipment is not None:
             size = f"{step.shipment.size_bytes / 1e6:.1f} MB"
             lines.append(f"       send what is not there of {len(step.shipment.files)} files ({size})")
-        lines += [f"       # {line}" for line in step.command.strip().splitlines()]
+        lines += [f"       # {line}" for line in step.script.strip().splitlines()]
+        lines += [f"       # with {shlex.quote(printable(value))}" for value in step.values]
     lines += [f"  -  {skip.subject}: not applicable here: {skip.why}" for skip in done.plan.skips]
     own = re.compile(rf"(?<![\w.-]){re.escape(host.name)}(?![\w.-])")
     return own.sub("HOST", "\n".join(lines))
@@ -96,5 +98,6 @@ def _step(step: HostStep) -> dict[str, Any]:
         "subject": step.subject,
         "reason": step.reason,
         "files": [file.path for file in step.files],
-        "command": step.command,
+        "command": step.script,
+        "values": list(step.values),
     }

@@ -109,9 +109,10 @@ def execute(
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.channel import ending
     from roambench.provision.ssh.hosts import HostLink, on_hosts
+    from roambench.provision.ssh.script import Script
 
     loaded = load_bench(bench)
-    line = " ".join(command)
+    line = Script(" ".join(command))  # the one script that a person writes
     output = _Output(out, as_json=as_json)
 
     def run(link: HostLink) -> int:
@@ -222,7 +223,7 @@ class _Lines:
     def _write(self, lines: list[str]) -> None:
         import json
 
-        from roambench.provision.printable import printable
+        from roambench.contract.printable import printable
 
         if self._output.as_json:
             found = ({"host": self._host, "stream": self._kind, "line": line} for line in lines)

@@ -1,0 +1,28 @@
+"""What a host's shell runs: a script that is a constant of the source, and the values that it gets.
+
+No value of a file or of a host is ever part of a script's text: it is an argument, and `HostLink` quotes all
+arguments in one place.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import NewType
+
+#: A literal, or text that is made of constants while its module is imported; a test looks at every call. The
+#: script's values are "$1", "$2" and "$@".
+Script = NewType("Script", str)
+
+_LONGEST = 60
+
+
+def shell_words(script: Script, values: tuple[str, ...], *, root: bool) -> list[str]:
+    """The words of a command that runs `script` with `values`; what root makes has the modes that Debian's
+    root gives it, whatever umask the login came with."""
+    return ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{script}" if root else script, "sh", *values]
+
+
+def brief(script: Script, values: tuple[str, ...]) -> str:
+    """The script's first line for a person, its values in the place of "$@"."""
+    line = script.strip().partition("\n")[0].removeprefix("exec ").replace('"$@"', shlex.join(values))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
