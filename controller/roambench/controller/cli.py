@@ -13,6 +13,7 @@ try:
     from typer.main import get_command
 
     from roambench.contract.errors import RoambenchError
+    from roambench.contract.printable import for_terminal
     from roambench.contract.sources import own_code
     from roambench.controller.command_process import settle
     from roambench.controller.commands.ab import ab
@@ -38,6 +39,7 @@ try:
     from roambench.controller.commands.sweep import sweep
     from roambench.controller.commands.traces.app import trace_app
     from roambench.controller.commands.watch import watch
+    from roambench.controller.harmless_print import printing_harmlessly
     from roambench.controller.stopping import leave, signals_heeded
 except KeyboardInterrupt:  # all this takes half a second to read
     sys.exit(130)
@@ -102,7 +104,18 @@ app.add_typer(fleet_app, rich_help_panel=_BENCH)
 @cache
 def command() -> TyperGroup:
     """All commands and their options. Read once per process: it takes 0.1 s."""
-    return cast(TyperGroup, get_command(app))
+    found = cast(TyperGroup, get_command(app))
+    _print_harmlessly(found)
+    return found
+
+
+def _print_harmlessly(group: TyperGroup) -> None:
+    """Whatever text the group's commands print; help and usage are typer's own, in colours."""
+    for one in group.commands.values():
+        if isinstance(one, TyperGroup):
+            _print_harmlessly(one)
+        elif one.callback is not None:
+            one.callback = printing_harmlessly()(one.callback)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -115,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             command()(args=arguments, prog_name="roambench")
         except RoambenchError as error:
             for line in str(error).splitlines():
-                print(f"roambench: {line}", file=sys.stderr)
+                print(for_terminal(f"roambench: {line}"), file=sys.stderr)
             sys.exit(error.exit_code)
         except KeyboardInterrupt:
             sys.exit(leave())
@@ -128,7 +141,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from roambench.controller.run_log import keep_traceback, mistake
 
             sentence = blame(error) or mistake(error)
-            print(f"roambench: {sentence}; the traceback is in {keep_traceback(error)}", file=sys.stderr)
+            told = f"roambench: {sentence}; the traceback is in {keep_traceback(error)}"
+            print(for_terminal(told), file=sys.stderr)
             sys.exit(1)
 
 

@@ -9,15 +9,18 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import Any, Final, TextIO, cast
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from roambench.contract.json_values import without_nan
+from roambench.contract.printable import for_terminal
+from roambench.controller.harmless_print import HarmlessStream
 
 #: Columns of what is no terminal: no table needs as many.
 _PIPE_WIDTH: Final = 100_000
@@ -64,8 +67,11 @@ def screen(*, stderr: bool = False) -> Console:
     It ends nothing: when nobody reads any more (`| head`, a terminal that is gone, a log on a full disk) the
     work goes on, and after the first refusal all that is printed there is thrown away.
     """
-    file = cast(TextIO, _Lasting(sys.stderr if stderr else sys.stdout))
-    return Console(file=file, width=None if file.isatty() else _PIPE_WIDTH, highlight=False)
+    stream = sys.stderr if stderr else sys.stdout
+    file = cast(TextIO, _Lasting(stream.stream if isinstance(stream, HarmlessStream) else stream))
+    return _Screen(
+        file=file, width=None if file.isatty() else _PIPE_WIDTH, highlight=False, markup=False, emoji=False
+    )
 
 
 def progress_screen(*, stderr: bool = False) -> Console:
@@ -125,13 +131,24 @@ def in_any_case(console: Console) -> Iterator[Console]:
         console.quiet = before
 
 
+class _Screen(Console):
+    """The same for tables and styled text: styles are ours, and what is in a text stays text."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield Segment(for_terminal(segment.text), segment.style)
+
+
 class _Log(logging.Handler):
     """A line per log record on standard error; tracebacks are for the log in the run folder."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print it, where anybody reads."""
         with suppress(OSError):
-            print(f"{record.name}: {record.getMessage()}", file=sys.stderr)
+            print(for_terminal(f"{record.name}: {record.getMessage()}"), file=sys.stderr)
 
 
 class _Lasting:

@@ -21,6 +21,7 @@ from roambench.contract.orders import (
     UploadReply,
     Vector,
 )
+from roambench.contract.printable import printable
 from roambench.wire.v1 import control_pb2 as wire
 
 _STATUS = {
@@ -42,7 +43,7 @@ def answer_from(
     if status is None:
         return _garbage(order, f"answer with unknown status {message.status}")
     if status is not AnswerStatus.DONE:
-        return Answer(order.order_id, order.device, order.step, status, message.reason[:500])
+        return Answer(order.order_id, order.device, order.step, status, printable(message.reason[:500]))
     if isinstance(order, TrainOrder):
         return _train_answer(message, order)
     if isinstance(order, TransferOrder):

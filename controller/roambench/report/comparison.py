@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
@@ -125,11 +125,11 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
             print_table(table, console)
     for run in made.comparable:
         for flag in run.flags:
-            console.print(f"[yellow]![/] {escape(run.label)}: {escape(flag)}", highlight=False)
+            console.print(Text.assemble(("!", "yellow"), f" {run.label}: {flag}"))
     for line in (*world_flags(made.comparable), *made.missing):
-        console.print(f"[yellow]![/] {escape(line)}", highlight=False)
+        console.print(Text.assemble(("!", "yellow"), f" {line}"))
     for line in made.verdicts():
-        console.print(escape(line), highlight=False, soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
 
 
 def _without_model(run: RunSummary) -> Iterator[str]:

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from roambench.contract.printable import printable
+
 
 class RoambenchError(Exception):
     """Root of everything roambench raises on purpose."""
@@ -37,7 +39,7 @@ class ConfigError(RoambenchError, ValueError):
     exit_code = 2
 
     def __init__(self, problems: Sequence[str]) -> None:
-        self.problems = tuple(problems)
+        self.problems = tuple(map(printable, problems))
         super().__init__("\n".join(self.problems))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NewType
 
+from roambench.contract.printable import printable
+
 _LOG_ONLY: Final = True
 
 
@@ -104,4 +106,4 @@ _BY_TEXT: Final = {kind.value: kind for kind in EventKind}
 
 def event_kind(text: str) -> AnyEventKind:
     """The kind of that text, which may come from an untrusted machine."""
-    return _BY_TEXT.get(text) or UnknownKind(text)
+    return _BY_TEXT.get(text) or UnknownKind(printable(text))

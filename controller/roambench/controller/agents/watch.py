@@ -10,6 +10,7 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.orders import AnswerStatus
+from roambench.contract.printable import printable
 from roambench.contract.records import Reading, RecordKind
 from roambench.rounds.records import (
     ClockProbed,
@@ -124,6 +125,7 @@ class Watch:
 
     def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
         """Put an event of the fleet into the event log, and note who is there."""
+        detail = printable(detail)  # it may be a board's own words
         self.folder.journal.append(FleetEvent(self.step, device, name, kind, detail))
         if kind == EventKind.SESSION_OPENED:
             self.hello_s.setdefault(name, time.monotonic() - self.started_s)

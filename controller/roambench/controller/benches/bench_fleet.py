@@ -13,7 +13,6 @@ from typing import Final
 
 from rich.console import Console
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
@@ -268,8 +267,7 @@ def _table(watch: Watch, hosts: tuple[Host, ...]) -> Table:
     for host in hosts:
         hello_s = watch.hello_s.get(host.name)
         came = "" if hello_s is None else f"{hello_s:.1f} s"
-        # What an agent says of itself may hold brackets.
-        table.add_row(str(host.slot), host.name, host.address, escape(state_of(watch, host.name)), came)
+        table.add_row(str(host.slot), host.name, host.address, state_of(watch, host.name), came)
     return table
 
 

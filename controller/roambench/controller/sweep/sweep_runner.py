@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from roambench.contract.errors import RunError
 from roambench.controller.bench_options import BenchOptions
@@ -217,7 +217,7 @@ class _Shown:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 console=console,
                 transient=True,
             )
@@ -239,13 +239,15 @@ class _Shown:
         else:
             self._running.remove(point)
             self._ended.add(point.key)
-            end = "finished" if outcome.finished else f"[red]failed[/]: {escape(outcome.reason)}"
-            if outcome.doubts:
-                end += f"; [yellow]{escape('; '.join(outcome.doubts))}[/]"
             done = self._kept + len(self._ended)
-            self._console.print(
-                f"{done}/{self._total} {escape(point.label)}  {end}", highlight=False, soft_wrap=True
-            )
+            told = Text(f"{done}/{self._total} {point.label}  ")
+            if outcome.finished:
+                told.append("finished")
+            else:
+                told.append("failed", "red").append(f": {outcome.reason}")
+            if outcome.doubts:
+                told.append("; ").append("; ".join(outcome.doubts), "yellow")
+            self._console.print(told, soft_wrap=True)
         if self._bar is not None:
             running = ", ".join(f"{point.system} seed {point.seed}" for point in self._running)
-            self._bar.update(self._task, completed=self._kept + len(self._ended), description=escape(running))
+            self._bar.update(self._task, completed=self._kept + len(self._ended), description=running)
