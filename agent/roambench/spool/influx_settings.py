@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from dataclasses import dataclass
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -11,6 +14,8 @@ from urllib.parse import urlsplit
 from roambench.contract.errors import ConfigError
 
 APIS: Final = ("v2", "v1")
+#: Variables that are meant for a token of an InfluxDB, and for writing.
+_TOKEN_ENV: Final = re.compile("INFLUX(DB)?_TOKEN|ROAMBENCH_INFLUX_[A-Z0-9_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +38,11 @@ class InfluxSettings:
     retry_most_s: float = 60.0  # the longest pause between two attempts, unless the server asks for more
 
     def token(self) -> str:
-        """The token as it is now; ConfigError names the file that cannot be read."""
+        """The token as it is now; ConfigError names the file that cannot be read, or a variable that may not
+        be."""
         if not self.token_file:
+            if mistake := token_env_mistake(self.token_env):
+                raise ConfigError([f"influxdb.token_env: {mistake}"])
             return os.environ.get(self.token_env, "").strip() if self.token_env else ""
         try:
             token = Path(self.token_file).read_text(encoding="ascii").strip()
@@ -44,6 +52,35 @@ class InfluxSettings:
         if not token.isprintable():
             raise ConfigError([f"token file {self.token_file}: expected one line"])
         return token
+
+
+def token_env_mistake(name: str) -> str | None:
+    """The mistake in the name of a token's variable, or None.
+
+    Who writes the name writes the address, too: another variable's secret would go wherever they like.
+    """
+    if not name or _TOKEN_ENV.fullmatch(name):
+        return None
+    return (
+        f'expected "INFLUX_TOKEN", "INFLUXDB_TOKEN" or a name that begins with "ROAMBENCH_INFLUX_": the '
+        f"variable's content is sent to the InfluxDB, got {json.dumps(name)}"
+    )
+
+
+def readable_at(url: str) -> str:
+    """The host to which what is sent there can be read on the way: plain HTTP to another machine; else ""."""
+    parts = urlsplit(url)
+    return host_beyond(url) if parts.scheme == "http" else ""
+
+
+def host_beyond(url: str) -> str:
+    """The host of the address, "" for this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        here = ip_address(host).is_loopback
+    except ValueError:
+        here = host == "localhost"
+    return "" if here else host
 
 
 def url_mistake(url: str) -> str | None:

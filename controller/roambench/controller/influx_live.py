@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -19,7 +20,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.influx.forward import InfluxForwarder
 from roambench.spool.drain import BatchRefused
 from roambench.spool.influx import InfluxWriter
-from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.influx_settings import InfluxSettings, host_beyond, readable_at
 from roambench.spool.line_protocol import FieldValue, bench_line
 from roambench.spool.record_context import RecordContext
 
@@ -43,6 +44,22 @@ def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
         section.token_env,
         section.gzip,
     )
+
+
+def influx_note(section: InfluxdbSection) -> str:
+    """Where a run's records go and with which token, for a person; "" where they stay on this machine."""
+    host = host_beyond(section.url) if section.url else ""
+    if not host:
+        return ""
+    token = ""
+    if section.token_file:
+        token = f" and the token in {section.token_file}"
+    elif os.environ.get(section.token_env, "").strip():
+        token = f" and the token of ${section.token_env}"
+    clear = ""
+    if readable_at(section.url):
+        clear = " over plain HTTP, where others can read them on the way (https:// protects them)"
+    return f"influxdb: records{token} go to {host}{clear}"
 
 
 class InfluxLive:

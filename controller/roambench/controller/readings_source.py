@@ -8,12 +8,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from roambench.contract.errors import ConfigError
+from roambench.spool.influx_settings import readable_at
 
 if TYPE_CHECKING:
     from roambench.runs.folder import RunFolder
@@ -100,7 +102,18 @@ class _Influx:
                 [f"{folder.path}: the run was not sent to an InfluxDB; say where it is: --influx-url"]
             )
         database, _, policy = bucket.partition("/")
-        return InfluxServer(url, database, policy, token=token(self.token_file))
+        secret = token(self.token_file)
+        if secret and (host := readable_at(url)):
+            _say_once(
+                f"influxdb: the token goes to {host} over plain HTTP, where others can read it on the way "
+                "(https:// protects it)"
+            )
+        return InfluxServer(url, database, policy, token=secret)
+
+
+@cache
+def _say_once(line: str) -> None:
+    typer.echo(line, err=True)
 
 
 def token(file: Path | None) -> str:

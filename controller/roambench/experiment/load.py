@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -71,6 +72,7 @@ def load_experiment(
         if isinstance(table, dict) and key in table:
             table[key] = anchored(Override((section, key), table[key]), written.folder).value
     changes, problems = parse_overrides(overrides)
+    problems += _token_file_mistakes(values, written)
     for change in (*changes, *chain.from_iterable(more.values())):
         apply_override(values, change)
     if trace_file is not None:
@@ -114,6 +116,23 @@ def anchored(change: Override, folder: Path) -> Override:
             return change
         before, path = REPLAY, change.value.removeprefix(REPLAY)
     return Override(change.path, before + str(folder / Path(path).expanduser()))
+
+
+def _token_file_mistakes(values: Mapping[str, Any], written: WrittenExperiment) -> list[str]:
+    """Who writes an experiment file says where the token is sent: no other secret of this machine may be
+    named as one. A file that the command line names may be any."""
+    table = values.get("influxdb")
+    path = table.get("token_file") if isinstance(table, dict) else None
+    if not isinstance(path, str) or not path:
+        return []
+    found = Path(path).resolve()
+    if found.is_relative_to(written.folder.resolve()) or found.name.startswith("influx"):
+        return []
+    return [
+        f"{written.source}: influxdb.token_file: expected a file in the experiment file's folder, or one "
+        f"whose name begins with influx, as its content is sent to influxdb.url, got {json.dumps(path)}; "
+        "--set influxdb.token_file=FILE takes any"
+    ]
 
 
 class _Source:

@@ -17,7 +17,7 @@ from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
 from roambench.learning.tasks import load_task
 from roambench.meters.emulator.drivers import reader
 from roambench.meters.emulator.profiles import Transport, profile
-from roambench.spool.influx_settings import url_mistake
+from roambench.spool.influx_settings import token_env_mistake, url_mistake
 from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system
 from roambench.written.expected import field_at
@@ -279,6 +279,10 @@ def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
     mistake = url_mistake(url) if isinstance(url, str) and url else None
     if mistake:
         yield Mistake(("influxdb", "url"), mistake)
+    name = _at(values, ("influxdb", "token_env"))
+    mistake = token_env_mistake(name) if isinstance(name, str) else None
+    if mistake:
+        yield Mistake(("influxdb", "token_env"), mistake)
     via, store = _at(values, ("influxdb", "via")), _at(values, ("influxdb", "store"))
     if (via, store) == ("controller", "influxdb"):
         yield Mistake(("influxdb", "store"), 'expected "both" where the controller forwards its run folder')

@@ -193,10 +193,13 @@ class InfluxdbSection(Section):
     token_file: str = Field(
         "",
         description="File with a token that may write (`v1`: user:password), on the machine that writes. It "
-        "is never stored or logged. Relative to the experiment file.",
+        "is never stored or logged. Relative to the experiment file; outside of that folder its name has to "
+        "begin with `influx`.",
     )
     token_env: str = Field(
-        "INFLUX_TOKEN", description="Without a `token_file`: environment variable that holds the token."
+        "INFLUX_TOKEN",
+        description="Without a `token_file`: environment variable that holds the token: `INFLUX_TOKEN`, "
+        "`INFLUXDB_TOKEN` or a name that begins with `ROAMBENCH_INFLUX_`.",
     )
     gzip: bool = Field(True, description="Compress what is sent.")
     via: Literal["agents", "controller"] = Field(

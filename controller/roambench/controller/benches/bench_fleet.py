@@ -26,7 +26,7 @@ from roambench.controller.agents.agents_kept import (
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.agents.watch import Watch, observe, report
-from roambench.controller.influx_live import InfluxLive
+from roambench.controller.influx_live import InfluxLive, influx_note
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.screen import say, warn
 from roambench.controller.stopping import to_its_end
@@ -83,6 +83,8 @@ async def bench_fleet(
     shards = _shards(learning_task, folder.path / "shards", names)
     watch = Watch(folder)
     tell = partial(warn, console)
+    if note := influx_note(experiment.influxdb):
+        tell(note)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, tell))
 
     def clock_probed(record: ClockProbed) -> None:

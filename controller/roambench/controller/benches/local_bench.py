@@ -21,7 +21,7 @@ from roambench.controller.agents.agents_kept import clock_again, was_booted
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.agents.watch import Watch, observe, report
-from roambench.controller.influx_live import InfluxLive, influx_settings
+from roambench.controller.influx_live import InfluxLive, influx_note, influx_settings
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
@@ -78,6 +78,8 @@ async def local_bench(
         learning_task, {index: folder.path / "agents" / name for index, name in enumerate(names)}
     )
     watch = Watch(folder)
+    if note := influx_note(experiment.influxdb):
+        say(note)
     live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
 
     def clock_probed(record: ClockProbed) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ def influx_token(
     from roambench.contract.whole_file import write_whole
     from roambench.provision.influx_access import make_write_only
     from roambench.provision.inventory.load import load_bench
+    from roambench.spool.influx_settings import readable_at
 
     loaded = load_bench(bench)
     if loaded.influxdb is None or not loaded.influxdb.token_file:
@@ -43,6 +45,11 @@ def influx_token(
         admin_token = admin_token_file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError([f"--admin-token-file {admin_token_file}: cannot be read ({error})"]) from None
+    if host := readable_at(loaded.influxdb.url):
+        print(
+            f"the administrator's token goes to {host} over plain HTTP, where others can read it on the way",
+            file=sys.stderr,
+        )
     token = make_write_only(loaded.influxdb, admin_token, name or f"roambench-{loaded.name}")
     write_whole(target, token + "\n", mode=0o600)
     print(f"{target}: may write {loaded.influxdb.bucket} and nothing else; next: roambench fleet provision")
