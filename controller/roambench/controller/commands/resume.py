@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.controller.command_process import fork_trainings
 from roambench.controller.commands.bench_choice import WaitOption
 from roambench.controller.commands.common_options import JsonOption
@@ -135,6 +135,8 @@ def _unit(runs: Path) -> str:
 
 def _literal(path: Path | str) -> str:
     """As systemd reads the rest of a line."""
+    if not str(path).isprintable():
+        raise ConfigError([f"--unit: {path}: expected a path without line breaks and control characters"])
     return str(path).replace("%", "%%")
 
 

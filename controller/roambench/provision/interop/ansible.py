@@ -39,6 +39,7 @@ _METER: Final = tuple(name for name in MeterEntry.__dataclass_fields__)
 _SSH_ARGUMENTS: Final = ("ansible_ssh_common_args", "ansible_ssh_extra_args")
 #: Groups that every inventory has.
 _GIVEN: Final = frozenset({"all", "ungrouped", "_meta"})
+_TEMPLATE: Final = re.compile(r"\{[{%#]")
 #: What Ansible takes for a group's name without a warning.
 _GROUP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -115,12 +116,21 @@ def read_ansible(data: Any, source: str, group: str = "all") -> ForeignBench:
 
 
 def ansible_inventory(bench: Bench) -> str:
-    """The bench as an inventory that Ansible reads (JSON is YAML); `read_ansible` makes its hosts of it."""
-    children: dict[str, Any] = {
-        re.sub(r"\W", "_", bench.name): {
-            "hosts": {host.name: _variables(bench, host) for host in bench.hosts}
-        }
-    }
+    """The bench as an inventory that Ansible reads (JSON is YAML); `read_ansible` makes its hosts of it.
+
+    ConfigError for a value that Ansible would take for a template: it may run commands on this machine.
+    """
+    hosts = {host.name: _variables(bench, host) for host in bench.hosts}
+    problems = [
+        f"{bench.file.name}: hosts: {name}: {key}: {text!r} is a template that Ansible fills in: "
+        "expected a value without {{, {% and {#"
+        for name, variables in hosts.items()
+        for key, value in variables.items()
+        if _TEMPLATE.search(text := json.dumps(value, ensure_ascii=False))
+    ]
+    if problems:
+        raise ConfigError(problems)
+    children: dict[str, Any] = {re.sub(r"\W", "_", bench.name): {"hosts": hosts}}
     for tag in dict.fromkeys(tag for host in bench.hosts for tag in host.tags):
         if _GROUP.fullmatch(tag) and tag not in children:
             children[tag] = {"hosts": {host.name: {} for host in bench.hosts if tag in host.tags}}
