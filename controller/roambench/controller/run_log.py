@@ -71,6 +71,8 @@ def mistake(error: BaseException) -> str:
     """The sentence about an error that nobody foresaw."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
+    if isinstance(error, MemoryError):
+        return "this machine has not enough memory for it: free some, or take fewer devices or steps"
     return f"a bug, please report it: {' '.join([f'{type(error).__name__}:', *str(error).split()])}".rstrip(
         ":"
     )

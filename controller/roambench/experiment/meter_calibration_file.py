@@ -59,7 +59,7 @@ def with_meter_calibration(
     written = tomlkit.document()
     if path.exists():
         read_meter_calibrations(path)
-        written = tomlkit.parse(path.read_text(encoding="utf-8"))
+        written = tomlkit.parse(path.read_text(encoding="utf-8-sig"))
     table = tomlkit.table()
     table.comment(about)
     table["gain"] = round(calibration.gain, 6)

@@ -6,8 +6,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from roambench.written.toml_file import beyond_all_tables
+
+_SHOWN: Final = 60
 _KEY = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 #: A text without its quotes, as a shell leaves it: learning.dataset=mnist, trace.file=t.parquet.
 _BARE_TEXT = re.compile(r"[A-Za-z./~_][\w./~+:-]*")
@@ -32,8 +35,12 @@ def parse_overrides(texts: Sequence[str]) -> tuple[list[Override], list[str]]:
             continue
         try:
             value = _value(written.strip())
-        except ValueError:
-            problems.append(f"--set {key}: expected a TOML value (a text in quotes), got {written.strip()}")
+        except (ValueError, RecursionError):
+            got = written.strip()[:_SHOWN]
+            problems.append(f"--set {key}: expected a TOML value (a text in quotes), got {got}")
+            continue
+        if mistakes := beyond_all_tables({key: value}):
+            problems += [f"--set {mistake}" for mistake in mistakes]
             continue
         overrides.append(Override(tuple(key.split(".")), value))
     return overrides, problems

@@ -18,12 +18,13 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.json_values import from_json
 from roambench.contract.whole_file import replaced
-from roambench.mobility.trace import MAX_STEPS, Trace
+from roambench.mobility.trace import MAX_FIXES, MAX_STEPS, Trace
 
 _KEY: Final = b"roambench.trace"
 
@@ -46,6 +47,7 @@ TRACE_SCHEMA: Final = pa.schema(
 )
 _AP: Final = _field("ap", pa.int32(), "", "of a fix: number of the recorded access point's row, from 0")
 _KINDS: Final = ("device", "ap", "place", "fix")
+_MAX_ROWS: Final = MAX_FIXES + 10_000_000  # devices, access points and places, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +99,26 @@ def write_trace(trace: Trace, path: Path) -> str:
 def read_trace(path: Path) -> Trace:
     """Read what `write_trace` wrote. Raises TraceError, naming the file, for anything else."""
     try:
-        table = pq.read_table(pa.BufferReader(path.read_bytes()))
+        with path.open("rb") as source:
+            about = pq.read_metadata(source)
+            schema = about.schema.to_arrow_schema()
+            header = _header(path, schema.metadata or {})
+            missing = [name for name in TRACE_SCHEMA.names if name not in schema.names]
+            if missing:
+                raise TraceError(f"{path}: column {missing[0]} is missing")
+            if about.num_rows > _MAX_ROWS:  # of equal rows a million takes 20 kB
+                raise TraceError(f"{path}: {about.num_rows:,} rows, expected at most {_MAX_ROWS:,}")
+            wanted = [name for name in schema.names if name in (*TRACE_SCHEMA.names, _AP.name)]
+            table = pq.ParquetFile(source, read_dictionary=["kind", "name"]).read(wanted)
+    except TraceError:
+        raise
     except (OSError, pa.ArrowException, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise TraceError(f"{path}: no such trace file") from None
-        raise TraceError(f"{path}: not a readable Parquet file: {_first_line(error)}") from None
-    header = _header(path, table.schema.metadata or {})
+        raise TraceError(
+            f"{path}: not a readable Parquet file: {_first_line(error)} (movement in other formats becomes a "
+            "trace by roambench trace import)"
+        ) from None
     try:
         trace = _trace(table, header)
     except TraceError as error:
@@ -156,14 +172,11 @@ def _header(path: Path, metadata: Mapping[bytes, bytes]) -> _Header:
 
 
 def _trace(table: pa.Table, header: _Header) -> Trace:
-    missing = [name for name in TRACE_SCHEMA.names if name not in table.column_names]
-    if missing:
-        raise TraceError(f"column {missing[0]} is missing")
-    kinds = table["kind"].cast(pa.string()).to_numpy()
-    unknown = set(np.unique(kinds.astype(str))) - set(_KINDS)
+    kinds = table["kind"]
+    unknown = {str(kind) for kind in pc.unique(kinds).to_pylist()} - set(_KINDS)
     if unknown:
-        raise TraceError(f"rows of unknown kind {sorted(unknown)[0]!r}")
-    part = {kind: table.filter(pa.array(kinds == kind)) for kind in _KINDS}
+        raise TraceError(f"rows of unknown kind {sorted(unknown)[0][:80]!r}")
+    part = {kind: _rows(table, pc.equal(kinds, kind)) for kind in _KINDS}
     return Trace(
         steps=header.steps,
         step_s=header.step_s,
@@ -181,6 +194,14 @@ def _trace(table: pa.Table, header: _Header) -> Trace:
         provenance=header.provenance,
         ap=_column(part["fix"], "ap", pa.int32()) if "ap" in table.column_names else None,
     )
+
+
+def _rows(table: pa.Table, wanted: pa.ChunkedArray) -> pa.Table:
+    """The rows that are wanted: no copy where they stand together, as `write_trace` has them."""
+    count = pc.sum(wanted).as_py() or 0
+    first = max(0, pc.index(wanted, True).as_py())
+    together = pc.sum(wanted.slice(first, count)).as_py() or 0
+    return table.slice(first, count) if together == count else table.filter(wanted)
 
 
 def _column(table: pa.Table, name: str, kind: pa.DataType) -> npt.NDArray[Any]:

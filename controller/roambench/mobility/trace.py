@@ -18,6 +18,8 @@ FloatColumn = npt.NDArray[np.float64]
 
 #: A step table of 80 MB; more is a damaged header, or a number mistyped.
 MAX_STEPS: Final = 10_000_000
+#: 1.2 GB in memory; 70,000 devices that are there at every hour of a month.
+MAX_FIXES: Final = 50_000_000
 #: Said wherever distances of such a trace are shown or used.
 MADE_UP: Final = "access-point coordinates are made up: distances mean nothing"
 
@@ -53,6 +55,10 @@ class Trace:
                 f"a trace needs at least one step of positive length, got {self.steps} x {self.step_s} s"
             )
         fixes = len(self.step)
+        if fixes > MAX_FIXES:
+            raise TraceError(
+                f"a trace of {fixes:,} fixes, expected at most {MAX_FIXES:,}: take fewer devices or steps"
+            )
         if not len(self.device) == len(self.x_m) == len(self.y_m) == fixes:
             raise TraceError("trace columns differ in length")
         if self.ap is not None:

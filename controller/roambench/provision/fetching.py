@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.readings.unsent import UnsentRecord
+from roambench.agent.readings.unsent import KEPT_BYTES, UnsentRecord
 from roambench.contract.errors import RecordConflict
 from roambench.contract.json_values import from_values, json_or_none
 from roambench.contract.printable import printable
@@ -25,10 +25,12 @@ _EXPORT_S: Final = 600.0
 _BATCH: Final = 1000
 #: Of what is compressed, which may be a thousandth of what it becomes.
 _PIECE_BYTES: Final = 8192
-#: What 64 MiB of compressed records may become: far more than an agent keeps.
-_MOST_LINES: Final = 20_000_000
+#: What compressed records may become: eight times what an agent keeps of all runs.
+_MOST_UNPACKED_BYTES: Final = 8 * KEPT_BYTES
 #: A record has 64 KiB at most.
 _MOST_LINE_BYTES: Final = 2**20
+#: Of the payloads of one batch.
+_BATCH_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +92,29 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
         revive(link, run)
     batch: dict[str, list[tuple[int, int, bytes]]] = {}
 
-    def store(spool_uuid: str, rows: list[tuple[int, int, bytes]]) -> int:
-        try:
-            folder.records.insert(link.host.name, spool_uuid, rows)
-        except RecordConflict as error:
-            return error.count
-        return 0
+    def store() -> int:
+        refused = 0
+        for spool_uuid, rows in batch.items():
+            try:
+                folder.records.insert(link.host.name, spool_uuid, rows)
+            except RecordConflict as error:
+                refused += error.count
+        batch.clear()
+        return refused
+
+    held_bytes = 0
 
     for record in records_of(link.host.name, _export(link, run), malformed.append):
         if record.run != run:
             raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
-        rows = batch.setdefault(record.spool_uuid, [])
-        rows.append((record.seq, record.kind, record.content()))
+        row = record.seq, record.kind, record.content()
+        batch.setdefault(record.spool_uuid, []).append(row)
         count += 1
-        if len(rows) >= _BATCH:
-            conflicts += store(record.spool_uuid, rows)
-            rows.clear()
-    for spool_uuid, rows in batch.items():
-        conflicts += store(spool_uuid, rows) if rows else 0
+        held_bytes += len(row[2])
+        if count % _BATCH == 0 or held_bytes > _BATCH_BYTES:
+            conflicts += store()
+            held_bytes = 0
+    conflicts += store()
     if conflicts:
         raise HostError(
             link.host.name,
@@ -153,13 +160,16 @@ def _export(link: HostLink, run: str) -> bytes:
     return link.must(_EXPORT, run, root=True, timeout_s=_EXPORT_S)
 
 
-def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> Iterator[UnsentRecord]:
-    """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete.
+def records_of(
+    host: str, packed: bytes, malformed: Callable[[int], None], most_bytes: int = _MOST_UNPACKED_BYTES
+) -> Iterator[UnsentRecord]:
+    """The records in what `ctl spool-export` said, gzipped; HostError unless it says that it is complete,
+    and where it unpacks to more than `most_bytes`.
 
     At the end `malformed` gets the number of the host's lines that were no records.
     """
     count, ended = 0, False
-    for line in _lines(host, packed):
+    for line in _lines(host, packed, most_bytes):
         values = _values(host, line)
         if "error" in values:
             raise HostError(host, f"spool-export: {str(values['error'])[:300]}")
@@ -186,17 +196,19 @@ def records_of(host: str, packed: bytes, malformed: Callable[[int], None]) -> It
         )
 
 
-def _lines(host: str, packed: bytes) -> Iterator[bytes]:
+def _lines(host: str, packed: bytes, most_bytes: int) -> Iterator[bytes]:
     unpacker = zlib.decompressobj(wbits=31)
-    rest, lines = b"", 0
+    rest, unpacked_bytes = b"", 0
     try:
         for at in range(0, len(packed), _PIECE_BYTES):
-            *whole, rest = (rest + unpacker.decompress(packed[at : at + _PIECE_BYTES])).split(b"\n")
-            lines += len(whole)
-            if lines > _MOST_LINES:
-                raise HostError(host, "spool-export: more records than any spool holds")
-            if len(rest) > _MOST_LINE_BYTES:
-                raise HostError(host, "spool-export: a record larger than any")
+            piece = unpacker.decompress(packed[at : at + _PIECE_BYTES])
+            unpacked_bytes += len(piece)
+            if unpacked_bytes > most_bytes:
+                raise HostError(host, "spool-export: more records than any agent keeps")
+            *whole, rest = (rest + piece).split(b"\n")
+            for line in (*whole, rest):
+                if len(line) > _MOST_LINE_BYTES:
+                    raise HostError(host, "spool-export: a record larger than any")
             yield from whole
     except zlib.error as error:
         raise HostError(host, f"spool-export: {error}") from None

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
-from roambench.mobility.files import content_hash, read_trace, write_trace
+from roambench.mobility.files import TRACE_SCHEMA, content_hash, read_trace, write_trace
 
 APS = [(0.0, 0.0), (7.5, 1.25)]
 FIXES = [(0, 0, 1.0, 2.0), (0, 1, 3.0, 4.0), (2, 1, 5.0, 6.0)]
@@ -109,6 +111,54 @@ def test_files_that_are_no_traces_say_what_is_wrong(tmp_path, trace):
         read_trace(tmp_path / "t.parquet")
     with pytest.raises(TraceError, match="cannot write"):
         write_trace(trace, tmp_path / "no such folder" / "t.parquet")
+
+
+@pytest.mark.lengthy
+def test_a_file_of_more_rows_than_a_trace_has_is_refused_before_they_fill_the_memory(tmp_path):
+    """62 million equal rows are a file of 1.4 MB; their columns would be 2 GB."""
+    header = {"format": 1, "steps": 3, "step_s": 60.0, "start_utc_s": 0, "content_hash": "", "provenance": {}}
+    schema = TRACE_SCHEMA.with_metadata({b"roambench.trace": json.dumps(header).encode()})
+    count = 2_000_000
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(np.full(count, 3, np.int8)), pa.array(["a", "b", "c", "fix"])
+    )
+    zeros = (pa.array(np.zeros(count, kind)) for kind in (np.int32, np.int32, np.float64, np.float64))
+    rows = pa.Table.from_arrays([kinds, pa.nulls(count, pa.string()), *zeros], schema=schema)
+    path = tmp_path / "t.parquet"
+    with pq.ParquetWriter(path, schema, compression="zstd") as file:
+        for _ in range(31):
+            file.write_table(rows)
+    assert path.stat().st_size < 2_000_000
+    reading = (
+        "import resource, sys; from pathlib import Path; from roambench.mobility.files import read_trace\n"
+        "try: read_trace(Path(sys.argv[1]))\n"
+        "except Exception as error: print(type(error).__name__, error)\n"
+        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+    )
+    ran = subprocess.run([sys.executable, "-c", reading, path], capture_output=True, text=True, check=True)
+    told, peak_kib = ran.stdout.splitlines()
+    assert told == f"TraceError {path}: 62,000,000 rows, expected at most 60,000,000"
+    assert int(peak_kib) < 600_000
+
+
+def test_a_trace_of_more_fixes_than_it_may_have_is_refused(trace):
+    many = np.broadcast_to(np.zeros(1, np.int32), 50_000_001)
+    with pytest.raises(
+        TraceError, match=r"50,000,001 fixes, expected at most 50,000,000: take fewer devices"
+    ):
+        replace(trace, step=many, device=many, x_m=many, y_m=many)
+
+
+def test_rows_in_any_order_of_kinds_are_read(trace, tmp_path):
+    path = tmp_path / "t.parquet"
+    write_trace(trace, path)
+    table = pq.read_table(path)
+    kinds = table["kind"].to_pylist()
+    assert kinds[:3] == ["device"] * 3
+    order = [0, *range(len(kinds) - 1, len(kinds) - 4, -1), *range(1, len(kinds) - 3)]
+    order[1:4] = reversed(order[1:4])  # the fixes in their own order between the devices
+    pq.write_table(table.take(order), path)
+    assert content_hash(read_trace(path)) == content_hash(trace)
 
 
 def test_damaged_bytes_raise_a_trace_error_or_read_the_same_trace(trace, tmp_path):

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import json
 import tracemalloc
+import zlib
 from base64 import b64encode
 from pathlib import Path
 from types import SimpleNamespace
@@ -132,6 +133,34 @@ def test_records_under_numbers_that_the_folder_has_for_others_stay_on_the_host_a
     assert [event.kind for event in folder.records.events("pi1")] == ["seen", "seen", "another", "seen"]
     assert link.asked == ["status"]  # it is not told to forget anything
     folder.close()
+
+
+def test_records_of_many_spools_and_large_ones_are_stored_before_they_fill_the_memory(tmp_path):
+    """Each of another spool, none of them a thousand records: 400 MB that came as 2 MB."""
+    folder = RunFolder.create(
+        tmp_path / "demo", Experiment(seed=1), run_id="demo", system="mohawk", trace_hash="", fleet="bench",
+        device_names=["pi1"],
+    )  # fmt: skip
+    payload = b64encode(AgentEvent("x" * 300_000, 1, "").to_bytes()).decode()
+    packer = zlib.compressobj(wbits=31)
+    record = {**_RECORD, "kind": 3, "payload": payload}
+    lines = (json.dumps({**record, "spool_uuid": f"{n:032x}"}).encode() + b"\n" for n in range(400))
+    packed = [packer.compress(line) for line in lines]
+    packed += [packer.compress(b'{"end": 400, "device": "pi1"}\n'), packer.flush()]
+    link = Answering(b"".join(packed))
+    tracemalloc.start()
+    try:
+        assert fetch_run(cast(HostLink, link), folder).records == 400
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+    folder.close()
+
+
+def test_more_records_than_any_agent_keeps_are_refused():
+    many = _packed(*[_RECORD] * 1000, {"end": 1000, "device": "pi1"})
+    with pytest.raises(HostError, match="pi1: spool-export: more records than any agent keeps"):
+        list(records_of("pi1", many, malformed=print, most_bytes=50_000))
 
 
 def _packed(*lines: object) -> bytes:

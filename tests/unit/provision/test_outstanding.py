@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
 import math
-import tarfile
-import tracemalloc
+import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,9 +17,9 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import MAX_BLOB_BYTES, digest_of, encode
 from roambench.contract.orders import TrainReply
-from roambench.learning.datasets.archives import Limits
+from roambench.provision import layout
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
@@ -60,27 +59,28 @@ def test_half_a_model_is_an_error_that_names_host_and_order():
         read_outstanding(_host(cache), "demo.1")
 
 
-@pytest.mark.parametrize("kind", ["a long name", "a large member", "many members"])
-def test_what_becomes_larger_than_any_model_is_refused_before_it_fills_the_memory(kind: str):
-    """A thousandth of it comes over the network: a tar's header may say that a name has any length."""
-    large = tarfile.TarInfo("x" if kind != "a large member" else "held/held.json")
-    large.size = 60_000_000 if kind != "many members" else 3_000_000
-    large.type = tarfile.GNUTYPE_LONGNAME if kind == "a long name" else tarfile.REGTYPE
-    one = large.tobuf(tarfile.GNU_FORMAT) + bytes(-(-large.size // 512) * 512)
-    packed = gzip.compress(one * (20 if kind == "many members" else 1) + bytes(1024), 1)
+def test_what_a_host_says_is_kept_as_it_came_and_up_to_a_models_size():
+    """No byte is unpacked: what is packed on a host could become a thousand times as much here."""
+    asked: list[tuple[str, int]] = []
+    files = {
+        "model-cache/trained.json": json.dumps(_TRAINED).encode(),
+        f"model-cache/trained-{_DIGEST[:16]}.blob": gzip.compress(_BLOB),
+    }
+    with pytest.raises(HostError, match="is damaged"):
+        read_outstanding(_host(files, asked), "demo.1")
+    assert [most for _, most in asked] == [2**20, MAX_BLOB_BYTES]
+    assert not any(word in command for command, _ in asked for word in ("tar", "gzip"))
 
-    def must(script: str, *values: str, **options: object) -> bytes:
-        return packed
 
-    host = cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))
-    del one
-    tracemalloc.start()
-    try:
-        with pytest.raises(HostError, match=r"pi2: its models: .*more than .*; try again"):
-            read_outstanding(host, "demo.1", Limits(4_000_000, 8_000_000))
-        assert tracemalloc.get_traced_memory()[1] < 30_000_000
-    finally:
-        tracemalloc.stop()
+@pytest.mark.parametrize(
+    "name", ["../../../etc/shadow", "/etc/shadow", "", "held.json", "a b.blob", "x.blob\n"]
+)
+def test_a_host_that_names_another_file_than_a_model_of_its_own_is_asked_for_none(name: str):
+    asked: list[tuple[str, int]] = []
+    held = {"held/held.json": json.dumps({**_HELD, "model": name}).encode()}
+    with pytest.raises(HostError, match=r"pi2: its model of demo\.1/00002/00001/exchange is damaged"):
+        read_outstanding(_host(held, asked), "demo.1")
+    assert len(asked) == 2  # both descriptions
 
 
 def test_it_is_saved_with_whose_it_is(tmp_path: Path):
@@ -97,16 +97,18 @@ def test_it_is_saved_with_whose_it_is(tmp_path: Path):
     }
 
 
-def _host(files: Mapping[str, bytes]) -> HostLink:
-    """A host whose state folder holds these."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as tar:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(name)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
+def _host(files: Mapping[str, bytes], asked: list[tuple[str, int]] | None = None) -> HostLink:
+    """A host whose state folder holds these; a shell of this machine is asked in its place."""
 
-    def must(script: str, *values: str, **options: object) -> bytes:
-        return gzip.compress(packed.getvalue())
+    def must(script: str, path: str, *, root: bool, timeout_s: float, most_bytes: int) -> bytes:
+        if asked is not None:
+            asked.append((script, most_bytes))
+        with tempfile.TemporaryDirectory() as state:
+            for name, content in files.items():
+                path = Path(state) / name
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content)
+            words = ["sh", "-c", script, "sh", path.replace(layout.STATE, state)]
+            return subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout
 
     return cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))

@@ -64,7 +64,7 @@ def test_a_slip_is_told_with_its_place_and_what_was_expected(tmp_path: Path, tex
 def test_bytes_that_are_no_text_are_told_by_place(tmp_path: Path) -> None:
     path = tmp_path / "some.toml"
     path.write_bytes(b"a = 1\n\xff")
-    assert problem_of(path) == "some.toml: not UTF-8 text (byte 6)"
+    assert problem_of(path) == "some.toml: not UTF-8 text (byte 6, line 2)"
 
 
 def test_a_file_that_is_not_there_is_told_with_its_folder(tmp_path: Path) -> None:
@@ -72,3 +72,75 @@ def test_a_file_that_is_not_there_is_told_with_its_folder(tmp_path: Path) -> Non
         problem_of(tmp_path / "none.toml")
         == f"{tmp_path}/none.toml: cannot be read: No such file or directory"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "a = 1\nx = " + "[" * 20_000 + "]" * 20_000,
+            "line 2: expected tables and lists in at most 32 others",
+        ),
+        (
+            "x = " + "{a = " * 20_000 + "1" + "}" * 20_000,
+            "line 1: expected tables and lists in at most 32 others",
+        ),
+        (
+            "x = [\n" + "[\n" * 20_000 + "]" * 20_001,
+            "line 33: expected tables and lists in at most 32 others",
+        ),
+        ("[" + ".".join(["a"] * 20_000) + "]", "a.a.a.a.a: expected tables and lists in at most 32 others"),
+        (
+            "a = 1\n\n[t]\nb = " + "9" * 5000,
+            "line 4: expected an integer of at most 64 bits, got one of thousands",
+        ),
+        (
+            "[t]\nb = [0x" + "f" * 6000 + "]",
+            "t.b: expected an integer of at most 64 bits, got one of 24,000 bits",
+        ),
+        ("[t]\nb = 18446744073709551616", "t.b: expected an integer of at most 64 bits, got one of 65 bits"),
+        ('[[t]]\npath = "a\\u0000b"', r"t.path: expected a text without NUL, got 'a\x00b'"),
+        ('[t]\n"\\u001b[31m" = 1', r"t: expected keys of at most 200 printable characters, got '\x1b[31m'"),
+        ("k" * 1_000_000 + " = 1", "expected keys of at most 200 printable characters, got 'kkkk"),
+    ],
+    ids=range(10),
+)
+def test_what_no_table_can_have_is_told_by_line_or_key(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(text)
+    problem = problem_of(path)
+    assert problem.startswith(f"some.toml: {told}")
+    assert len(problem) < 200
+
+
+def test_every_such_mistake_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text('a = "\\u0000"\n[t]\nb = ["\\u0000", 99999999999999999999]\n')
+    with pytest.raises(ConfigError) as refused:
+        read_toml(path)
+    assert [line.partition(" expected")[0] for line in refused.value.problems] == [
+        "some.toml: a:", "some.toml: t.b:", "some.toml: t.b:",
+    ]  # fmt: skip
+
+
+def test_a_seed_of_64_bits_is_a_number(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text(f"a = {2**64 - 1}\nb = {-(2**63)}\n")
+    assert read_toml(path) == {"a": 2**64 - 1, "b": -(2**63)}
+
+
+def test_a_byte_order_mark_and_the_line_ends_of_windows_are_no_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "some.toml"
+    path.write_bytes(b"\xef\xbb\xbfa = 1\r\n[t]\r\nb = 2\r\n")
+    assert read_toml(path) == {"a": 1, "t": {"b": 2}}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_utf_16_is_called_so(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "some.toml"
+    path.write_text("a = 1\n", encoding=encoding)
+    assert "expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8)" in problem_of(path)
+
+
+def test_a_path_with_a_nul_is_no_file() -> None:
+    assert "cannot be read: embedded null byte" in problem_of(Path("a\0b"))

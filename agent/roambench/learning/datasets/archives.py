@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Final, Self
 
 from roambench.contract.errors import DataError
 
@@ -30,6 +30,28 @@ _BROKEN: Final = (
     ValueError,
     OverflowError,
 )
+
+
+#: Bytes of one tar header: names and attributes, no data.
+_MAX_HEADER: Final = 1 << 20
+_HEADERS_OF_THEIR_OWN: Final = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
+
+
+class _Header(tarfile.TarInfo):
+    """A tar header that is refused, before it is read, if it says that a name has any length."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        header = super().frombuf(buf, encoding, errors)
+        if header.type in _HEADERS_OF_THEIR_OWN and header.size > _MAX_HEADER:
+            raise tarfile.ReadError(f"a header of {header.size:,} bytes")
+        return header
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +105,9 @@ def _tar_members(
 ) -> Iterator[tuple[str, bytes]]:
     with gzip.GzipFile(fileobj=file) as unpacked:
         stream = _Bounded(unpacked, limits.total_bytes, name)  # type: ignore[arg-type]
-        with tarfile.open(fileobj=stream, mode="r|") as archive:
-            for member in archive:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # type: ignore[attr-defined]  # they would all be kept
                 member_name = member.name.removeprefix("./")
                 if not member.isreg() or not wanted(member_name):
                     continue

@@ -30,13 +30,56 @@ _TARS: Final = {".tgz": ".gz", ".txz": ".xz", ".tbz": ".bz2", ".tbz2": ".bz2"}
 _MAX_HEADER: Final = 1 << 20  # bytes of one tar header: names and attributes, no data
 _MAX_MEMBERS: Final = 1_000_000
 _MAX_NAMES: Final = 128 << 20  # characters of all names together
+#: Unpacked files may have this many bytes, and beyond that this many times those that lie on the disk: of
+#: recorded movement gzip makes a tenth, xz of a simulator's a hundredth.
+_FREE_BYTES: Final = 256 << 20
+_MOST_TIMES: Final = 300
 
 
-def unpacked(file: Path | IO[bytes], suffix: str) -> IO[bytes]:
-    """The bytes of a file, unpacked while they are read if the suffix of its name is that of a packing."""
+def unpacked(file: Path | IO[bytes], suffix: str, on_disk: Path) -> IO[bytes]:
+    """The bytes of a file, unpacked while they are read if the suffix of its name is that of a packing; it is
+    `on_disk` or lies in that archive."""
     if opener := PACKINGS.get(suffix.lower()):
-        return opener(file, "rb")
+        return _limited(opener(file, "rb"), on_disk)
     return file.open("rb") if isinstance(file, Path) else file
+
+
+def _limited(file: IO[bytes], on_disk: Path) -> IO[bytes]:
+    """A file that ends in an OSError where it becomes much larger than what lies on the disk."""
+    most_bytes = max(_FREE_BYTES, _MOST_TIMES * on_disk.stat().st_size)
+    return cast(IO[bytes], io.BufferedReader(_Limited(file, most_bytes), 1 << 17))
+
+
+class _Limited(io.RawIOBase):
+    def __init__(self, file: IO[bytes], most_bytes: int) -> None:
+        self._file, self._most_bytes = file, most_bytes
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._file.seekable()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        data = self._file.read(len(buffer))
+        if self._file.tell() > self._most_bytes:
+            raise OSError(
+                f"it unpacks to more than {self._most_bytes:,} bytes, as no recorded movement of its size "
+                "does: unpack it yourself if it is meant so"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+    def seek(self, at: int, whence: int = io.SEEK_SET) -> int:
+        return self._file.seek(at, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def close(self) -> None:
+        if not self.closed:
+            self._file.close()
+        super().close()
 
 
 def is_archive(name: str) -> bool:
@@ -97,11 +140,12 @@ class Archives:
 
 class _Zip:
     def __init__(self, path: Path) -> None:
+        self._path = path
         self._archive = zipfile.ZipFile(path)
         self.names = tuple(sorted({row.filename for row in self._archive.infolist() if not row.is_dir()}))
 
     def open(self, name: str) -> IO[bytes]:
-        return self._archive.open(name)
+        return _limited(self._archive.open(name), self._path)
 
     def close(self) -> None:
         self._archive.close()
@@ -111,7 +155,7 @@ class _Tar:
     """Members in the archive's own order: a packed one is unpacked once to list them and once to read all."""
 
     def __init__(self, path: Path, packing: str) -> None:
-        self._file = unpacked(path, packing)
+        self._file = unpacked(path, packing, path)
         try:
             self._parts = _parts_of(self._file)
         except BaseException:

@@ -189,7 +189,7 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 def _document(path: Path, name: str) -> Document:
-    return Document(str(path), name, lambda: unpacked(path, path.suffix))
+    return Document(str(path), name, lambda: unpacked(path, path.suffix, path))
 
 
 def _members(path: Path, archives: Archives) -> list[Document]:
@@ -197,7 +197,7 @@ def _members(path: Path, archives: Archives) -> list[Document]:
         return Document(
             f"{path}/{name}",
             name,
-            lambda: unpacked(archives.open(path, name), PurePosixPath(name).suffix),
+            lambda: unpacked(archives.open(path, name), PurePosixPath(name).suffix, path),
         )
 
     return [member(name) for name in archives.names(path) if not _is_hidden(name)]

@@ -65,16 +65,16 @@ def perform(
 
     What else can go wrong is as with `stream`.
     """
-    outputs = bytearray(), bytearray()
+    outputs = io.BytesIO(), io.BytesIO()
 
-    def keep(output: bytearray, piece: bytes) -> None:
-        output.extend(piece)
-        if len(output) > most_bytes:
+    def keep(output: io.BytesIO, piece: bytes) -> None:
+        output.write(piece)
+        if output.tell() > most_bytes:
             raise TooMuch
 
     sinks = [partial(keep, output) for output in outputs]
     exit_code = stream(channel, command, stdin, sinks[0], sinks[1], timeout_s=timeout_s)
-    return CommandResult(exit_code, bytes(outputs[0]), bytes(outputs[1]))
+    return CommandResult(exit_code, outputs[0].getvalue(), outputs[1].getvalue())
 
 
 def stream(

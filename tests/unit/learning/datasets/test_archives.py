@@ -3,7 +3,9 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import tracemalloc
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -75,6 +77,23 @@ def test_a_tar_bomb_stops_at_the_limit_even_in_members_nobody_wants():
     assert len(bomb) < 5000
     with pytest.raises(DataError, match="the archive: unpacks to more than 100000 bytes"):
         members(bomb, "a")
+
+
+@pytest.mark.parametrize("kind", [tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE, tarfile.XGLTYPE])
+def test_a_tar_header_that_is_longer_than_any_name_is_refused_before_it_is_read(kind: bytes):
+    """A tar's header may say that a name has any length; a thousandth of it is in the file."""
+    row = tarfile.TarInfo("x")
+    row.type, row.size = kind, 200 << 20
+    packer = zlib.compressobj(1, wbits=31)
+    packed = packer.compress(row.tobuf(tarfile.GNU_FORMAT))
+    packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(201)) + packer.flush()
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"damaged archive \(a header of 209,715,200 bytes\)"):
+            list(read_members(io.BytesIO(packed), "the archive", bool, Limits(1 << 30, 1 << 30)))
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_zip_bomb_of_many_members_stops_at_the_limit():

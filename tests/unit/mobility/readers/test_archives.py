@@ -236,6 +236,30 @@ def test_a_list_of_members_with_names_longer_than_can_be_meant_is_refused(tmp_pa
         fixes_of("cabspotting", tmp_path / "c.tgz")
 
 
+@pytest.mark.lengthy
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.zip", "a.tar.gz"])
+def test_what_unpacks_to_far_more_than_lies_on_the_disk_ends_in_an_error(tmp_path: Path, name: str) -> None:
+    """One line without an end: 270 MB in a thousandth."""
+    path, plain = tmp_path / name, tmp_path / "b.csv"
+    with plain.open("wb") as file:
+        file.write(b"device,time,lat,lon\n")
+        file.writelines(b"x" * 1_000_000 for _ in range(270))
+    if name == "a.zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.write(plain, "b.csv")
+    elif name == "a.tar.gz":
+        with tarfile.open(path, "w:gz") as tar:
+            tar.add(plain, "b.csv")
+    else:
+        with plain.open("rb") as file, gzip.open(path, "wb") as packed:
+            shutil.copyfileobj(file, packed, 1 << 20)
+    assert path.stat().st_size < 1_500_000
+    with pytest.raises(
+        TraceError, match=rf"{name}.*: cannot be read: it unpacks to more than 268,435,456 bytes"
+    ):
+        read_files(READERS.load("csv"), [path])
+
+
 def test_a_packed_tar_that_is_cut_off_is_refused(cabs: Path) -> None:
     run("tar", "-czf", "c.tgz", cabs.name, cwd=cabs.parent)
     whole = (cabs.parent / "c.tgz").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,19 @@ def test_a_damaged_workbook_is_named(tmp_path):
     (tmp_path / "a.xlsx").write_bytes(b"PK\x03\x04 no workbook")
     with pytest.raises(TraceError, match=r"a\.xlsx: not a readable workbook"):
         read_files(READERS.load("shanghai-telecom"), [tmp_path / "a.xlsx"])
+
+
+@pytest.mark.lengthy
+def test_a_workbook_whose_texts_unpack_to_more_than_any_is_refused_before_it_is_read(tmp_path):
+    """A kilobyte on the disk can become a megabyte of the texts that a workbook's cells share."""
+    path = tmp_path / "a.xlsx"
+    texts = tmp_path / "texts"
+    with texts.open("wb") as file:
+        file.truncate(537_919_488)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as parts:
+        parts.write(texts, "xl/sharedStrings.xml")
+    with pytest.raises(TraceError, match=r"a\.xlsx: .*'xl/sharedStrings\.xml' unpacks to 537,919,488 bytes"):
+        read_files(READERS.load("shanghai-telecom"), [path])
 
 
 def test_stays_weighed_device_by_device_give_the_same_fixes():

@@ -286,6 +286,20 @@ def test_sumos_vehicles_appear_and_vanish(read, rows, account):
     assert (fixes.plane, fixes.simulated) == (True, True)
 
 
+def test_a_vehicle_and_a_person_of_the_same_id_are_two_devices_of_sumo(tmp_path):
+    """Whichever file they stand in; an id that only one kind has is a name as it is."""
+    row = '<{kind} id="{name}" x="{x}" y="0"/>'
+    timestep = '<fcd-export><timestep time="{t}">{rows}</timestep></fcd-export>'
+    both = row.format(kind="person", name="0", x=2000) + row.format(kind="vehicle", name="0", x=1)
+    (tmp_path / "a.xml").write_text(timestep.format(t=0, rows=both))
+    later = row.format(kind="container", name="0", x=7) + row.format(kind="person", name="p1", x=3)
+    (tmp_path / "b.xml").write_text(timestep.format(t=5, rows=later))
+    fixes, _ = read_files(READERS.load("sumo-fcd"), [tmp_path / "a.xml", tmp_path / "b.xml"])
+    names = [fixes.device_ids[code] for code in fixes.device.tolist()]
+    found = sorted(zip(names, fixes.t_utc_s.tolist(), fixes.longitude.tolist(), strict=True))
+    assert found == [("0", 0, 1.0), ("container:0", 5, 7.0), ("p1", 5, 3.0), ("person:0", 0, 2000.0)]
+
+
 def test_sumos_geographic_output_is_told_by_its_configuration_or_by_the_user(read, rows):
     fixes = read("sumo-fcd", "fcd_geo.xml")
     assert (fixes.plane, rows(fixes)) == (False, [("v0", 0, 52.52, 13.4, "")])

@@ -15,11 +15,12 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from pathlib import PurePath
-from typing import Final
+from typing import IO, Final
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.tables import cells_of
 from roambench.mobility.readers.times import iso
 
+#: A workbook's sheet of a million rows has 0.4 GB, its texts a tenth.
+_SHEET_BYTES: Final = 2 << 30
+_PART_BYTES: Final = 512 << 20
+_MAX_COLUMNS: Final = 64
 _SHANGHAI_H: Final = 8.0
 _SOUTH, _NORTH, _WEST, _EAST = 30.69, 31.51, 120.9, 121.9
 _DAY_FIRST: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?", re.ASCII)
@@ -159,8 +164,10 @@ def _workbook_rows(document: Document) -> Generator[tuple[int, list[str]], None,
         shutil.copyfileobj(file, copy)
         copy.seek(0)
         try:
+            _require_measure(copy)
             book = openpyxl.load_workbook(copy, read_only=True, data_only=True)
-            for line, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
+            rows = book.worksheets[0].iter_rows(max_col=_MAX_COLUMNS, values_only=True)
+            for line, cells in enumerate(rows, start=1):
                 texts = ["" if cell is None else str(cell) for cell in cells]
                 if any(texts):
                     yield line, texts
@@ -170,6 +177,19 @@ def _workbook_rows(document: Document) -> Generator[tuple[int, list[str]], None,
         except Exception as error:  # a damaged workbook raises whatever its parts raise
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise TraceError(f"{document.path}: not a readable workbook: {reason}") from None
+
+
+def _require_measure(workbook: IO[bytes]) -> None:
+    """ValueError for parts that unpack to more than any workbook's: openpyxl holds all but the sheets."""
+    with zipfile.ZipFile(workbook) as parts:
+        for part in parts.infolist():
+            most_bytes = _SHEET_BYTES if part.filename.startswith("xl/worksheets/") else _PART_BYTES
+            if part.file_size > most_bytes:
+                raise ValueError(
+                    f"{part.filename[:80]!r} unpacks to {part.file_size:,} bytes, expected at most "
+                    f"{most_bytes:,}: save it as CSV"
+                )
+    workbook.seek(0)
 
 
 def recognises(head: Head) -> str | None:
