@@ -37,6 +37,7 @@ class EventKind(StrEnum):
     SPOOL_DAMAGED = "spool damaged", _LOG_ONLY
     SPOOL_STATE = "spool state"  # detail: per store what waits, was dropped, is dead, as JSON
     STORE_REFUSES = "store refuses"
+    STORE_SLOW = "store slow"
     STORE_RECOVERED = "store recovered", _LOG_ONLY
 
     # Its power meter. Detail of the states: why, or the port.

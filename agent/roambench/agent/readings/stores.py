@@ -7,6 +7,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from roambench.agent.settings import INFLUXDB, AgentSettings
 from roambench.contract.device_time import DeviceClock
@@ -29,8 +30,8 @@ def _log(text: str) -> None:
 class Stores:
     """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
 
-    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES) and of its end
-    (STORE_RECOVERED).
+    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES), a store that takes its time
+    (STORE_SLOW), and the end of either (STORE_RECOVERED).
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Stores:
                 to_controller,
                 gate=gate,
                 trouble=lambda reason: None,  # the controller knows what it refuses
+                slow=partial(self._report_as, EventKind.STORE_SLOW, CONTROLLER),
             )
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
@@ -68,7 +70,8 @@ class Stores:
                 self._influx.send,
                 gate=gate,
                 backoff_most_s=settings.influxdb.retry_most_s,
-                trouble=lambda reason: self._report_trouble(INFLUXDB, reason),
+                trouble=partial(self._report_as, EventKind.STORE_REFUSES, INFLUXDB),
+                slow=partial(self._report_as, EventKind.STORE_SLOW, INFLUXDB),
             )
 
     @property
@@ -117,9 +120,9 @@ class Stores:
         }
         return AgentEvent(EventKind.SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
 
-    def _report_trouble(self, store: str, reason: str) -> None:
+    def _report_as(self, kind: EventKind, store: str, reason: str) -> None:
         if reason:
-            self._report(EventKind.STORE_REFUSES, f"{store}: {reason}")
+            self._report(kind, f"{store}: {reason}")
         else:
             self._report(EventKind.STORE_RECOVERED, store)
 

@@ -210,6 +210,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.SPOOL_DAMAGED
             | EventKind.SPOOL_STATE
             | EventKind.STORE_REFUSES
+            | EventKind.STORE_SLOW
             | EventKind.STORE_RECOVERED
             | EventKind.METER_DESCRIBED
             | EventKind.METER_OK
