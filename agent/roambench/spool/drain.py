@@ -28,7 +28,7 @@ RETRY_AFTER_MOST_S: Final = 600.0
 #: Pauses of a flush, which has little time, unless the far side asks for longer ones.
 _FLUSH_FIRST_S: Final = 0.2
 _FLUSH_MOST_S: Final = 2.0
-#: A far side is slow from the first answer that takes so long, until the first that takes less than half of it.
+#: A far side is slow from the first answer that takes so long, until one takes less than half of it.
 SLOW_S: Final = 5.0
 
 

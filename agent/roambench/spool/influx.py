@@ -1,18 +1,18 @@
 """Writes lines to an InfluxDB and says what became of them; blocking, one caller at a time.
 
-What is queued here is the spool's business. A 204 of InfluxDB means that its log is synced. Every other answer may
-come from somebody else on the way (a proxy's login page, a captive portal), and costs no record.
+What is queued here is the spool's business. A 204 of InfluxDB means that its log is synced. Every other
+answer may come from another server on the way (a proxy's login page, a captive portal), and costs no record.
 
 answer                          what it means here
 204 of an InfluxDB              all lines are stored. It is one that says so in a header, of this answer or of
-                                `/ping` (InfluxDB 3 before 3.7 says it only there); VictoriaMetrics says so as well
+                                `/ping` (InfluxDB 3 before 3.7 says it only there); VictoriaMetrics does, too
 201, 400, 422 of an InfluxDB    BatchRefused: that line will never be taken. InfluxDB 1.x stores the good ones
   that names a line             of such a batch ("partial write"); sending them again overwrites them
 413                             BatchTooLarge: fewer lines at once; one line alone is not too large
 429, 5xx                        Busy: later, and not before Retry-After
 any other                       NotWelcome: wrong token, no such bucket, a limit of the server, a web page, a
                                 redirect, a proxy that knows no such path (400, too); a person must act
-no answer in time               TooSlow: later, fewer lines at once; they may be stored, and are overwritten then
+no answer in time               TooSlow: later, fewer at once; they may be stored, and are overwritten then
 no answer                       Busy: later, likewise
 """
 
@@ -35,7 +35,7 @@ import urllib3
 from roambench.contract.errors import ConfigError
 from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, NotWelcome, TooSlow
-from roambench.spool.influx_connection import BrokenOff, InfluxAnswer, InfluxConnection
+from roambench.spool.influx_connection import InfluxAnswer, InfluxConnection
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 

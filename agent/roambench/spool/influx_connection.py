@@ -1,4 +1,4 @@
-"""One kept HTTP connection to an InfluxDB: what it answers is bounded, and another thread can break it off."""
+"""One kept HTTP connection to an InfluxDB: its answers are bounded, and another thread can break it off."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ def test_no_redirect_is_followed(scripted, target):
     scripted.answers.append((308, {"Location": "/write"}, b""))
     with writing(target) as write:
         for _ in range(2):
-            with pytest.raises(NotWelcome, match="30[78]"):
+            with pytest.raises(NotWelcome, match=r"30[78]"):
                 write(LINE)
     assert len(scripted.requests) == 2
 

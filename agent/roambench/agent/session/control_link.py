@@ -205,8 +205,8 @@ class ControlLink:
         """Send records; returns the highest seq that is durable at the controller.
 
         Raises BatchRefused when the controller finds fault with these very records, NotWelcome when a person
-        must act, TooSlow when it does not answer in time, LinkError when it should be tried again: every other answer, also gRPC's own of a port that
-        is full (RESOURCE_EXHAUSTED).
+        must act, TooSlow when it does not answer in time, LinkError when it should be tried again: every
+        other answer, also gRPC's own of a port that is full (RESOURCE_EXHAUSTED).
         """
         if self._channel is None or self._outgoing is None:
             raise LinkError("no session")

@@ -203,6 +203,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.AGENT_STARTED
             | EventKind.AGENT_STOPPING
             | EventKind.AGENT_STATE_DAMAGED
+            | EventKind.AGENT_LACKS
             | EventKind.CERTIFICATE_RENEWED
             | EventKind.DUTY_BEGAN
             | EventKind.DUTY_REFUSED
