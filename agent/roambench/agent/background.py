@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, ParamSpec, TypeVar
 
 from roambench.contract.errors import RoambenchError
+from roambench.contract.shortages import SHORTAGES
 
 #: Host seconds until work that failed is begun again.
 AGAIN_S: Final = 5.0
@@ -25,9 +26,10 @@ T = TypeVar("T")
 
 
 def why(error: OSError) -> str:
-    """An OSError in a few words, with the file's name if it has one."""
+    """An OSError in a few words, with the file's name if it has one, and what helps."""
     told = error.strerror or str(error) or type(error).__name__
-    return f"{told}: {error.filename}" if error.filename else told
+    named = f"{told}: {error.filename}" if error.filename else told
+    return f"{named}; {SHORTAGES[error.errno]}" if error.errno in SHORTAGES else named
 
 
 async def lasting(name: str, work: Callable[[], Awaitable[None]], lacks: Lacks) -> None:

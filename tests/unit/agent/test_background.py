@@ -32,7 +32,10 @@ async def test_work_that_an_oserror_ended_begins_again_and_the_same_one_is_told_
 
     await lasting("reading", work, lacks.append)
     assert times == 5
-    assert lacks == [f"reading: No such file or directory: {missing}", "reading: Too many open files"]
+    assert lacks == [
+        f"reading: No such file or directory: {missing}",
+        "reading: Too many open files; allow this process more open files (ulimit -n)",
+    ]
 
 
 @pytest.mark.asyncio
