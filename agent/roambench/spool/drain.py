@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from roambench.contract.draws import generator
@@ -23,6 +25,11 @@ BACKOFF_FIRST_S: Final = 1.0
 BACKOFF_MOST_S: Final = 60.0
 #: However long a far side asks us to wait, we look again after this.
 RETRY_AFTER_MOST_S: Final = 600.0
+#: Pauses of a flush, which has little time, unless the far side asks for longer ones.
+_FLUSH_FIRST_S: Final = 0.2
+_FLUSH_MOST_S: Final = 2.0
+#: A far side is slow from the first answer that takes so long, until one takes less than half of it.
+SLOW_S: Final = 5.0
 
 
 class BatchRefused(Exception):
@@ -46,12 +53,18 @@ class Busy(LinkError):
         self.retry_after_s = retry_after_s
 
 
+class TooSlow(Busy):
+    """Raised by a sender: no answer came in time. The records may be stored; fewer at once may be quicker."""
+
+
 class Drain:
     """Sends what `source` holds. `send` raises OSError (a LinkError is one) when it should be tried again.
 
-    `gate`: nothing is sent while it is shut (a measured phase must not carry our traffic); `flush` does not
-    ask it. A batch that is refused is halved until the bad record is alone; that one goes to the dead
-    letters. `trouble` is called once when nothing will work until a person acts, and once ("") when it does.
+    `gate`: nothing is sent while it is shut (a measured phase must not carry our traffic), and what is on its
+    way for too long then is broken off and sent later; `flush` does not ask it. A batch that is refused is
+    halved until the bad record is alone; that one goes to the dead letters. One that is not answered in time
+    is halved, too. `trouble` is called once when nothing will work until a person acts, and once ("") when it
+    does; `slow` likewise of a far side that takes its time. Drains that share a sender send in `turn`.
     """
 
     def __init__(
@@ -65,6 +78,8 @@ class Drain:
         backoff_first_s: float = BACKOFF_FIRST_S,
         backoff_most_s: float = BACKOFF_MOST_S,
         trouble: Callable[[str], None],
+        slow: Callable[[str], None] = lambda how: None,
+        turn: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._source = source
         self._send = send
@@ -74,10 +89,14 @@ class Drain:
         self._backoff_first_s = backoff_first_s
         self._backoff_most_s = backoff_most_s
         self._report_trouble = trouble
+        self._report_slow = slow
+        self._turn = turn or contextlib.nullcontext()
         self.trouble = ""  # what a person must mend
+        self.slow = ""  # how slow it is, as was reported
         self._limit = batch_records
         self._failures = 0
         self.pause_s = 0.0  # after the last failure
+        self._asked_until_s = 0.0  # by the monotonic clock: the far side asked to be left alone
         self.last_error = ""
         self._nudged = asyncio.Event()
 
@@ -86,8 +105,13 @@ class Drain:
         while True:
             progress = True
             if self._source.depth:
-                async with self._gate.passing():
-                    progress = await self._send_some()
+                try:
+                    async with self._gate.passing():
+                        progress = await self._send_some()
+                except TimeoutError:
+                    how = "the answer did not come before a measured phase: the batch was broken off"
+                    self._slow(how)
+                    progress = self._failed(how)
             if not progress:
                 await self._pause()
             else:
@@ -106,15 +130,20 @@ class Drain:
 
     async def flush(self, timeout_s: float, is_there: Callable[[], bool] | None = None) -> bool:
         """Send until the queue is empty; False if `timeout_s` passed first, or at once where only a person
-        can help or where, after a failure, the far side is not there (None: it will come). The rest stays
-        queued."""
+        can help, where the far side asks to be left alone for longer, or where, after a failure, it is not
+        there (None: it will come). The rest stays queued."""
+        ends_s, pause_s = time.monotonic() + timeout_s, _FLUSH_FIRST_S
         try:
             async with asyncio.timeout(timeout_s):
                 while self._source.depth:
+                    if self._asked_until_s > ends_s:
+                        return False
+                    await asyncio.sleep(max(0.0, self._asked_until_s - time.monotonic()))
                     if not await self._send_some():
                         if self.trouble or (is_there is not None and not is_there()):
                             return False
-                        await asyncio.sleep(min(0.2, self.pause_s))
+                        await asyncio.sleep(min(pause_s, self.pause_s))
+                        pause_s = min(_FLUSH_MOST_S, 2 * pause_s)
         except TimeoutError:
             return self._source.depth == 0
         return True
@@ -133,7 +162,10 @@ class Drain:
         records = self._source.batch(self._limit)
         first, last = records[0][0], records[-1][0]
         try:
-            through = await self._send(records)
+            async with self._turn:
+                began_s = time.monotonic()
+                through = await self._send(records)
+                took_s = time.monotonic() - began_s
         except BatchRefused as error:
             if isinstance(error, BatchTooLarge) and len(records) == 1:
                 return self._not_welcome(str(error))
@@ -141,8 +173,14 @@ class Drain:
             return self._refused(records, str(error))
         except NotWelcome as error:
             return self._not_welcome(str(error))
+        except TooSlow as error:
+            self._limit = max(1, len(records) // 2)
+            self._slow(f"{error}, to {len(records):,} records")
+            return self._failed(str(error))
         except OSError as error:
-            return self._failed(str(error), error.retry_after_s if isinstance(error, Busy) else 0.0)
+            asked_s = min(error.retry_after_s, RETRY_AFTER_MOST_S) if isinstance(error, Busy) else 0.0
+            self._asked_until_s = time.monotonic() + asked_s
+            return self._failed(str(error), asked_s)
         # A far side may not acknowledge what it was not sent.
         through = min(through, last)
         if through < first:
@@ -151,8 +189,19 @@ class Drain:
         self._well()
         self._failures = 0
         self.last_error = ""
-        self._limit = min(self._batch_records, self._limit * 2)
+        if took_s < SLOW_S:  # else a larger batch might not be answered in time
+            self._limit = min(self._batch_records, self._limit * 2)
+            if took_s < SLOW_S / 2:
+                self._slow("")
+        else:
+            self._slow(f"{took_s:.0f} s to store {len(records):,} records")
         return True
+
+    def _slow(self, how: str) -> None:
+        """Report it when it begins and when it ends."""
+        if bool(how) is not bool(self.slow):
+            self.slow = how
+            self._report_slow(how)
 
     def _refused(self, records: list[Record], reason: str) -> bool:
         self.last_error = reason
@@ -173,7 +222,7 @@ class Drain:
         self.last_error = reason
         # What the far side asks for is the least; the drawn part keeps a fleet apart there, too.
         own_s = self.backoff_s(self._failures)
-        self.pause_s = max(own_s, min(at_least_s, RETRY_AFTER_MOST_S) + 0.1 * own_s if at_least_s else 0.0)
+        self.pause_s = max(own_s, at_least_s + 0.1 * own_s if at_least_s else 0.0)
         return False
 
     def _well(self) -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
+
+#: Host seconds that a pass which is broken off may take to end.
+_END_S: Final = 1.0
 
 
 class Gate:
@@ -15,7 +19,7 @@ class Gate:
         self._opened.set()
         self._still = asyncio.Event()
         self._still.set()
-        self._passing = 0
+        self._passing: set[asyncio.Timeout] = set()
 
     @property
     def is_open(self) -> bool:
@@ -27,10 +31,19 @@ class Gate:
         self._opened.set()
 
     async def shut(self, patience_s: float) -> bool:
-        """Let nobody pass any more; True once nothing is on its way, False if that took `patience_s`."""
+        """Let nobody pass any more; True once nothing is on its way. What still is after `patience_s` is
+        broken off; False where even that does not end it."""
         self._opened.clear()
+        if await self._is_still(patience_s):
+            return True
+        for limit in self._passing:
+            if not limit.expired():
+                limit.reschedule(asyncio.get_running_loop().time())
+        return await self._is_still(_END_S)
+
+    async def _is_still(self, within_s: float) -> bool:
         try:
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(within_s):
                 await self._still.wait()
         except TimeoutError:
             return False
@@ -38,15 +51,17 @@ class Gate:
 
     @asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
-        """A context for one pass; waits until the gate is open."""
+        """A context for one pass; waits until the gate is open. TimeoutError: the pass was broken off."""
         # Whoever waited here may find the gate shut again by the time it runs.
         while not self._opened.is_set():
             await self._opened.wait()
-        self._passing += 1
         self._still.clear()
+        limit = asyncio.timeout(None)
+        self._passing.add(limit)
         try:
-            yield
+            async with limit:
+                yield
         finally:
-            self._passing -= 1
+            self._passing.discard(limit)
             if not self._passing:
                 self._still.set()

@@ -1,18 +1,19 @@
 """Writes lines to an InfluxDB and says what became of them; blocking, one caller at a time.
 
-influxdb-client is used for one synchronous request at a time, in our own thread. Its batching writer is not:
-that one keeps what waits in memory only, gives a batch up after its retries, and its `flush` does nothing.
-What is queued here is the spool's business, and a 204 of InfluxDB means that its log is synced.
+What is queued here is the spool's business. A 204 of InfluxDB means that its log is synced. Every other
+answer may come from another server on the way (a proxy's login page, a captive portal), and costs no record.
 
 answer                          what it means here
-2xx                             all lines are stored
-400, 422 that names a line      BatchRefused: that line will never be taken. InfluxDB 1.x stores the good ones
-                                of such a batch ("partial write"); sending them again overwrites them
+204 of an InfluxDB              all lines are stored. It is one that says so in a header, of this answer or of
+                                `/ping` (InfluxDB 3 before 3.7 says it only there); VictoriaMetrics does, too
+201, 400, 422 of an InfluxDB    BatchRefused: that line will never be taken. InfluxDB 1.x stores the good ones
+  that names a line             of such a batch ("partial write"); sending them again overwrites them
 413                             BatchTooLarge: fewer lines at once; one line alone is not too large
 429, 5xx                        Busy: later, and not before Retry-After
-any other                       NotWelcome: wrong token, no such bucket, a limit of the server, a proxy that
-                                knows no such path (400, too); a person must act
-no answer                       Busy: later; the lines may be stored, and are overwritten then
+any other                       NotWelcome: wrong token, no such bucket, a limit of the server, a web page, a
+                                redirect, a proxy that knows no such path (400, too); a person must act
+no answer in time               TooSlow: later, fewer at once; they may be stored, and are overwritten then
+no answer                       Busy: later, likewise
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 import urllib3
 
 from roambench.contract.errors import ConfigError
 from roambench.spool.consumer import Record
-from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, NotWelcome
+from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, NotWelcome, TooSlow
+from roambench.spool.influx_connection import InfluxAnswer, InfluxConnection
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 
@@ -43,9 +45,13 @@ _A_LINES_FAULT: Final = re.compile(
 )
 #: A "partial write", too, but the server's own setting: max-series-per-database, max-values-per-tag.
 _A_LIMIT: Final = re.compile(r"max-[\w-]+ limit exceeded", re.IGNORECASE)
-_CONNECT_S: Final = 5.0
+#: Headers of InfluxDB 1 and 2 and VictoriaMetrics, and of InfluxDB 3.7 and later, with every answer.
+_OF_INFLUXDB: Final = ("X-Influxdb-Version", "X-Influxdb-Build", "cluster-uuid")
 #: An error message is the server's text: of unknown length and content.
 _MESSAGE_CHARACTERS: Final = 300
+#: A server that needs longer than `InfluxSettings.timeout_s` is given so many times as long.
+_MORE_PATIENCE: Final = 2.0
+_CONNECT_S: Final = 10.0
 
 
 class InfluxWriter:
@@ -60,105 +66,97 @@ class InfluxWriter:
         self._unexpected = unexpected
         self._last_unexpected = ""
         self._token = ""
-        self._client: Any = None  # influxdb-client has no types
-        self._service: Any = None
-        self._pool: urllib3.PoolManager | None = None
+        self._connection: InfluxConnection | None = None
+        self._pinged = False  # this connection's server has said that it is an InfluxDB
+        self.patience_s = settings.timeout_s
 
     def write(self, lines: bytes) -> None:
         """Store `lines` (line protocol, ns); durable there when this returns. Raises as the table says."""
         try:
-            self._open()
-            status, body, headers = self._post(lines)
+            connection = self._open()
+            answer = self._post(connection, lines)
+            known = self._is_influxdb(connection, answer)
         except ConfigError as error:
             raise NotWelcome(str(error)) from None
         except Exception as error:  # whatever it is, the records are kept and tried again
-            if not isinstance(error, OSError | urllib3.exceptions.HTTPError):
-                self._keep(error)
-            raise Busy(self._clean(f"{self._settings.url}: {type(error).__name__}: {error}")) from None
-        if 200 <= status < 300:
+            self.close()
+            raise self._without_answer(error) from None
+        self.patience_s = self._settings.timeout_s
+        if answer.status == 204 and known:
             return
-        reason = self._clean(f"{self._settings.url}: {status} {_message(body)}")
-        if status == 413:
-            raise BatchTooLarge(reason)
-        if status in (400, 422) and _names_a_line(body):
-            raise BatchRefused(reason)
-        if status == 429 or status >= 500:
-            raise Busy(reason, _retry_after_s(headers))
-        self.close()  # the next attempt reads the token file again
-        raise NotWelcome(reason)
+        raise self._verdict(answer, known)
+
+    def abort(self) -> None:
+        """Break off the write that is under way in another thread, if there is one: it raises Busy."""
+        if self._connection is not None:
+            self._connection.abort()
 
     def close(self) -> None:
-        """Close all connections."""
-        if self._client is not None:
-            self._client.close()
-            self._client = None
-        if self._pool is not None:
-            self._pool.clear()
-            self._pool = None
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection, self._pinged = None, False
 
-    def _open(self) -> None:
-        settings = self._settings
-        if self._client is not None or self._pool is not None:
-            return
-        self._token = settings.token()
-        if settings.api == "v1":
-            self._pool = urllib3.PoolManager(retries=False, maxsize=1)
-            return
-        # Half a second of importing (more on a Pi): only where it is needed.
-        from influxdb_client.client.influxdb_client import InfluxDBClient
-        from influxdb_client.service import write_service
+    def _without_answer(self, error: Exception) -> Busy:
+        if isinstance(error, TimeoutError | urllib3.exceptions.ReadTimeoutError):
+            waited_s = self.patience_s
+            self.patience_s = min(_MORE_PATIENCE * self._settings.timeout_s, 2 * waited_s)
+            return TooSlow(self._clean(f"{self._settings.url}: no answer within {waited_s:g} s"))
+        if not isinstance(error, OSError | urllib3.exceptions.HTTPError):
+            self._keep(error)
+        return Busy(self._clean(f"{self._settings.url}: {type(error).__name__}: {error}"))
 
-        self._client = InfluxDBClient(
-            settings.url,
-            self._token,
-            org=settings.org or "-",
-            timeout=(_CONNECT_S * 1e3, settings.timeout_s * 1e3),
-            enable_gzip=settings.gzip,
-            connection_pool_maxsize=1,
-        )
-        # The service below its WriteApi.write, which would decode an answer's bytes as UTF-8 and fall over
-        # those that are none: then a 400 could not be told from a server that is away.
-        library: Any = write_service
-        self._service = library.WriteService(self._client.api_client)
-
-    def _post(self, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
-        if self._pool is not None:
-            return self._post_v1(self._pool, lines)
-        from influxdb_client.rest import ApiException
-
-        try:
-            reply = self._service.post_write(
-                self._settings.org or "-",
-                self._settings.bucket,
-                lines,
-                precision="ns",
-                content_type="text/plain; charset=utf-8",
-                _preload_content=False,
+    def _verdict(self, answer: InfluxAnswer, known: bool) -> Exception:
+        status, text = answer.status, answer.body.decode("utf-8", "replace")
+        if not known and status < 400:
+            seen = [answer.headers.get(name, "") for name in ("Location", "Content-Type")]
+            text = (
+                "and no header of an InfluxDB, so nothing is stored there: a proxy, a login page or another "
+                f"server answers: {' '.join(filter(None, seen))} {text}"
             )
-        except ApiException as error:
-            return int(error.status), error.body or b"", dict(error.headers or {})
-        return reply.status, reply.data, {}  # reading the body frees the connection for the next batch
+        reason = self._clean(f"{self._settings.url}: {status} {text}")
+        if status == 413:
+            return BatchTooLarge(reason)
+        if status in (201, 400, 422) and known and _names_a_line(text):
+            return BatchRefused(reason)
+        if status == 429 or status >= 500:
+            return Busy(reason, _retry_after_s(answer.headers))
+        self.close()  # the next attempt reads the token file again
+        return NotWelcome(reason)
 
-    def _post_v1(self, pool: urllib3.PoolManager, lines: bytes) -> tuple[int, bytes, Mapping[str, str]]:
+    def _open(self) -> InfluxConnection:
+        if self._connection is None:
+            self._token = self._settings.token()
+            self._connection = InfluxConnection(self._settings.url)
+        return self._connection
+
+    def _post(self, connection: InfluxConnection, lines: bytes) -> InfluxAnswer:
         settings = self._settings
-        database, _, policy = settings.bucket.partition("/")
-        query = {"db": database, "precision": "ns", **({"rp": policy} if policy else {})}
-        headers = {"Content-Type": "text/plain; charset=utf-8"}
+        if settings.api == "v1":
+            database, _, policy = settings.bucket.partition("/")
+            path, query = "/write", {"db": database, "precision": "ns", **({"rp": policy} if policy else {})}
+        else:
+            path = "/api/v2/write"
+            query = {"org": settings.org or "-", "bucket": settings.bucket, "precision": "ns"}
+        headers = {"Content-Type": "text/plain; charset=utf-8", **self._authorization()}
         if settings.gzip:
             lines = gzip.compress(lines)
             headers["Content-Encoding"] = "gzip"
-        if ":" in self._token:
-            headers["Authorization"] = f"Basic {base64.b64encode(self._token.encode()).decode()}"
-        elif self._token:
-            headers["Authorization"] = f"Token {self._token}"
-        reply = pool.request(
-            "POST",
-            f"{settings.url.rstrip('/')}/write?{urlencode(query)}",
-            body=lines,
-            headers=headers,
-            timeout=urllib3.Timeout(connect=_CONNECT_S, read=settings.timeout_s),
-        )
-        return reply.status, reply.data, reply.headers
+        return connection.ask("POST", f"{path}?{urlencode(query)}", headers, self.patience_s, lines)
+
+    def _is_influxdb(self, connection: InfluxConnection, answer: InfluxAnswer) -> bool:
+        """Whether the answer is an InfluxDB's own; `/ping` is asked where that decides over records."""
+        if any(name in answer.headers for name in _OF_INFLUXDB):
+            return True
+        if answer.status in (201, 204, 400, 422) and not self._pinged:
+            pong = connection.ask("GET", "/ping", self._authorization(), self.patience_s)
+            self._pinged = any(name in pong.headers for name in _OF_INFLUXDB)
+        return self._pinged
+
+    def _authorization(self) -> dict[str, str]:
+        if self._settings.api == "v1" and ":" in self._token:
+            return {"Authorization": f"Basic {base64.b64encode(self._token.encode()).decode()}"}
+        return {"Authorization": f"Token {self._token}"} if self._token else {}
 
     def _keep(self, error: Exception) -> None:
         told = self._without_token("".join(traceback.format_exception(error)))
@@ -177,15 +175,12 @@ class InfluxWriter:
 
 
 class InfluxSender:
-    """A drain's `send`: the records of one spool as lines, in one request.
+    """A drain's `send`: the records of one spool as lines, in one request."""
 
-    Senders that share a writer share its `lock`.
-    """
-
-    def __init__(self, writer: InfluxWriter, encoder: LineEncoder, lock: asyncio.Lock | None = None) -> None:
+    def __init__(self, writer: InfluxWriter, encoder: LineEncoder) -> None:
         self._writer = writer
         self._encoder = encoder
-        self._lock = lock or asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def send(self, records: list[Record]) -> int:
         """Write records as points; returns the last sequence number that is durable there."""
@@ -201,12 +196,19 @@ class InfluxSender:
         """Write lines that are no records. Raises as `InfluxWriter.write`."""
         async with self._lock:
             writing = asyncio.ensure_future(asyncio.to_thread(self._writer.write, lines.encode()))
+            # The thread's own patience is for silence; this is for an answer that comes a byte at a time.
+            limit_s = 2 * self._writer.patience_s + _CONNECT_S
             try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                # The thread cannot be stopped: who closes the connection next must find it idle.
+                async with asyncio.timeout(limit_s):
+                    await asyncio.shield(writing)
+            except (asyncio.CancelledError, TimeoutError) as error:
+                while not writing.done():  # who uses the connection next must find it idle
+                    self._writer.abort()
+                    await asyncio.wait({writing}, timeout=0.1)
                 with suppress(Exception):
                     await writing
+                if isinstance(error, TimeoutError):
+                    raise TooSlow(f"no whole answer within {limit_s:g} s") from None
                 raise
 
     async def aclose(self) -> None:
@@ -215,18 +217,13 @@ class InfluxSender:
             await asyncio.to_thread(self._writer.close)
 
 
-def _names_a_line(body: bytes | str) -> bool:
-    text = _message(body)
+def _names_a_line(text: str) -> bool:
     return _A_LINES_FAULT.search(text) is not None and _A_LIMIT.search(text) is None
-
-
-def _message(body: bytes | str) -> str:
-    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
 
 
 def _retry_after_s(headers: Mapping[str, str]) -> float:
     """Seconds or a date, as HTTP has it; 0 for anything else."""
-    value = next((text for name, text in headers.items() if name.lower() == "retry-after"), "")
+    value = headers.get("Retry-After", "")
     if value.isdecimal() and len(value) < 10:
         return float(value)
     try:

@@ -84,7 +84,7 @@ class InfluxLive:
         self._forwarder: InfluxForwarder | None = None
         if settings is not None and section.via == "controller":
             self._forwarder = InfluxForwarder(
-                folder.records, self._run_id, settings, self._trouble, self._keep
+                folder.records, self._run_id, settings, self._trouble, self._slow, self._keep
             )
 
     def start(self) -> None:
@@ -158,6 +158,12 @@ class InfluxLive:
             self._report(EventKind.STORE_REFUSES, f"influxdb: {reason}")
         else:
             self._report(EventKind.STORE_RECOVERED, "influxdb")
+
+    def _slow(self, how: str) -> None:
+        self._report(
+            EventKind.STORE_SLOW if how else EventKind.STORE_RECOVERED,
+            f"influxdb: {how}" if how else "influxdb",
+        )
 
     @contextlib.contextmanager
     def _explained(self) -> Any:

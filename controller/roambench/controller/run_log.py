@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import PluginError, RoambenchError, UnexpectedError
+from roambench.contract.shortages import SHORTAGES
 from roambench.controller.foreign_code import blame
 
 #: In a run folder in whose run something unexpected happened; the one before it is `controller.log.1`.
@@ -68,11 +69,14 @@ def keep_traceback(error: BaseException) -> Path:
 
 
 def mistake(error: BaseException) -> str:
-    """The sentence about an error that nobody foresaw."""
+    """The sentence about an error that nobody foresaw; a machine that is short of something is no bug."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MemoryError):
         return "this machine has not enough memory for it: free some, or take fewer devices or steps"
+    if isinstance(error, OSError) and error.errno in SHORTAGES:
+        named = f" ({error.filename})" if error.filename else ""
+        return f"this machine fails: {error.strerror}{named}; {SHORTAGES[error.errno]}"
     return f"a bug, please report it: {' '.join([f'{type(error).__name__}:', *str(error).split()])}".rstrip(
         ":"
     )

@@ -43,6 +43,6 @@ def _cpu_s_of_holders(path: Path) -> dict[int, float]:
 
 def cpu_s_of_descendants(pid: int) -> dict[int, float]:
     """CPU-seconds so far of all processes that come from this one, by process id."""
-    with contextlib.suppress(psutil.NoSuchProcess):
+    with contextlib.suppress(psutil.Error, OSError):
         return {child.pid: cpu_s_of(child.pid) for child in psutil.Process(pid).children(recursive=True)}
     return {}

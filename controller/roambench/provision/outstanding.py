@@ -12,8 +12,8 @@ from roambench.agent.orders.model_cache import TrainedDescription
 from roambench.contract.errors import ModelError
 from roambench.contract.json_values import json_or_none
 from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
+from roambench.contract.printable import printable
 from roambench.provision import layout
-from roambench.provision.printable import printable
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script

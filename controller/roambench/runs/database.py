@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.shortages import SHORTAGES
 from roambench.contract.whole_file import sync
 
 #: NORMAL does not sync on commit: what was written survives a killed process, a power cut after `sync_log`.
@@ -78,9 +79,10 @@ def naming(path: Path) -> Iterator[None]:
             raise
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise RunError(disk_full(path)) from None
-        raise RunError(f"{path}: {error.strerror or error}") from None
+        advice = f"; {SHORTAGES[error.errno]}" if error.errno in SHORTAGES else ""
+        raise RunError(f"{path}: {error.strerror or error}{advice}") from None
 
 
 def disk_full(path: Path) -> str:
     """The message for a full disk."""
-    return f"{path}: the disk is full; free some space, what was written so far is readable"
+    return f"{path}: the disk is full; free some space (df, df -i), what was written so far is readable"

@@ -29,16 +29,18 @@ class EventKind(StrEnum):
     # The life of an agent. Detail: text for people unless it is said otherwise.
     AGENT_STARTED = "agent started"
     AGENT_STOPPING = "agent stopping", _LOG_ONLY
-    AGENT_STATE_DAMAGED = "agent state damaged", _LOG_ONLY
+    AGENT_STATE_DAMAGED = "agent state damaged"
+    AGENT_LACKS = "agent lacks"  # detail: what it was about to do, and what it lacks for it
     CERTIFICATE_RENEWED = "certificate renewed", _LOG_ONLY
     DUTY_BEGAN = "duty began"  # detail: the level, `contract.duty.DUTY_OVER` after the last one
     DUTY_REFUSED = "duty refused", _LOG_ONLY
 
     # Its records and where they go.
     RECORD_CONTEXT_BEGINS = "record context begins"  # detail: spool.record_context.RecordContext as JSON
-    SPOOL_DAMAGED = "spool damaged", _LOG_ONLY
+    SPOOL_DAMAGED = "spool damaged"
     SPOOL_STATE = "spool state"  # detail: per store what waits, was dropped, is dead, as JSON
     STORE_REFUSES = "store refuses"
+    STORE_SLOW = "store slow"
     STORE_RECOVERED = "store recovered", _LOG_ONLY
 
     # Its power meter. Detail of the states: why, or the port.
@@ -49,7 +51,7 @@ class EventKind(StrEnum):
     METER_LOST = "meter lost"
     METER_UNAVAILABLE = "meter unavailable"
     METER_RESTARTED = "meter restarted"
-    METER_ALARM = "meter alarm", _LOG_ONLY
+    METER_ALARM = "meter alarm"
     METER_LINE_COUNTS = "meter line counts", _LOG_ONLY
 
     # Its orders. Detail: the order's id.
@@ -59,7 +61,7 @@ class EventKind(StrEnum):
     UPLOAD_STARTED = "upload started"
     EXCHANGE_STARTED = "exchange started"
     EXCHANGE_FINISHED = "exchange finished"
-    NOT_QUIET = "not quiet", _LOG_ONLY  # detail: what carries traffic that is none of its own
+    NOT_QUIET = "not quiet"  # detail: what carries traffic that is none of its own
     TRANSFER_BROKE_OFF = "transfer broke off", _LOG_ONLY  # detail: the order's id and why
 
     # Its readiness for a run.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import math
+import os
 import threading
 from pathlib import Path
 
 import pytest
 from grpc._cython.cygrpc import ExecuteBatchError
 
-from roambench.contract.errors import FleetError
+from roambench.contract.errors import FleetError, RunError, UnexpectedError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.shortages import SHORTAGES
 from roambench.controller import composition
 from roambench.controller.cli import main
 from roambench.controller.run_log import LOG, logged
 from roambench.fleet.crashes import logged_if_it_crashes
+from roambench.runs.database import naming
 
 EXPERIMENT = """
 name = "try"
@@ -147,3 +151,22 @@ def test_no_command_ends_in_a_traceback(
     if where == "in the run":
         assert Path(log) == (runs / "try/latest/mohawk").resolve() / LOG
         assert json.loads((runs / "try/latest/mohawk" / "run.json").read_text())["state"] == "failed"
+
+
+@pytest.mark.parametrize("number", SHORTAGES)
+def test_a_machine_that_is_short_of_something_is_no_bug_and_the_sentence_says_what_helps(
+    number: int, tmp_path: Path
+) -> None:
+    lack = OSError(number, os.strerror(number), "/proc/1/stat")
+    with pytest.raises(UnexpectedError) as caught, logged(tmp_path, "run r"):
+        raise ExceptionGroup("tasks", [lack])
+    said = str(caught.value)
+    assert "bug" not in said
+    assert f"this machine fails: {os.strerror(number)} (/proc/1/stat); {SHORTAGES[number]}" in said
+
+
+def test_a_run_folders_file_that_cannot_be_opened_is_named_with_what_helps(tmp_path: Path) -> None:
+    path = tmp_path / "events.sqlite"
+    with pytest.raises(RunError) as caught, naming(path):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    assert str(caught.value) == f"{path}: Too many open files; {SHORTAGES[errno.EMFILE]}"

@@ -14,7 +14,6 @@ LIBRARIES = (
     "fabric",
     "google.protobuf",
     "grpc",
-    "influxdb_client",
     "jinja2",
     "numpy",
     "paramiko",

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import time
+from itertools import pairwise
 
 import pytest
 
@@ -9,7 +11,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
 from roambench.contract.records import RecordKind
 from roambench.spool.consumer import Record
-from roambench.spool.drain import BatchRefused, Busy, Drain, NotWelcome
+from roambench.spool.drain import BatchRefused, Busy, Drain, NotWelcome, TooSlow
 from roambench.spool.gate import Gate
 from roambench.spool.spool import Consumer, Spool
 
@@ -139,8 +141,7 @@ async def test_shutting_the_gate_waits_for_what_is_on_its_way(spool):
         Drain(source(spool), send, gate=gate, batch_records=10, trouble=print).run()
     )
     await begun.wait()
-    assert not await gate.shut(0.02)  # it says so when it could not wait any longer
-    shutting = asyncio.create_task(gate.shut(5.0))
+    shutting = asyncio.create_task(gate.shut(60.0))
     await asyncio.sleep(0.02)
     assert not shutting.done()
     arrive.set()
@@ -148,6 +149,34 @@ async def test_shutting_the_gate_waits_for_what_is_on_its_way(spool):
     assert spool.depth == 990
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.asyncio
+async def test_a_batch_that_holds_up_a_measured_phase_is_broken_off_and_sent_later(spool):
+    gate, begun, far, slow = Gate(), asyncio.Event(), FarSide(spool.uuid), list[str]()
+
+    async def send(records: list[Record]) -> int:
+        far.keep(records)
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()  # it is stored, and the answer never comes
+        return records[-1][0]
+
+    drain = Drain(
+        source(spool), send, gate=gate, backoff_first_s=1e-3, period_s=1e-3, trouble=print, slow=slow.append
+    )
+    running = asyncio.create_task(drain.run())
+    await begun.wait()
+    assert await gate.shut(0.02)
+    assert (spool.depth, far.calls, len(slow)) == (1000, 1, 1)
+    gate.open()
+    async with asyncio.timeout(20):
+        while spool.depth:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert len(far.kept) == 1000
+    assert slow[1:] == [""]  # told once, and its end
 
 
 @pytest.mark.asyncio
@@ -198,6 +227,63 @@ async def test_a_far_side_is_left_alone_for_as_long_as_it_asks(spool):
     assert not await drain.flush(0.05)
     assert 37.0 < drain.pause_s <= 43.0
     assert spool.depth == 1000
+
+
+@pytest.mark.asyncio
+async def test_a_flush_asks_no_sooner_than_a_far_side_wants_and_ends_where_it_wants_too_long(spool):
+    asked_s: list[float] = []
+
+    async def send(records: list[Record]) -> int:
+        asked_s.append(time.monotonic())
+        if len(asked_s) < 3:
+            raise Busy("503 later", retry_after_s=0.3)
+        return records[-1][0]
+
+    assert await Drain(source(spool), send, batch_records=1000, trouble=print).flush(60.0)
+    assert len(asked_s) == 3
+    assert all(later - sooner >= 0.3 for sooner, later in pairwise(asked_s))
+
+    async def never(records: list[Record]) -> int:
+        asked_s.append(0.0)
+        raise Busy("503 tomorrow", retry_after_s=86_400.0)
+
+    spool.append(RecordKind.READING, b"7")
+    drain = Drain(source(spool), never, trouble=print)
+    assert not await drain.flush(60.0)
+    assert not await drain.flush(60.0)  # it has been told
+    assert len(asked_s) == 4
+
+
+@pytest.mark.asyncio
+async def test_a_flush_asks_a_busy_far_side_less_and_less_often(spool):
+    calls = 0
+
+    async def send(records: list[Record]) -> int:
+        nonlocal calls
+        calls += 1
+        raise Busy("503")
+
+    assert not await Drain(source(spool), send, trouble=print).flush(1.5)
+    assert calls <= 4  # after 0.2, 0.4 and 0.8 s
+
+
+@pytest.mark.asyncio
+async def test_a_far_side_that_does_not_answer_in_time_gets_less_at_once_and_is_called_slow(spool):
+    far, slow, sizes = FarSide(spool.uuid), list[str](), list[int]()
+
+    async def send(records: list[Record]) -> int:
+        sizes.append(len(records))
+        if len(records) > 100:
+            raise TooSlow("no answer within 20 s")
+        return far.keep(records)
+
+    drain = Drain(
+        source(spool), send, batch_records=400, backoff_first_s=1e-3, trouble=print, slow=slow.append
+    )
+    assert await drain.flush(60.0)
+    assert sizes[:3] == [400, 200, 100]
+    assert (len(far.kept), far.repeats) == (1000, 0)
+    assert slow[0] == "no answer within 20 s, to 400 records"
 
 
 @pytest.mark.asyncio

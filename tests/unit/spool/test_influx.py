@@ -7,7 +7,7 @@ import gzip
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,7 +16,7 @@ import pytest
 
 from influx_servers import Influxd, Shim, VictoriaMetrics, free_port, running
 from roambench.contract.records import Reading, RecordKind
-from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, Drain, NotWelcome
+from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, Drain, NotWelcome, TooSlow
 from roambench.spool.influx import InfluxSender, InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
@@ -28,9 +28,15 @@ LINE = b"power,device=pi-01 watts=1.5 1700000000000000000"
 
 @dataclass
 class Scripted:
-    """An HTTP server that answers what it is told: (status, headers, body) per request, the last for ever."""
+    """An HTTP server that answers what it is told: (status, headers, body) per request, the last for ever.
+
+    With `is_influxdb` every answer says so, as InfluxDB's do; /ping always says it with `pings`.
+    """
 
     url: str
+    is_influxdb: bool = True
+    pings: bool = False
+    slow_s: float = 0.0
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
 
@@ -48,21 +54,34 @@ def scripted() -> Iterator[Scripted]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             script.requests.append((self.path, dict(self.headers), body))
             answers = script.answers
+            time.sleep(script.slow_s)
             status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
             if status == 0:  # it dies over the answer
                 self.close_connection = True
                 return
+            self._say(status, headers, content, script.is_influxdb)
+
+        def do_GET(self) -> None:
+            script.requests.append((self.path, dict(self.headers), b""))
+            self._say(200, {}, b"<html>welcome</html>", script.pings)
+
+        def _say(self, status: int, headers: dict[str, str], content: bytes, is_influxdb: bool) -> None:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
+            if is_influxdb:
+                self.send_header("X-Influxdb-Version", "v2.7.11")
+            if status != 204:
+                self.send_header("Content-Length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            with suppress(OSError):  # who asked does not wait any more
+                self.wfile.write(content)
 
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.block_on_close = False
     script = Scripted(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -79,6 +98,15 @@ def writing(settings: InfluxSettings) -> Iterator[Callable[[bytes], None]]:
         yield writer.write
     finally:
         writer.close()
+
+
+def filled_spool(folder: Path) -> Spool:
+    """40 records."""
+    spool = Spool(folder / "spool.sqlite", consumers=("influxdb",))
+    spool.begin_context(RecordContext("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
+    for i in range(39):
+        spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, 2.5).to_bytes())
+    return spool
 
 
 @pytest.fixture(params=["v2", "v1"])
@@ -161,6 +189,117 @@ OTHERS_FAULTS = [
 ]
 
 
+PAGE = b"<html><head><title>Sign in to the lab's network</title></head>\x1b[2J\xff</html>"
+#: What is no InfluxDB's, whatever it looks like.
+STRANGERS = [
+    (200, {"Content-Type": "text/html"}, PAGE),
+    (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(PAGE * 10_000)),
+    (200, {"Content-Encoding": "gzip"}, b"no gzip"),
+    (200, {}, b""),
+    (200, {"Content-Type": "application/json"}, b'{"results":[{}]}'),
+    (201, {}, b'{"message":"partial write"}'),
+    (202, {}, b""),
+    (204, {}, b""),
+    (206, {"Content-Range": "bytes 0-1/2"}, b"ok"),
+    (301, {"Location": "https://influx.lan:8086/api/v2/write"}, b""),
+    (302, {"Location": "http://login.lan/?next=/write"}, PAGE),
+    (304, {}, b""),
+    (400, {"Content-Type": "text/html"}, b"<h1>Bad Request</h1>unable to parse your request"),
+    (400, {}, b'{"error":"partial write: field type conflict"}'),
+    (422, {}, b'{"message":"parsing failed"}'),
+]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(("status", "headers", "body"), STRANGERS)
+async def test_only_an_influxdb_can_say_that_a_record_is_stored_or_will_never_be(
+    scripted, target, tmp_path, status, headers, body
+):
+    spool = filled_spool(tmp_path)
+    scripted.is_influxdb = False
+    scripted.answers.append((status, headers, body))
+    sender = InfluxSender(InfluxWriter(target, print), LineEncoder("pi-01", spool))
+    drain = Drain(spool.consumers["influxdb"], sender.send, trouble=print, backoff_most_s=0.05)
+    assert not await drain.flush(1.0 if body == b"no gzip" else 60.0)
+    assert (spool.depth, spool.dead) == (40, 0)
+    assert drain.last_error.isprintable()
+    assert len(drain.last_error) <= 300
+    if body != b"no gzip":
+        assert str(status) in drain.trouble
+        assert "no header of an InfluxDB" in drain.trouble or status >= 400
+    if "Location" in headers:
+        assert headers["Location"] in drain.trouble
+    scripted.is_influxdb = True
+    scripted.answers.clear()
+    scripted.answer(204)
+    assert await drain.flush(5.0)  # somebody has signed in
+    assert (spool.depth, drain.trouble) == (0, "")
+    await sender.aclose()
+    spool.close()
+
+
+def test_no_redirect_is_followed(scripted, target):
+    scripted.is_influxdb = False
+    scripted.answers.append((307, {"Location": "/api/v2/write"}, b""))
+    scripted.answers.append((308, {"Location": "/write"}, b""))
+    with writing(target) as write:
+        for _ in range(2):
+            with pytest.raises(NotWelcome, match=r"30[78]"):
+                write(LINE)
+    assert len(scripted.requests) == 2
+
+
+def test_an_influxdb_that_says_so_only_at_ping_is_asked_there_once(scripted, target):
+    scripted.is_influxdb, scripted.pings = False, True  # InfluxDB 3 before 3.7
+    scripted.answer(204)
+    scripted.answer(204)
+    scripted.answer(400, b'{"error":"partial write of line protocol occurred"}')
+    with writing(target) as write:
+        write(LINE)
+        write(LINE)
+        with pytest.raises(BatchRefused):
+            write(LINE)
+    assert [path for path, _, _ in scripted.requests].count("/ping") == 1
+
+
+def test_no_more_of_an_answer_is_kept_than_a_message_takes(scripted, target):
+    scripted.answer(200, b"x" * 50_000_000)
+    with writing(target) as write, pytest.raises(NotWelcome) as caught:
+        write(LINE)
+    assert len(str(caught.value)) <= 300
+
+
+def test_a_server_that_does_not_answer_in_time_is_given_more_time_and_less_to_do(scripted, target):
+    scripted.answer(204)
+    scripted.slow_s = 0.6
+    writer = InfluxWriter(replace(target, timeout_s=0.4), print)
+    with pytest.raises(TooSlow, match=r"no answer within 0.4 s"):
+        writer.write(LINE)
+    writer.patience_s = 20.0
+    writer.write(LINE)
+    assert writer.patience_s == 0.4
+    writer.close()
+
+
+@pytest.mark.asyncio
+async def test_a_write_that_is_given_up_ends_at_once_and_the_next_one_begins_anew(scripted, target, tmp_path):
+    spool = filled_spool(tmp_path)
+    scripted.answer(204)
+    scripted.slow_s = 60.0
+    sender = InfluxSender(InfluxWriter(target, pytest.fail), LineEncoder("pi-01", spool))
+    sending = asyncio.create_task(sender.send(spool.batch()))
+    async with asyncio.timeout(20.0):
+        while not scripted.requests:
+            await asyncio.sleep(0.01)
+    scripted.slow_s = 0.0
+    sending.cancel()
+    async with asyncio.timeout(20.0):  # not the 60 s that the server takes
+        await asyncio.gather(sending, return_exceptions=True)
+        assert await sender.send(spool.batch()) == 40
+    await sender.aclose()
+    spool.close()
+
+
 def test_a_mistake_of_ours_costs_no_record_and_its_traceback_is_kept_once(scripted, target):
     told: list[str] = []
     writer = InfluxWriter(target, told.append)
@@ -196,17 +335,15 @@ def test_an_answer_that_names_a_line_is_the_batchs_own_fault(scripted, target, s
 async def test_no_other_answer_costs_a_record_and_a_person_learns_of_it(
     scripted, target, tmp_path, status, body
 ):
-    spool = Spool(tmp_path / "spool.sqlite", consumers=("influxdb",))
-    spool.begin_context(RecordContext("b" * 32, "0/1.0", 1_700_000_000 * 10**9, "smartpower2", "r"), 0)
-    for i in range(39):
-        spool.append(RecordKind.READING, Reading(i * 10_000_000, 5.0, 0.5, 2.5).to_bytes())
+    spool = filled_spool(tmp_path)
     scripted.answer(status, body)
     sender = InfluxSender(InfluxWriter(target, print), LineEncoder("pi-01", spool))
     drain = Drain(spool.consumers["influxdb"], sender.send, trouble=print)
     assert not await drain.flush(5.0)
     assert (spool.depth, spool.dead) == (40, 0)
     assert str(status) in drain.trouble
-    scripted.answers[:] = [(204, {}, b"")]
+    scripted.answers.clear()
+    scripted.answer(204)
     assert await drain.flush(5.0)  # the proxy was put right
     assert (spool.depth, spool.dead, drain.trouble) == (0, 0, "")
     await sender.aclose()

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from roambench.agent.background import why
 from roambench.agent.orders.worker import start_trainer_fork_server
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import RoambenchError
@@ -26,12 +27,15 @@ def run_agent(settings: AgentSettings) -> int:
     # Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
     try:
+        Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
         return _live(settings) if settings.controller else _log(settings)
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
+    except OSError as error:  # no room, no files: whoever keeps the agent alive starts it again
+        print(f"roambench-agent {settings.device}: {why(error)}", file=sys.stderr, flush=True)
+        return 1
 
 
 def _live(settings: AgentSettings) -> int:

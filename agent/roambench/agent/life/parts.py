@@ -71,7 +71,7 @@ class AgentParts:
         folder, device, emulation = Path(settings.state_dir), settings.device, settings.emulation
         self.settings = settings
         self.ending = Ending()
-        self.chores = Chores()
+        self.chores = Chores(self.lacks)
         self.log = partial(log, device)
         self.clock = clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         self.identity = IdentityFiles(Path(settings.identity_dir), device, self.log)
@@ -117,7 +117,9 @@ class AgentParts:
         self.exchange = ExchangeOrders(self.place, self.peers, self.held, reporter.report, self.load.exchange)
         keepers: dict[str, ModelKeeper] = {"model-cache": self.model_cache, "held": self.held}
         self.point = ResumePoint(folder / "resume-point", keepers)
-        self.order_queue = OrderQueue(self.place, self.model_cache, settings.chaos, self.exchange, self.point)
+        self.order_queue = OrderQueue(
+            self.place, self.model_cache, settings.chaos, self.exchange, self.point, self.lacks
+        )
         self.duty = DutyRunner(clock, self.link, quiet, reporter.note)
         self.host = HostWatch(
             settings.host,
@@ -131,6 +133,10 @@ class AgentParts:
     def send(self, word: AgentWord) -> None:
         """Over the open session; without one it is dropped."""
         self.link.send(agent_frame(word))
+
+    def lacks(self, detail: str) -> None:
+        """The agent cannot do something now that it should: kept, sent, and in its log."""
+        self.reporter.report_and_log(EventKind.AGENT_LACKS, detail)
 
     def _disturbed(self, detail: str) -> None:
         """Kept and not sent: it would disturb more."""

@@ -11,11 +11,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.agent.background import lasting, why
 from roambench.agent.life.burning import Burner
 from roambench.agent.life.ctl_handler import CtlHandler
 from roambench.agent.life.ctl_server import serve_ctl
@@ -25,7 +27,7 @@ from roambench.agent.life.runs import Runs
 from roambench.agent.orders.worker import rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.readings.meter_reader import read_meter
-from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.errors import ConfigError, MeterError, RoambenchError, SpoolError
 from roambench.contract.events import EventKind
 from roambench.contract.orders import GivenOrder
 from roambench.contract.records import AgentEvent
@@ -67,14 +69,11 @@ class Agent:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._end)
         self.runs.begin_life()
         await parts.worker.open()
-        tasks = [asyncio.create_task(work, name=name) for name, work in self._works().items()]
-        session = asyncio.create_task(
-            parts.link.run(
-                lambda: hello_message(self.hello()), lambda frame: self.take(controller_word(frame))
-            ),
-            name="session",
-        )
-        tasks += parts.stores.start()
+        tasks = [
+            asyncio.create_task(lasting(name, work, parts.lacks), name=name)
+            for name, work in {**self._works(), **parts.stores.works()}.items()
+        ]
+        session = asyncio.create_task(lasting("session", self._hold_sessions, parts.lacks), name="session")
         ending = asyncio.create_task(parts.ending.begun.wait(), name="end")
         notify("READY=1")
         done, _ = await asyncio.wait({*tasks, session, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -97,6 +96,11 @@ class Agent:
         if failed:
             raise failed[0]
         return 0
+
+    async def _hold_sessions(self) -> None:
+        await self.parts.link.run(
+            lambda: hello_message(self.hello()), lambda frame: self.take(controller_word(frame))
+        )
 
     def take(self, word: ControllerWord | None) -> None:
         """What the controller says, None where it was of an unknown kind."""
@@ -163,20 +167,20 @@ class Agent:
             "trainer_rss_bytes": parts.worker.rss_bytes,
         }
 
-    def _works(self) -> dict[str, Coroutine[None, None, None]]:
+    def _works(self) -> dict[str, Callable[[], Awaitable[None]]]:
         """By name, what goes on for as long as the agent lives."""
         parts, settings = self.parts, self.parts.settings
-        works: dict[str, Coroutine[None, None, None]] = {}
+        works: dict[str, Callable[[], Awaitable[None]]] = {}
         if settings.meter.port:  # first: dialling takes its time, and what is not read is lost
-            works["meter"] = self._read_meter()
-        works["orders"] = self.runs.carry_out_orders()
-        works["spool sync"] = parts.spool.keep_synced()
-        works["identity"] = self._watch_identity()
-        works["host metrics"] = parts.host.run()
+            works["meter"] = self._read_meter
+        works["orders"] = self.runs.carry_out_orders
+        works["spool sync"] = parts.spool.keep_synced
+        works["identity"] = self._watch_identity
+        works["host metrics"] = parts.host.run
         if settings.emulation is not None and settings.emulation.agent_cost:
-            works["own cost"] = parts.load.draw_for_the_agent()
+            works["own cost"] = parts.load.draw_for_the_agent
         if not settings.run:
-            works["tidy"] = self._tidy()
+            works["tidy"] = self._tidy
         if settings.ctl_socket:
             handler = CtlHandler(
                 device=settings.device,
@@ -191,9 +195,9 @@ class Agent:
                 end_run=self.runs.leave,
                 burner=Burner(parts.clock, parts.load.burn),
             )
-            works["ctl"] = serve_ctl(Path(settings.ctl_socket), handler.answer)
+            works["ctl"] = partial(serve_ctl, Path(settings.ctl_socket), handler.answer)
         if period_s := watchdog_period_s():
-            works["watchdog"] = keep_watchdog(period_s)
+            works["watchdog"] = partial(keep_watchdog, period_s)
         return works
 
     def _end(self) -> None:
@@ -209,9 +213,12 @@ class Agent:
                 await read_meter(
                     settings, parts.clock, parts.spool, folder, parts.timeline.alive, parts.meter.take
                 )
-            except (ConfigError, MeterError) as error:
-                if str(error) != told:
-                    told = str(error)
+            except SpoolError:
+                raise
+            except (ConfigError, MeterError, OSError) as error:
+                reason = str(error) if isinstance(error, RoambenchError) else why(error)
+                if reason != told:
+                    told = reason
                     parts.reporter.report_and_log(EventKind.METER_UNAVAILABLE, told)
                     parts.meter.take(AgentEvent(EventKind.METER_UNAVAILABLE, parts.clock.now_ns(), told))
             await asyncio.sleep(_METER_RETRY_S)

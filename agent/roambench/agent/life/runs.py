@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.background import undivided
+from roambench.agent.background import undivided, why
 from roambench.agent.life.notify import notify
 from roambench.agent.life.parts import AgentParts
 from roambench.contract.events import EventKind
@@ -106,7 +106,10 @@ class Runs:
             parts.worker.abandon()
             await self._give_up_orders()
             if run and resumes_at:
-                await undivided(parts.point.reach, resumes_at)
+                try:
+                    await undivided(parts.point.reach, resumes_at)
+                except OSError as error:
+                    parts.lacks(f"keeping what a resumed run would need: {why(error)}")
             elif run:
                 parts.point.clear()
             self.sign_off(reason)

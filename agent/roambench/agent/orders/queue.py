@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from roambench.agent.background import undivided
+from roambench.agent.background import Lacks, undivided, why
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.resume_point import ResumePoint
 from roambench.agent.orders.train_orders import TrainOrders
@@ -58,6 +58,7 @@ class OrderQueue:
     chaos: ChaosSettings
     exchanges: Exchanges | None = None
     point: ResumePoint | None = None  # kept up to date with what orders say of it
+    lacks: Lacks = print
     _queue: asyncio.Queue[GivenOrder] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
 
@@ -75,8 +76,16 @@ class OrderQueue:
         while True:
             given = await self._queue.get()
             if self.point is not None:  # all orders before it are done, and none of its step has begun
-                await undivided(self.point.reach, given.resumes_at)
-            await self._carry_out(given)
+                try:
+                    await undivided(self.point.reach, given.resumes_at)
+                except OSError as error:  # a resumed run will find nothing here for that step, and say so
+                    self.lacks(f"keeping what a resumed run would need: {why(error)}")
+            try:
+                await self._carry_out(given)
+            except RoambenchError:
+                raise
+            except OSError as error:
+                self.lacks(f"an order of step {given.order.step}: {why(error)}")
             self._known.discard(given.order.order_id)
 
     def forget(self) -> None:
@@ -139,7 +148,10 @@ class OrderQueue:
                 self.place.timeline.enter(Phase.WAIT, given.order.step)
 
     async def _answer(self, answer: Answer) -> None:
-        self.model_cache.remember(answer.order_id, serialised(answer))
+        try:
+            self.model_cache.remember(answer.order_id, serialised(answer))
+        except OSError as error:  # asked again in another life, the order is carried out again
+            self.lacks(f"keeping an answer: {why(error)}")
         delay_s = self.chaos.fixed_delay_s
         if self.chaos.random_delay_s > 0:
             draw = generator(self.chaos.seed, f"reply delay {answer.order_id}").random()

@@ -90,19 +90,28 @@ class ResumePoint:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _take(self, point: _Point) -> None:
+        """OSError: the point before is still there, and whole."""
         place = self._place(point)
         shutil.rmtree(place, ignore_errors=True)
+        try:
+            self._link(place)
+            write_whole(self._folder / _DESCRIPTION, json.dumps(asdict(point)))
+        except OSError:
+            if point != self._point:
+                shutil.rmtree(place, ignore_errors=True)
+            raise
+        self._point = point
+        for other in self._folder.iterdir():
+            if other.is_dir() and other != place:
+                shutil.rmtree(other, ignore_errors=True)
+
+    def _link(self, place: Path) -> None:
         for name, keeper in self._keepers.items():
             (place / name).mkdir(parents=True)
             for file in keeper.files():
                 os.link(file, place / name / file.name)
             sync(place / name)
         sync(place)
-        write_whole(self._folder / _DESCRIPTION, json.dumps(asdict(point)))
-        self._point = point
-        for other in self._folder.iterdir():
-            if other.is_dir() and other != place:
-                shutil.rmtree(other, ignore_errors=True)
 
     def _place(self, point: _Point) -> Path:
         return self._folder / f"{point.step}-{point.part}"

@@ -56,6 +56,7 @@ class PhaseTimeline:
         self._phase_file = os.open(folder / "phase.json", os.O_RDWR | os.O_CREAT, 0o600)
         self._alive_file = os.open(folder / "alive_ns", os.O_RDWR | os.O_CREAT, 0o600)
         self._open: OpenPhase | None = None
+        self._lacking = False
 
     @property
     def current(self) -> OpenPhase | None:
@@ -106,7 +107,7 @@ class PhaseTimeline:
 
     def alive(self, ns: int) -> None:
         """Note a sign of life; survives SIGKILL, costs one pwrite."""
-        os.pwrite(self._alive_file, struct.pack("<q", ns), 0)
+        self._keep(self._alive_file, struct.pack("<q", ns))
 
     def close(self) -> None:
         """End the open phase for good (an orderly stop leaves no hole)."""
@@ -120,8 +121,20 @@ class PhaseTimeline:
         self.alive(phase.start_ns)
         # One small write: no kill comes in the middle of it. Renaming a fresh file into place took
         # 0.14 ms instead of 0.002, and ext4 starts writing such a file to the SD card at once.
-        os.pwrite(self._phase_file, json.dumps(astuple(phase)).encode() + b"\n", 0)
+        self._keep(self._phase_file, json.dumps(astuple(phase)).encode() + b"\n")
         self._changed(phase.phase, phase.start_ns, mbit_s)
+
+    def _keep(self, file: int, content: bytes) -> None:
+        """What cannot be kept is missed only if this life ends without a word: noted once, phases go on."""
+        try:
+            os.pwrite(file, content, 0)
+            self._lacking = False
+        except OSError as error:
+            if not self._lacking:
+                self._lacking = True
+                detail = f"keeping the phase for the agent's next life: {error.strerror}"
+                event = AgentEvent(EventKind.AGENT_LACKS, self._clock.now_ns(), detail)
+                self._record(RecordKind.EVENT, event.to_bytes())
 
     def _finish(self, phase: OpenPhase, end_ns: int, moved: Moved = NOTHING_MOVED) -> None:
         span = PhaseSpan(

@@ -234,18 +234,23 @@ class HostWatch:
             self._changed.set()
 
     async def run(self) -> None:
-        """Sample for ever, with the period of the moment; cancel it to stop."""
+        """Sample for ever, with the period of the moment; cancel it to stop. Raises what a sample raises."""
         while True:
             self._changed.clear()
-            watching = None
+            tasks = [asyncio.create_task(self._wait_for_a_change())]
             if self._now.period_s > 0:
-                watching = asyncio.create_task(self._keep_samples(self._now))
+                tasks.append(asyncio.create_task(self._keep_samples(self._now)))
             try:
-                await self._changed.wait()
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                if watching is not None:
-                    watching.cancel()
-                    await asyncio.gather(watching, return_exceptions=True)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+            for task in ended:
+                task.result()
+
+    async def _wait_for_a_change(self) -> None:
+        await self._changed.wait()
 
     async def _keep_samples(self, settings: HostSettings) -> None:
         metrics = HostMetrics(settings, emulated=self._emulated)

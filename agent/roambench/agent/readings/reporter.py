@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -42,5 +43,6 @@ class Reporter:
 
 
 def log(device: str, text: str) -> None:
-    """Print a line with date, time and device to stderr."""
-    print(f"{time.strftime('%F %T')} {device}: {text}", file=sys.stderr, flush=True)
+    """Print a line with date, time and device to stderr; where that cannot be written to, nobody reads it."""
+    with contextlib.suppress(OSError):
+        print(f"{time.strftime('%F %T')} {device}: {text}", file=sys.stderr, flush=True)

@@ -6,7 +6,8 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from roambench.agent.settings import INFLUXDB, AgentSettings
 from roambench.contract.device_time import DeviceClock
@@ -16,21 +17,26 @@ from roambench.spool.drain import BatchRefused, Drain, Send
 from roambench.spool.gate import Gate
 from roambench.spool.influx import InfluxSender, InfluxWriter
 from roambench.spool.line_protocol import FieldValue, LineEncoder, bench_line
-from roambench.spool.spool import CONTROLLER, Spool
+from roambench.spool.spool import CONTROLLER, Consumer, Spool
 
 #: Host seconds between points of the spool's own state in InfluxDB.
 MONITOR_PERIOD_S = 10.0
 
 
+async def _begun(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+
+
 def _log(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
 
 
 class Stores:
     """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
 
-    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES) and of its end
-    (STORE_RECOVERED).
+    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES), a store that takes its time
+    (STORE_SLOW), and the end of either (STORE_RECOVERED).
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class Stores:
                 to_controller,
                 gate=gate,
                 trouble=lambda reason: None,  # the controller knows what it refuses
+                slow=partial(self._report_as, EventKind.STORE_SLOW, CONTROLLER),
             )
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
@@ -68,7 +75,8 @@ class Stores:
                 self._influx.send,
                 gate=gate,
                 backoff_most_s=settings.influxdb.retry_most_s,
-                trouble=lambda reason: self._report_trouble(INFLUXDB, reason),
+                trouble=partial(self._report_as, EventKind.STORE_REFUSES, INFLUXDB),
+                slow=partial(self._report_as, EventKind.STORE_SLOW, INFLUXDB),
             )
 
     @property
@@ -83,14 +91,18 @@ class Stores:
         waiting = {name: consumer.depth for name, consumer in self._spool.consumers.items()}
         return {name: depth for name, depth in waiting.items() if depth}
 
-    def start(self) -> list[asyncio.Task[None]]:
-        """One task per drain, and one that watches; they run until they are cancelled."""
-        tasks = [
-            asyncio.create_task(drain.run(), name=f"drain to {name}") for name, drain in self._drains.items()
-        ]
+    def works(self) -> dict[str, Callable[[], Awaitable[None]]]:
+        """By name, one for each drain and one that watches; they go on until they are cancelled."""
+        works: dict[str, Callable[[], Awaitable[None]]] = {
+            f"drain to {name}": drain.run for name, drain in self._drains.items()
+        }
         if self._influx is not None:
-            tasks.append(asyncio.create_task(self._monitor(self._influx), name="spool monitor"))
-        return tasks
+            works["spool monitor"] = partial(self._monitor, self._influx)
+        return works
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """A task for each of `works`."""
+        return [asyncio.create_task(_begun(work), name=name) for name, work in self.works().items()]
 
     def controller_is_there(self) -> None:
         """Drain to it at once: it may have been away for long."""
@@ -117,9 +129,9 @@ class Stores:
         }
         return AgentEvent(EventKind.SPOOL_STATE, ns, json.dumps(state, separators=(",", ":")))
 
-    def _report_trouble(self, store: str, reason: str) -> None:
+    def _report_as(self, kind: EventKind, store: str, reason: str) -> None:
         if reason:
-            self._report(EventKind.STORE_REFUSES, f"{store}: {reason}")
+            self._report(kind, f"{store}: {reason}")
         else:
             self._report(EventKind.STORE_RECOVERED, store)
 
@@ -128,16 +140,19 @@ class Stores:
         consumer = self._spool.consumers[INFLUXDB]
         while True:
             await asyncio.sleep(self._monitor_period_s)
-            async with self._gate.passing():
-                context = self._spool.context
-                if context is None:
-                    continue
-                values: dict[str, FieldValue] = {
-                    "spool_depth": consumer.depth,
-                    "oldest_age_s": consumer.oldest_age_s,
-                    "dropped": consumer.dropped,
-                    "dead": consumer.dead,
-                }
-                unix_ns = context.unix_ns(self._clock.now_ns())
-                with contextlib.suppress(OSError, BatchRefused):
-                    await influx.write(bench_line(self._device, context, values, unix_ns))
+            with contextlib.suppress(OSError, BatchRefused):  # TimeoutError, too: the pass was broken off
+                async with self._gate.passing():
+                    await self._write_state(influx, consumer)
+
+    async def _write_state(self, influx: InfluxSender, consumer: Consumer) -> None:
+        context = self._spool.context
+        if context is None:
+            return
+        values: dict[str, FieldValue] = {
+            "spool_depth": consumer.depth,
+            "oldest_age_s": consumer.oldest_age_s,
+            "dropped": consumer.dropped,
+            "dead": consumer.dead,
+        }
+        unix_ns = context.unix_ns(self._clock.now_ns())
+        await influx.write(bench_line(self._device, context, values, unix_ns))

@@ -17,7 +17,7 @@ from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.records import RecordKind
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.spool.consumer import Record
-from roambench.spool.drain import BatchRefused, NotWelcome
+from roambench.spool.drain import BatchRefused, NotWelcome, TooSlow
 from roambench.spool.spool import Spool
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
@@ -205,8 +205,8 @@ class ControlLink:
         """Send records; returns the highest seq that is durable at the controller.
 
         Raises BatchRefused when the controller finds fault with these very records, NotWelcome when a person
-        must act, LinkError when it should be tried again: every other answer, also gRPC's own of a port that
-        is full (RESOURCE_EXHAUSTED).
+        must act, TooSlow when it does not answer in time, LinkError when it should be tried again: every
+        other answer, also gRPC's own of a port that is full (RESOURCE_EXHAUSTED).
         """
         if self._channel is None or self._outgoing is None:
             raise LinkError("no session")
@@ -230,6 +230,8 @@ class ControlLink:
                 raise BatchRefused(reason) from None
             if error.code() is grpc.StatusCode.PERMISSION_DENIED:
                 raise NotWelcome(reason) from None
+            if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise TooSlow(f"no answer within {timeout_s:g} s") from None
             raise LinkError(reason) from None
         except asyncio.CancelledError:
             # Closing a session's channel cancels the calls over it; that must not end whoever made them.

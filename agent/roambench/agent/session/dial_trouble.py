@@ -30,6 +30,8 @@ async def dial_trouble(address: str, credential: Credential) -> str:
         host, port = host_port(address, 0, lambda what: ConfigError([what]))
     except (IdentityError, ConfigError, ssl.SSLError) as error:
         return str(error)
+    except OSError as error:
+        return f"this board cannot dial: {error.strerror or error}"
     try:
         async with asyncio.timeout(_PATIENCE_S):
             try:

@@ -162,6 +162,9 @@ def observe(
     if kind == EventKind.STORE_REFUSES and detail not in watch.said:
         watch.said.add(detail)  # 36 agents with the same wrong token need not say so 36 times
         say(f"{name}: {kind}: {detail}")
+    elif kind == EventKind.STORE_SLOW and (store := f"{kind}: {detail.partition(':')[0]}") not in watch.said:
+        watch.said.add(store)  # it is one store for all of them
+        say(f"{name}: {kind}: {detail}")
     elif kind in REFUSALS:
         say(f"{name}: {kind}: {detail}")
     elif kind == EventKind.LEFT_IN_SPOOL:

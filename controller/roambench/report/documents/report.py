@@ -179,4 +179,14 @@ def _state(state: BoardState) -> dict[str, Any]:
         },
         "throttled_phases": {phase.value: count for phase, count in state.throttled_phases().items()},
         "throttle_bits": list(state.throttle_names()),
+        "noted": [
+            {
+                "kind": note.kind.value,
+                "count": note.count,
+                "first": note.first,
+                "phases": note.phases,
+                "joules": note.joules,
+            }
+            for note in state.notes
+        ],
     }

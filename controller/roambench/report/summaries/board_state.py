@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from roambench.contract.events import EventKind
@@ -14,7 +14,9 @@ from roambench.contract.records import AgentEvent, HostSample
 from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.energy.readings.throttling import ThrottledSpan, throttle_names, throttled_spans
 from roambench.meters.traits import MeterDescription
-from roambench.rounds.records import RoundRecord
+from roambench.report.summaries.notes import BoardNote, board_notes
+from roambench.rounds.records import FleetEvent, RoundRecord
+from roambench.runs.event_log import EventLog
 from roambench.runs.measured.accounts import RunEnergy
 from roambench.runs.measured.clocks import BoardClock, ReaderCase, board_clocks, described
 
@@ -87,6 +89,7 @@ class BoardState:
     host: HostSummary | None
     throttled: tuple[ThrottledSpan, ...]
     doubt: str = ""  # why nothing that it said is accounted
+    notes: tuple[BoardNote, ...] = ()
 
     def throttled_phases(self) -> dict[Phase, int]:
         """How many phases of each type had a throttle bit set."""
@@ -114,6 +117,8 @@ def board_states(
         return ()
     events = {device.device: device.events for device in energy.devices}
     doubts = {device.device: device.doubt for device in energy.devices}
+    notes = {device.device: board_notes(device, energy.start_ns) for device in energy.devices}
+    left = left_in_spools(records)
     spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
     clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
     return tuple(
@@ -121,25 +126,52 @@ def board_states(
             device=clock.device,
             meter=described(events.get(clock.device, ())),
             clock=clock,
-            spools=spool_states(events.get(clock.device, ())),
+            spools=spool_states(events.get(clock.device, ()), left.get(clock.device)),
             host=HostSummary.of(host.get(clock.device, ())),
             throttled=tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
             doubt=doubts.get(clock.device, ""),
+            notes=notes.get(clock.device, ()),
         )
         for clock in clocks
     )
 
 
-def spool_states(events: Sequence[AgentEvent]) -> tuple[SpoolState, ...]:
-    """The agent's last report of its spool; () when there is none, or a damaged one."""
+def left_in_spools(records: Sequence[RoundRecord]) -> dict[str, dict[str, int]]:
+    """By device, what its agent said that stores had yet to get as it took its leave, by store (none: all had
+    all). Of an agent that did not, or came back since, nothing."""
+    found: dict[str, dict[str, int]] = {}
+    for record in EventLog.of(records).only(FleetEvent):
+        match record.kind:
+            case EventKind.SESSION_OPENED | EventKind.SESSION_LOST:
+                found.pop(record.name, None)
+            case EventKind.SESSION_CLOSED:
+                found[record.name] = {}
+            case EventKind.LEFT_IN_SPOOL if record.name in found:
+                stores = (text.rpartition(" ") for text in record.detail.split(", "))
+                found[record.name] = {
+                    store: int(count) for store, _, count in stores if count.isdecimal() and len(count) < 19
+                }
+    return found
+
+
+def spool_states(
+    events: Sequence[AgentEvent], left: Mapping[str, int] | None = None
+) -> tuple[SpoolState, ...]:
+    """The agent's last report of its spool; () when there is none, or a damaged one.
+
+    It was written before the last records were sent: `left` is what the agent said after that.
+    """
     for event in reversed(events):
         if event.kind == EventKind.SPOOL_STATE:
             try:
                 found = json.loads(event.detail)
-                return tuple(
+                states = [
                     SpoolState(str(store), *(_count(state[key]) for key in ("depth", "dropped", "dead")))
                     for store, state in sorted(found.items())
-                )
+                ]
+                if left is not None:
+                    states = [replace(state, depth=left.get(state.store, 0)) for state in states]
+                return tuple(states)
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
                 continue
     return ()

@@ -15,6 +15,7 @@ from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.notes import SENTENCES
 from roambench.report.summaries.orders import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
 from roambench.runs.info import RunState
@@ -40,6 +41,7 @@ def flags_of(
             "waste, and joules beside those of other runs, mean nothing"
         )
     flags += run.info.doubts
+    flags += _note_flags(boards)
     if not run.info.kind.trains:
         flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
     elif energy is None or not energy.measured:
@@ -75,6 +77,16 @@ def flags_of(
         )
     flags += run.notes
     return tuple(flags)
+
+
+def _note_flags(boards: Sequence[BoardState]) -> list[str]:
+    """What agents noted, a sentence for each kind."""
+    flags = []
+    for kind, sentence in SENTENCES.items():
+        found = {state.device: note.text for state in boards for note in state.notes if note.kind is kind}
+        if found:
+            flags.append(sentence.format(on=_boards(found, of=len(boards))))
+    return flags
 
 
 def _outage_flags(run: RunEvidence) -> list[str]:

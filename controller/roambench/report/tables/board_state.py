@@ -46,7 +46,7 @@ def clock_table(run: RunSummary) -> ReportTable | None:
 
 def host_table(run: RunSummary) -> ReportTable | None:
     """Temperature, clock rate, load and spool of each board; None when no board said anything."""
-    if not any(state.host is not None or state.spools for state in run.boards):
+    if not any(state.host is not None or state.spools or state.notes for state in run.boards):
         return None
     rows = []
     for state in run.boards:
@@ -68,6 +68,7 @@ def host_table(run: RunSummary) -> ReportTable | None:
                     for spool in state.spools
                 )
                 or NONE,
+                "; ".join(f"{note.kind}: {note.text}" for note in state.notes) or NONE,
             )
         )
     return ReportTable(
@@ -75,8 +76,9 @@ def host_table(run: RunSummary) -> ReportTable | None:
         f"{run.label}: health of the boards",
         "CPU: mean share of all cores. Agent: CPU time of the agent's own processes (training included), in "
         "percent of one core. Temperature: mean and highest. Clock: lowest and highest. Throttled: phases "
-        "that a throttle bit touches. An emulated board has no temperature of its own.",
-        ("board", "CPU", "agent", "temperature", "clock", "throttled", "spool at the end"),
+        "that a throttle bit touches. Noted: what its agent noted that bears on its figures. An emulated "
+        "board has no temperature of its own.",
+        ("board", "CPU", "agent", "temperature", "clock", "throttled", "spool at the end", "noted"),
         tuple(rows),
         numeric_from=1,
         text_from=5,

@@ -123,7 +123,8 @@ class ForwardedSpool:
 
 
 class InfluxForwarder:
-    """Forwards every spool that `store` has or will have. `trouble` gets what a person must mend."""
+    """Forwards every spool that `store` has or will have. `trouble` gets what a person must mend, `slow` how
+    slow the server is, and "" when it is no more."""
 
     def __init__(
         self,
@@ -131,17 +132,20 @@ class InfluxForwarder:
         run_id: str,
         settings: InfluxSettings,
         trouble: Callable[[str], None],
+        slow: Callable[[str], None],
         unexpected: Callable[[str], None],
     ) -> None:
         self._store = store
         self._run_id = run_id
         self._settings = settings
         self._trouble = trouble
+        self._slow = slow
         self._path = store.path.with_name("forward.sqlite")
         self._cursors = open_writer(self._path, _SCHEMA, "NORMAL")
         self._writer = InfluxWriter(settings, unexpected)
         self._lock = asyncio.Lock()  # one writer for all spools: one connection, one batch at a time
         self._reported = ""
+        self._slow_reported = ""
         self._sources: dict[tuple[str, str], ForwardedSpool] = {}
         self._drains: dict[tuple[str, str], Drain] = {}
 
@@ -183,13 +187,15 @@ class InfluxForwarder:
         for spool in self._store.spools():
             if spool not in self._drains:
                 source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run_id)
-                sender = InfluxSender(self._writer, LineEncoder(spool[0], source), self._lock)
+                sender = InfluxSender(self._writer, LineEncoder(spool[0], source))
                 self._sources[spool] = source
                 self._drains[spool] = Drain(
                     source,
                     sender.send,
                     backoff_most_s=self._settings.retry_most_s,
                     trouble=self._report_once,
+                    slow=self._report_slow_once,
+                    turn=self._lock,
                 )
 
     def _report_once(self, reason: str) -> None:
@@ -197,3 +203,9 @@ class InfluxForwarder:
         if reason != self._reported:
             self._reported = reason
             self._trouble(reason)
+
+    def _report_slow_once(self, how: str) -> None:
+        """Likewise."""
+        if bool(how) is not bool(self._slow_reported):
+            self._slow_reported = how
+            self._slow(how)

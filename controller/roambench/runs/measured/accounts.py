@@ -203,6 +203,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.AGENT_STARTED
             | EventKind.AGENT_STOPPING
             | EventKind.AGENT_STATE_DAMAGED
+            | EventKind.AGENT_LACKS
             | EventKind.CERTIFICATE_RENEWED
             | EventKind.DUTY_BEGAN
             | EventKind.DUTY_REFUSED
@@ -210,6 +211,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.SPOOL_DAMAGED
             | EventKind.SPOOL_STATE
             | EventKind.STORE_REFUSES
+            | EventKind.STORE_SLOW
             | EventKind.STORE_RECOVERED
             | EventKind.METER_DESCRIBED
             | EventKind.METER_OK

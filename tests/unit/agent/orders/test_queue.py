@@ -1,5 +1,7 @@
 """Every order is carried out once, whatever the agent lived through in between."""
 
+import asyncio
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from fixed_dial import FixedDial
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
+from roambench.agent.orders.resume_point import ResumePoint
 from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
@@ -90,3 +93,30 @@ def test_a_training_in_the_cache_is_not_done_again_though_its_answer_was_never_n
     assert frame.answer.train.device_s == 6.0
     after.submit(order("run/4/0/train"))  # another order is carried out: queued, no answer yet
     assert len(told) == 1
+
+
+@pytest.mark.asyncio
+async def test_an_order_is_answered_though_nothing_can_be_kept_for_a_resumed_run_or_another_life(
+    make_queue: QueueMaker, tmp_path: Path
+) -> None:
+    """Inodes, room and open files come to an end alike: with an OSError of the call that needs one."""
+    told, lacks = list[AgentWord](), list[str]()
+    queue = make_queue(told)
+    queue.lacks = lacks.append
+    point = tmp_path / "resume-point"
+    point.touch()  # no folder can be made there
+    queue.point = ResumePoint(point, {"model-cache": queue.model_cache})
+    shutil.rmtree(tmp_path / "model-cache")  # no file can be made there
+    running = asyncio.create_task(queue.run())
+    for step in (3, 4):
+        queue.submit(given_order(wire.Order(order_id=f"run/{step}", step=step, resumes_at=step)))
+    async with asyncio.timeout(20.0):
+        while len(told) < 2:
+            await asyncio.sleep(0.01)
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert [agent_frame(word).answer.order_id for word in told] == ["run/3", "run/4"]
+    assert len([one for one in lacks if one.startswith("keeping what a resumed run would need: ")]) == 2
+    assert len([one for one in lacks if one.startswith("keeping an answer: ")]) == 2
+    assert all(str(tmp_path) in one for one in lacks)

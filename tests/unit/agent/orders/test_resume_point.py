@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.resume_point import ResumePoint
@@ -128,3 +130,23 @@ def test_a_damaged_point_counts_as_none(tmp_path: Path) -> None:
     again = Device(tmp_path)
     again.point.begin("run", 1, 1)
     assert again.holds == before
+
+
+def test_a_point_that_cannot_be_made_leaves_the_one_before_as_it_was(tmp_path: Path) -> None:
+    device = Device(tmp_path)
+    device.point.begin("run", 0, 0)
+    step(device, 1, 0)
+    held = device.holds
+    device.point.reach(1)
+    step(device, 2, 1)
+    (device.folder / "2-0").touch()  # no folder can be made there
+    description = device.folder / "point.json"
+    kept = description.read_bytes()
+    with pytest.raises(OSError):
+        device.point.reach(2)
+    assert description.read_bytes() == kept
+    assert [path.name for path in device.folder.iterdir() if path.is_dir()] == ["1-0"]
+    (device.folder / "2-0").unlink()
+    again = Device(tmp_path)
+    again.point.begin("run", 1, 1)
+    assert again.holds == held

@@ -1,6 +1,7 @@
 """When an agent may speak."""
 
 import asyncio
+import contextlib
 
 import pytest
 
@@ -8,6 +9,7 @@ from roambench.agent.session import quiet as quiet_module
 from roambench.agent.session.quiet import Quiet
 from roambench.contract.phases import Phase
 from roambench.contract.session import SessionEvent
+from roambench.spool import gate as gate_module
 
 
 def frame(kind: str) -> SessionEvent:
@@ -101,17 +103,53 @@ async def test_without_quiet_everything_passes_at_once() -> None:
 
 
 @pytest.mark.asyncio
-async def test_a_phase_that_begins_with_a_batch_still_on_its_way_is_noted(
+async def test_a_batch_that_is_on_its_way_for_too_long_is_broken_off_before_the_phase(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(quiet_module, "PATIENCE_S", 0.01)
+    quiet = Quiet(True, Line().send, pytest.fail)
+    begun = asyncio.Event()
+
+    async def send() -> None:
+        async with quiet.gate.passing():
+            begun.set()
+            await asyncio.Event().wait()
+
+    sending = asyncio.create_task(send())
+    await begun.wait()
+    await quiet.before_phase()
+    with pytest.raises(TimeoutError):
+        await sending
+    quiet.follow(Phase.WAIT)
+    async with quiet.gate.passing():  # and the next one passes
+        pass
+
+
+@pytest.mark.asyncio
+async def test_a_phase_that_begins_with_a_batch_that_cannot_be_broken_off_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quiet_module, "PATIENCE_S", 0.01)
+    monkeypatch.setattr(gate_module, "_END_S", 0.01)
     line = Line()
     quiet = Quiet(True, line.send, line.disturbed.append)
-    async with quiet.gate.passing():
-        await quiet.before_phase()
+    begun, arrived = asyncio.Event(), asyncio.Event()
+
+    async def send() -> None:
+        async with quiet.gate.passing():
+            begun.set()
+            while not arrived.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await arrived.wait()
+
+    sending = asyncio.create_task(send())
+    await begun.wait()
+    await quiet.before_phase()
     assert line.disturbed == [
         "records were still on their way after 0.01 s: the phase that begins carries them"
     ]
+    arrived.set()
+    await asyncio.gather(sending, return_exceptions=True)
     quiet.follow(Phase.WAIT)
     await quiet.before_phase()
     assert len(line.disturbed) == 1

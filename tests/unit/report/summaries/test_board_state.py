@@ -15,7 +15,7 @@ from roambench.contract.records import AgentEvent, HostSample
 from roambench.meters.traits import MeterDescription
 from roambench.report.report import report
 from roambench.report.summaries.instrument import InstrumentCost
-from roambench.rounds.records import ClockProbed, OrderGiven
+from roambench.rounds.records import ClockProbed, FleetEvent, OrderGiven
 
 S = 1_000_000_000
 AT = 100 * S
@@ -80,6 +80,35 @@ def test_what_a_spool_lost_is_told_and_an_empty_one_is_silent(hand_made):
     assert not any("controller" in flag for flag in run.flags)
     (board, _) = json.loads(made.json())["runs"][0]["board_states"]
     assert board["spool"]["influxdb"] == {"depth": 3, "dropped": 1200, "dead": 2}
+
+
+def saw(kind: EventKind, detail: str = "", name: str = "pi-01") -> FleetEvent:
+    return FleetEvent(1, 0, name, kind, detail)
+
+
+@pytest.mark.parametrize(
+    ("said", "left"),
+    [
+        ([], 4),  # killed: its last word is the record of before
+        ([saw(EventKind.SESSION_CLOSED)], 0),
+        ([saw(EventKind.SESSION_CLOSED), saw(EventKind.LEFT_IN_SPOOL, "controller 2, influxdb 3")], 3),
+        ([saw(EventKind.SESSION_CLOSED), saw(EventKind.LEFT_IN_SPOOL, "controller 2")], 0),
+        ([saw(EventKind.SESSION_CLOSED), saw(EventKind.LEFT_IN_SPOOL, "influxdb " + "9" * 30)], 0),
+        ([saw(EventKind.SESSION_CLOSED), saw(EventKind.SESSION_OPENED), saw(EventKind.SESSION_LOST)], 4),
+        ([saw(EventKind.SESSION_CLOSED, name="pi-02")], 4),
+    ],
+)
+def test_what_is_not_yet_delivered_is_what_the_agent_said_as_it_left(hand_made, said, left):
+    """Its record of the spool's state is one of those that were still to be sent."""
+    state = {name: {"depth": 4, "dropped": 0, "dead": 0} for name in ("controller", "influxdb")}
+    event = AgentEvent(EventKind.SPOOL_STATE, AT, json.dumps(state))
+    opened = saw(EventKind.SESSION_OPENED)
+    made, run = shown(hand_made(own_events={"pi-01": [event]}, extra=[opened, *said]))
+    flags = [flag for flag in run.flags if "not yet delivered" in flag]
+    assert bool(flags) is bool(left)
+    assert not flags or f" {left} not yet delivered" in flags[0]
+    board = json.loads(made.json())["runs"][0]["board_states"][0]
+    assert board["spool"]["influxdb"]["depth"] == left
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def store(tmp_path: Path):
 
 
 def forwarder(store: RecordStore, settings: InfluxSettings, said: list[str] | None = None) -> InfluxForwarder:
-    return InfluxForwarder(store, "r1", settings, (said if said is not None else []).append, print)
+    return InfluxForwarder(store, "r1", settings, (said if said is not None else []).append, print, print)
 
 
 def seqs(influxd: Influxd, database: str) -> list[tuple[str, str, int]]:
