@@ -12,10 +12,11 @@ from typing import Any, Final
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
-from roambench.controller.agents.checkpoints import forget, require_same
+from roambench.controller.agents.checkpoints import forget, require_same, require_same_data
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.input_files import changes
 from roambench.controller.kept import kept_announced
-from roambench.controller.one_run import play, world_of
+from roambench.controller.one_run import data_of, play, world_of
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
@@ -32,6 +33,10 @@ from roambench.runs.groups import Group, run_folders, run_name
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
 
+_NO_DIGESTS: Final = (
+    "does not tell which data it was begun with (an older version did not note that): that they are the same "
+    "is not checked"
+)
 #: A doubt of a run on a bench that went on.
 NOT_AGAIN: Final = (
     "its controller died or was stopped; when it went on, neither preflight nor idle baseline was repeated"
@@ -64,7 +69,11 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0, on_step: OnSte
             outage_s = max(0.0, time.time() - last_sign_s)
             with logged(path, f"run {run_name(path)}"):
                 world = world_of(experiment)
-            _require_trace(folder, world.movement)
+                _require_trace(folder, world.movement)
+                if checkpoint.data:
+                    require_same_data(folder, checkpoint, data_of(world, folder.info.system))
+                else:
+                    say(console, f"{path}: {_NO_DIGESTS}")
         except BaseException:
             folder.close()
             raise
@@ -127,7 +136,9 @@ def left_in(place: Place, group: Group, report: Callable[[str], None]) -> Unfini
                 continue
             if not place.is_of(folder):
                 continue
-            if folder.info.state is RunState.FINISHED:
+            if changed := changes(folder.info.inputs):
+                report(f"{path}: is not taken: since it was begun, {'; '.join(changed)}")
+            elif folder.info.state is RunState.FINISHED:
                 found.finished[system] = path
             elif read_checkpoint(path) is not None:
                 resumable(experiment, folder)

@@ -19,7 +19,8 @@ class Checkpoint:
     `fleet` what the fleet needs besides.
 
     `made_with` is what a run must go on with to end as if nothing had been: digests of the settings and of
-    all code that takes part, versions.
+    all code that takes part, versions. `data`: digests of data and first model as they were loaded ({} in
+    checkpoints of older versions).
     """
 
     format: Literal[1] = field(default=1, kw_only=True)  # of the file
@@ -27,6 +28,7 @@ class Checkpoint:
     rounds: str
     made_with: dict[str, str]
     fleet: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:

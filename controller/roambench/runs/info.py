@@ -55,6 +55,8 @@ class RunInfo:
     code: tuple[
         Mapping[str, Any], ...
     ] = ()  # of other packages that took part: name, version, hash of sources
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files that were read: path -> SHA-256
+    data: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of data and first model as loaded
     state: RunState = RunState.RUNNING
     reason: str = ""
 
