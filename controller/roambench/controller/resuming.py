@@ -26,12 +26,14 @@ from roambench.controller.screen import say
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
 from roambench.experiment.sections import Experiment
+from roambench.rounds.records import StepClosed
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group, run_folders, run_name
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
+from roambench.runs.marks import losses
 
 _NO_DIGESTS: Final = (
     "does not tell which data it was begun with (an older version did not note that): that they are the same "
@@ -87,8 +89,10 @@ def ended_by_others(runs_dir: Path) -> list[Path]:
         raise RunError(f"{runs_dir}: no such folder; expected a run, or a folder of runs")
     found = []
     for path in run_folders(runs_dir):
-        info = RunFolder.open(path).info
-        if info.state is RunState.INTERRUPTED and info.reason != BY_THE_USER and read_checkpoint(path):
+        folder = RunFolder.open(path)
+        if folder.info.state is not RunState.INTERRUPTED or folder.info.reason == BY_THE_USER:
+            continue
+        if read_checkpoint(path) is not None or _closed_steps(folder):
             found.append(path)
     return found
 
@@ -140,7 +144,7 @@ def left_in(place: Place, group: Group, report: Callable[[str], None]) -> Unfini
                 report(f"{path}: is not taken: since it was begun, {'; '.join(changed)}")
             elif folder.info.state is RunState.FINISHED:
                 found.finished[system] = path
-            elif read_checkpoint(path) is not None:
+            elif read_checkpoint(path) is not None or _closed_steps(folder):
                 resumable(experiment, folder)
                 found.to_resume[system] = path
         except RoambenchError as error:
@@ -166,9 +170,30 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
-        raise RunError(f"{path}: nothing to resume: it died before a step was closed; start it anew")
+        raise RunError(f"{path}: nothing to resume: {_without_checkpoint(folder)}; start it anew")
+    if lost := dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses())):
+        raise RunError(
+            f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; put back "
+            "what was there, or start it anew"
+        )
     require_same(experiment, folder, checkpoint)
     return checkpoint
+
+
+def _without_checkpoint(folder: RunFolder) -> str:
+    if not _closed_steps(folder):
+        return "it died before a step was closed"
+    return "its checkpoint.json is not there, though steps were closed"
+
+
+def _closed_steps(folder: RunFolder) -> bool:
+    """Whether a checkpoint must have been written: one is, at the latest, before the second step closes."""
+    if not folder.info.kind.trains:
+        return False
+    try:
+        return folder.read_log().count(StepClosed) > 1
+    except RunError:  # the log cannot tell any more
+        return True
 
 
 def _resumable_kinds() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from rich.console import Console
 
 from cut_runs import QUIET, Cut, CutShort, cut_short
+from forked_commands import roambench
 from roambench.contract.errors import RunError
 from roambench.controller.composition import run_experiment
 from roambench.controller.resuming import resume_run
@@ -204,3 +206,70 @@ def test_files_that_a_task_reads_by_itself_are_inputs_too(
     change(own_task)
     with pytest.raises(RunError, match=words):
         resume_run(run, QUIET)
+
+
+SWEEP = """
+fleet = "simulated"
+metrics = ["wasted_share"]
+[experiment]
+systems = ["mohawk"]
+trace = { parameters = { devices = 8, steps = 6 }, steps = 3 }
+fleet = { agents = 3 }
+learning = { model = "mlp", images_per_device = 16, test_images = 20 }
+[grid]
+learning.dataset = ["digits", "mnist"]
+"""
+
+
+def command(*words: str, cwd: Path) -> str:
+    done = roambench(*words, cwd=cwd, env={**os.environ, "COLUMNS": "400", "NO_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.timeout(300)
+def test_a_finished_point_of_a_sweep_runs_again_where_its_data_changed_and_says_which_file(
+    tmp_path: Path, data: Path
+) -> None:
+    (tmp_path / "s.toml").write_text(SWEEP)
+    words = ("sweep", "s.toml", "--jobs", "1", "--set", f'learning.data_path="{data}"')
+    command(*words, cwd=tmp_path)
+    assert "0 to run" in command(*words, "--check", cwd=tmp_path)
+    permute(data)
+    changed = f"runs again, as since it finished {data / LABELS} changed"
+    checked = command(*words, "--check", cwd=tmp_path)
+    assert f"mnist seed=42  open: {changed}" in checked
+    assert "1 finished already, 1 to run" in checked
+    assert f"of other inputs than there are now: {data / LABELS} changed" in command(
+        *words, "--table", cwd=tmp_path
+    )
+
+    again = command(*words, cwd=tmp_path)
+    assert changed in again
+    assert "1 finished already, 1 to run" in again
+    (first,) = tmp_path.glob("runs/s/points/*/attempts/001/runs/*/run.json")
+    (point,) = (path for path in first.parents if path.name.startswith("mohawk-seed42-"))
+    (second,) = point.glob("runs/*/run.json")
+    labels = [json.loads(path.read_text())["inputs"][str(data / LABELS)] for path in (first, second)]
+    assert labels[0] != labels[1]
+    assert "0 to run" in command(*words, "--check", cwd=tmp_path)
+
+    # Whoever has the results alone keeps them.
+    data.rename(tmp_path / "elsewhere")
+    assert "2 finished already, 0 to run" in command(*words, "--check", cwd=tmp_path)
+
+
+@pytest.mark.timeout(300)
+def test_a_comparison_measures_again_what_was_made_of_other_data(tmp_path: Path, data: Path) -> None:
+    walk = "trace = { parameters = { devices = 8, steps = 6 }, steps = 3 }\nfleet = { agents = 3 }\n"
+    learning = (
+        f'learning = {{ dataset = "mnist", data_path = "{data}", model = "mlp", images_per_device = 16 }}\n'
+    )
+    for name, system in (("a", "mohawk"), ("b", "hierfavg")):
+        (tmp_path / f"{name}.toml").write_text(f'systems = ["{system}"]\n{walk}{learning}')
+    words = ("ab", "a.toml", "b.toml", "--fleet", "simulated", "--repeats", "1", "--out", "pair")
+    command(*words, cwd=tmp_path)
+    permute(data)
+    again = command(*words, cwd=tmp_path)
+    assert again.count(f"runs again, as since it finished {data / LABELS} changed") == 2
+    assert "2 runs, A B; 0 finished already" in again

@@ -100,12 +100,12 @@ class Checkpoints:
         if not due:
             return
         text = state_to_json(state) if isinstance(state, RoundState) else peers_to_json(state, {})
+        marks = self._folder.marks()  # before it is synced: a power cut takes none of these
         self._folder.journal.sync()
         with naming(self._folder.path):
             told = fleet.snapshot()
-            write_checkpoint(
-                self._folder.path, Checkpoint(state.next_step, text, self._made_with, told, self._data)
-            )
+            written = Checkpoint(state.next_step, text, self._made_with, told, self._data, marks)
+            write_checkpoint(self._folder.path, written)
             fleet.keep(state.next_step)
         ended_s = self._seconds()
         self._due_s = ended_s + (1.0 / SHARE - 1.0) * (ended_s - began_s)
