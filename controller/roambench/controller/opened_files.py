@@ -8,32 +8,44 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-#: (path as it was given, whether it was opened for writing), of every body that listens.
-_listeners: Final[list[list[tuple[str, bool]]]] = []
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Listener:
+    """A body that listens. `others`: threads that ran before and do their own work meanwhile; `opened`: paths
+    as they were given, and whether they were opened for writing."""
+
+    others: frozenset[int | None]
+    opened: list[tuple[str, bool]] = field(default_factory=list)
+
+
+_listeners: Final[list[_Listener]] = []
 _hooks: Final[list[bool]] = []
 
 
 @contextmanager
 def opened_files() -> Iterator[set[Path]]:
-    """Behind the body the set has the files that were opened for reading in it, are there still, and were not
-    written in it, too; absolute."""
+    """Behind the body the set has the files that its thread, and those that it started, opened for reading,
+    that are there still, and that were not written in it, too; absolute."""
     if not _hooks:  # an audit hook cannot be removed again
         sys.addaudithook(_heard)
         _hooks.append(True)
-    opened: list[tuple[str, bool]] = []
+    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    listener = _Listener(frozenset(others))
     files = set[Path]()
-    _listeners.append(opened)
+    _listeners.append(listener)
     try:
         yield files
     finally:
-        _listeners.remove(opened)
-        written = {os.path.realpath(name) for name, writes in opened if writes}
-        read = {os.path.realpath(name) for name, _ in opened} - written
+        _listeners.remove(listener)
+        written = {os.path.realpath(name) for name, writes in listener.opened if writes}
+        read = {os.path.realpath(name) for name, _ in listener.opened} - written
         files.update(path for path in map(Path, read) if path.is_file())
 
 
@@ -43,5 +55,6 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
     path, _, flags = arguments
     if isinstance(path, (str, bytes, os.PathLike)):
         heard = os.fsdecode(path), flags & os.O_ACCMODE != os.O_RDONLY
-        for opened in _listeners:
-            opened.append(heard)
+        for listener in _listeners:
+            if threading.get_ident() not in listener.others:
+                listener.opened.append(heard)

@@ -39,6 +39,8 @@ _NO_DIGESTS: Final = (
     "does not tell which data it was begun with (an older version did not note that): that they are the same "
     "is not checked"
 )
+#: Parts of a folder that a run which goes on writes anew; that they were lost, its report says.
+_MADE_AGAIN: Final = ("truth/", "models/")
 #: A doubt of a run on a bench that went on.
 NOT_AGAIN: Final = (
     "its controller died or was stopped; when it went on, neither preflight nor idle baseline was repeated"
@@ -171,7 +173,8 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
         raise RunError(f"{path}: nothing to resume: {_without_checkpoint(folder)}; start it anew")
-    if lost := dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses())):
+    lost = dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses()))
+    if lost := {loss: None for loss in lost if not loss.startswith(_MADE_AGAIN)}:
         raise RunError(
             f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; put back "
             "what was there, or start it anew"

@@ -168,9 +168,10 @@ class RunFolder:
 
     def marks(self) -> Marks:
         """What the folder holds now, so that it can be told later what was lost of it."""
-        written = [name for name in _WRITTEN_ONCE if (self.path / name).is_file()]
-        truths = sorted(f"truth/{path.name}" for path in (self.path / "truth").glob("*.csv"))
-        return Marks(self.journal.number, self.journal.rows, self.records.ends(), (*written, *truths))
+        written = {name for name in _WRITTEN_ONCE if (self.path / name).is_file()}
+        truths = {f"truth/{path.name}" for path in (self.path / "truth").glob("*.csv")}
+        files = tuple(sorted({*self.info.marks.files, *written, *truths}))
+        return Marks(self.journal.number, self.journal.rows, self.records.ends(), files)
 
     def losses(self) -> list[str]:
         """What it held when its controller said so last and holds no more, a phrase each."""

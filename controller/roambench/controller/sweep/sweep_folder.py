@@ -59,7 +59,7 @@ class PointEnd:
     of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
     `wall_s`: how long it took here, which no table tells.
 
-    `inputs`: the files that its run read, with their SHA-256 ({} of older versions).
+    `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
     tries.
@@ -76,7 +76,7 @@ class PointEnd:
     boards: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     counts: bool = True
-    inputs: Mapping[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, str] | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -88,7 +88,7 @@ class PointEnd:
     @property
     def changes(self) -> list[str]:
         """What has become of the files that its run read, where they are no longer what they were."""
-        return changes(self.inputs)
+        return changes(self.inputs or {})
 
     @property
     def finished(self) -> bool:
@@ -155,16 +155,22 @@ class SweepFolder:
 
     def put_aside_of_other_inputs(self, points: Sequence[Point], report: Callable[[str], None]) -> None:
         """Points that finished with files that are no longer what they were are open again; `report` gets a
-        sentence for each."""
+        sentence for each, and one on results that do not tell."""
+        outcomes = {point.key: self.outcome_of(point) for point in points}
+        ended = {
+            key: outcome for key, outcome in outcomes.items() if outcome is not None and outcome.finished
+        }
         for point in points:
-            outcome = self.outcome_of(point)
-            if outcome is not None and outcome.finished and outcome.changes:
+            if point.key in ended and (changed := ended[point.key].changes):
                 kept = self.folder_of(point) / _ATTEMPTS / f"{self.attempt_of(point):03d}"
                 self.put_aside(point, counts=False)
-                changed = "; ".join(outcome.changes)
-                report(
-                    f"{point.label}: runs again, as since it finished {changed}; its first run is in {kept}"
-                )
+                why = f"runs again, as since it finished {'; '.join(changed)}"
+                report(f"{point.label}: {why}; its first run is in {kept}")
+        if unnoted := sum(outcome.inputs is None for outcome in ended.values()):
+            report(
+                f"{unnoted} of the finished runs do not tell which files they read (an older version did not "
+                "note that): that these are the same is not checked"
+            )
 
     def _aside(self, point: Point) -> list[Path]:
         return sorted((self.folder_of(point) / _ATTEMPTS).glob("[0-9]*"))
