@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from roambench.contract.device_time import DeviceClock
@@ -221,7 +222,8 @@ class StreamMeter:
         self._report(EventKind.METER_LINE_COUNTS, now_ns, self._frames.counts.text())
 
     def _report_described(self, ns: int) -> None:
-        self._items.append(self._describe(self._period_s).to_event(ns))
+        described = replace(self._describe(self._period_s), unit=getattr(self._source, "unit", ""))
+        self._items.append(described.to_event(ns))
         self._arrived.set()
 
     def _become(self, state: MeterState, ns: int, detail: str = "") -> None:

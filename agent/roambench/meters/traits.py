@@ -44,7 +44,7 @@ class MeterDescription:
     """Which meter an agent reads. `traits` names a row of TRAITS; `nominal_s` 0 keeps that row's period.
 
     `remote_reader`: the host that reads the meter when it is not the board itself (then its clock is not the
-    board's, rule R2).
+    board's, rule R2). `unit`: what tells the unit at the other end from all others (`meters.sources.unit`).
     """
 
     driver: str
@@ -53,6 +53,7 @@ class MeterDescription:
     nominal_s: float = 0.0
     serial: str = ""
     remote_reader: str = ""
+    unit: str = ""
 
     def to_event(self, ns: int) -> AgentEvent:
         """The event that puts the description among the records."""

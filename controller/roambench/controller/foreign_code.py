@@ -89,6 +89,12 @@ def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> d
     return {name: PackageFacts(versions[name], files[name]) for name in sorted(files)}
 
 
+def is_needed_by_us(top: str) -> bool:
+    """Whether a top module is roambench's, or of a distribution that roambench itself needs."""
+    owner = _distribution(top)
+    return top == _OURS or (owner is not None and _plain(owner.name) in _own_needs())
+
+
 def digest_of(codes: Sequence[ForeignCode]) -> str:
     """One digest of all of it, "" for none."""
     if not codes:

@@ -10,11 +10,13 @@ from rich.console import Console
 from roambench.contract.model_blob import encode
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.watch import Watch
+from roambench.controller.input_files import input_files
 from roambench.controller.places.place import Place
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.plays.hierarchical import HierarchicalWorld
-from roambench.controller.plays.play import World
+from roambench.controller.plays.play import Play, World
 from roambench.controller.progress import OnStepDone, RunProgress
+from roambench.controller.replayed_orders import replayed_digest
 from roambench.controller.screen import say
 from roambench.experiment.sections import Experiment
 from roambench.rounds.ports import Journal
@@ -44,6 +46,10 @@ async def play(
     trains = place.kind.trains
     piece = world.play(system, folder, trains=trains)
     checkpoints = None
+    if not folder.info.data:  # a run that goes on was asked for the same before
+        data = data_of(piece, system) if trains else {}
+        opened = piece.learning_task.opened if trains else ()
+        folder.update(inputs=input_files(piece.experiment, system, opened), data=data)
     if trains:
         layout = piece.learning_task.layout
         travels = np.zeros(piece.entries, piece.learning_task.initial_model.dtype)
@@ -69,6 +75,12 @@ async def play(
     folder.update(state=RunState.FINISHED)
     if checkpoints is not None:
         checkpoints.forget()
+
+
+def data_of(played: Play | World, system: str) -> dict[str, str]:
+    """Digests of what the system's run is made of, as it was loaded: by what it is."""
+    replayed = replayed_digest(played.experiment.rounds.orders, system)
+    return {**played.learning_task.contents(), **({"replayed orders": replayed} if replayed else {})}
 
 
 class Narrator:

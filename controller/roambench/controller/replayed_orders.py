@@ -7,6 +7,8 @@ everything. Replayed, they are given equal orders, and what differs is the fleet
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,13 @@ from roambench.systems.system import Candidates, System
 _KEY: Final = "rounds.orders"
 
 
+def replayed_log(orders: str, system: str) -> Path | None:
+    """The event log of the run that `orders` names for the system; None where it names no run."""
+    if not orders.startswith(REPLAY):
+        return None
+    return Path(orders.removeprefix(REPLAY).replace("{system}", system)) / "events.sqlite"
+
+
 def with_orders(
     system: System, orders: str, *, name: str, seed: int, trace_hash: str, devices: int
 ) -> System:
@@ -29,9 +38,9 @@ def with_orders(
 
     ConfigError lists in what that run was another experiment.
     """
-    if not orders.startswith(REPLAY):
+    if (log := replayed_log(orders, name)) is None:
         return system
-    path = Path(orders.removeprefix(REPLAY).replace("{system}", name))
+    path = log.parent
     with RunFolder.open(path) as folder:
         problems = [
             f"{_KEY}: {path}: expected a run with {what}, got {found}"
@@ -39,15 +48,30 @@ def with_orders(
         ]
         if problems:
             raise ConfigError(problems)
-        trained: dict[int, set[int]] = {}
-        for order in folder.read_log().only(OrderGiven):
-            if order.kind == "train":
-                trained.setdefault(order.step, set()).add(order.device)
+        trained = _trained(folder)
 
     def choose(offered: Candidates) -> Sequence[int]:
         return tuple(device for device in offered.devices if device in trained.get(offered.step, ()))
 
     return replace(system, selection=replace(system.selection, choose=choose))
+
+
+def replayed_digest(orders: str, system: str) -> str:
+    """SHA-256 of who trained when in the run that `orders` names for the system; "" where it names no run."""
+    if (log := replayed_log(orders, system)) is None:
+        return ""
+    with RunFolder.open(log.parent) as folder:
+        trained = {step: sorted(devices) for step, devices in _trained(folder).items()}
+    return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()
+
+
+def _trained(folder: RunFolder) -> dict[int, set[int]]:
+    """Step -> the devices that were told to train."""
+    trained: dict[int, set[int]] = {}
+    for order in folder.read_log().only(OrderGiven):
+        if order.kind == "train":
+            trained.setdefault(order.step, set()).add(order.device)
+    return trained
 
 
 def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: int) -> list[tuple[str, str]]:

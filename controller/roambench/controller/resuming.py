@@ -12,10 +12,11 @@ from typing import Any, Final
 from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
-from roambench.controller.agents.checkpoints import forget, require_same
+from roambench.controller.agents.checkpoints import forget, require_same, require_same_data
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.input_files import changes
 from roambench.controller.kept import kept_announced
-from roambench.controller.one_run import play, world_of
+from roambench.controller.one_run import data_of, play, world_of
 from roambench.controller.places.place import Place
 from roambench.controller.places.table import place_again
 from roambench.controller.plays.play import World
@@ -25,13 +26,21 @@ from roambench.controller.screen import say
 from roambench.controller.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.controller.world import Movement
 from roambench.experiment.sections import Experiment
+from roambench.rounds.records import StepClosed
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group, run_folders, run_name
 from roambench.runs.info import RunState
 from roambench.runs.lock import is_held
+from roambench.runs.marks import losses
 
+_NO_DIGESTS: Final = (
+    "does not tell which data it was begun with (an older version did not note that): that they are the same "
+    "is not checked"
+)
+#: Parts of a folder that a run which goes on writes anew; that they were lost, its report says.
+_MADE_AGAIN: Final = ("truth/", "models/")
 #: A doubt of a run on a bench that went on.
 NOT_AGAIN: Final = (
     "its controller died or was stopped; when it went on, neither preflight nor idle baseline was repeated"
@@ -64,7 +73,11 @@ def resume_run(path: Path, console: Console, wait_s: float = 0.0, on_step: OnSte
             outage_s = max(0.0, time.time() - last_sign_s)
             with logged(path, f"run {run_name(path)}"):
                 world = world_of(experiment)
-            _require_trace(folder, world.movement)
+                _require_trace(folder, world.movement)
+                if checkpoint.data:
+                    require_same_data(folder, checkpoint, data_of(world, folder.info.system))
+                else:
+                    say(console, f"{path}: {_NO_DIGESTS}")
         except BaseException:
             folder.close()
             raise
@@ -78,8 +91,10 @@ def ended_by_others(runs_dir: Path) -> list[Path]:
         raise RunError(f"{runs_dir}: no such folder; expected a run, or a folder of runs")
     found = []
     for path in run_folders(runs_dir):
-        info = RunFolder.open(path).info
-        if info.state is RunState.INTERRUPTED and info.reason != BY_THE_USER and read_checkpoint(path):
+        folder = RunFolder.open(path)
+        if folder.info.state is not RunState.INTERRUPTED or folder.info.reason == BY_THE_USER:
+            continue
+        if read_checkpoint(path) is not None or _closed_steps(folder):
             found.append(path)
     return found
 
@@ -127,9 +142,11 @@ def left_in(place: Place, group: Group, report: Callable[[str], None]) -> Unfini
                 continue
             if not place.is_of(folder):
                 continue
-            if folder.info.state is RunState.FINISHED:
+            if changed := changes(folder.info.inputs):
+                report(f"{path}: is not taken: since it was begun, {'; '.join(changed)}")
+            elif folder.info.state is RunState.FINISHED:
                 found.finished[system] = path
-            elif read_checkpoint(path) is not None:
+            elif read_checkpoint(path) is not None or _closed_steps(folder):
                 resumable(experiment, folder)
                 found.to_resume[system] = path
         except RoambenchError as error:
@@ -155,9 +172,31 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
-        raise RunError(f"{path}: nothing to resume: it died before a step was closed; start it anew")
+        raise RunError(f"{path}: nothing to resume: {_without_checkpoint(folder)}; start it anew")
+    lost = dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses()))
+    if lost := {loss: None for loss in lost if not loss.startswith(_MADE_AGAIN)}:
+        raise RunError(
+            f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; put back "
+            "what was there, or start it anew"
+        )
     require_same(experiment, folder, checkpoint)
     return checkpoint
+
+
+def _without_checkpoint(folder: RunFolder) -> str:
+    if not _closed_steps(folder):
+        return "it died before a step was closed"
+    return "its checkpoint.json is not there, though steps were closed"
+
+
+def _closed_steps(folder: RunFolder) -> bool:
+    """Whether a checkpoint must have been written: one is, at the latest, before the second step closes."""
+    if not folder.info.kind.trains:
+        return False
+    try:
+        return folder.read_log().count(StepClosed) > 1
+    except RunError:  # the log cannot tell any more
+        return True
 
 
 def _resumable_kinds() -> str:

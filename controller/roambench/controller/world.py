@@ -5,15 +5,20 @@ torch, seconds of a process's start, is imported when a model is asked for: a re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
+from roambench.controller.opened_files import opened_files
 from roambench.experiment.learning_section import SyntheticSection
 from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
 from roambench.learning.datasets.catalogue import drawn_subset
@@ -65,11 +70,35 @@ class LearningTask:
     parts: tuple[Indices, ...]  # per device: indices into the training set
     layout: Layout
     initial_model: Vector  # shape (parameters,)
+    opened: frozenset[Path] = frozenset()  # files that were read for it
+
+    def contents(self) -> dict[str, str]:
+        """SHA-256 of the data as they were loaded and shared out, and of the first model, by what it is."""
+        data = self.dataset
+        arrays: dict[str, tuple[npt.NDArray[Any], ...]] = {
+            "training images": (data.train_images,),
+            "training labels": (data.train_labels,),
+            "test images": (data.test_images,),
+            "test labels": (data.test_labels,),
+            "shares of the devices": self.parts,
+            "first model": (self.initial_model,),
+        }
+        if data.train_groups is not None:
+            arrays["training groups"] = (data.train_groups,)
+        return {name: _digest(several) for name, several in arrays.items()}
 
     def shard(self, device: int) -> Shard:
         """Copy of the device's part of the training set: images and labels, in the order of `parts`."""
         indices = self.parts[device]
         return Shard(self.dataset.train_images[indices], self.dataset.train_labels[indices])
+
+
+def _digest(arrays: Iterable[npt.NDArray[Any]]) -> str:
+    content = hashlib.sha256()
+    for array in arrays:
+        content.update(f"{array.dtype.str} {array.shape} ".encode())
+        content.update(np.ascontiguousarray(array).data)
+    return content.hexdigest()
 
 
 def movement_of(experiment: Experiment) -> Movement:
@@ -121,6 +150,12 @@ def generated(section: TraceSection, seed: int) -> Trace:
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
+    with opened_files() as opened:
+        made = _learning_task(experiment, devices)
+    return replace(made, opened=frozenset(opened))
+
+
+def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     from roambench.learning.layout import flatten, layout_of
     from roambench.learning.task_parts import build_model, load_data, share_out
 

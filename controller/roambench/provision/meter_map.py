@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -32,6 +32,7 @@ class Proof(StrEnum):
     AMBIGUOUS = "ambiguous"
     UNMOVED = "nothing moved"
     NOT_LOADED = "not loaded"
+    REOPENED = "opened again"  # it was proven, and may be another meter since
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,11 @@ class MeterMap:
 
     bench: str
     entries: tuple[MapEntry, ...]
+
+    @property
+    def reopened(self) -> set[str]:
+        """The boards whose meter was opened again after it was proven."""
+        return {entry.board for entry in self.entries if entry.verdict is Proof.REOPENED}
 
     def entry(self, board: str) -> MapEntry | None:
         """The entry of a board, if it has one."""
@@ -170,6 +176,22 @@ def write_map(bench: Bench, made: MeterMap) -> Path:
 def read_map(bench: Bench) -> MeterMap | None:
     """The proof as it is kept; None without one, or where it cannot be read."""
     return kept_in(MeterMap, map_path(bench))
+
+
+def void(bench: Bench, reopened: Mapping[str, tuple[float, str]]) -> None:
+    """Boards whose meter was opened again are no longer proven: board -> (when, in seconds since the epoch,
+    and why). A proof that was made later stays."""
+    made = read_map(bench)
+    entries = () if made is None else made.entries
+    changed = [
+        replace(entry, verdict=Proof.REOPENED, reason=reopened[entry.board][1])
+        for entry in entries
+        if entry.board in reopened
+        and entry.verdict is Proof.PROVEN
+        and entry.made_s < reopened[entry.board][0]
+    ]
+    if changed:
+        write_map(bench, MeterMap(bench.name, tuple(changed)))
 
 
 def doubts(

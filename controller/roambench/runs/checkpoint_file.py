@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from roambench.runs.marks import Marks
 from roambench.runs.whole_file import read_whole, write_whole
 
 NAME: Final = "checkpoint.json"
@@ -19,7 +20,8 @@ class Checkpoint:
     `fleet` what the fleet needs besides.
 
     `made_with` is what a run must go on with to end as if nothing had been: digests of the settings and of
-    all code that takes part, versions.
+    all code that takes part, versions. `data`: digests of data and first model as they were loaded ({} in
+    checkpoints of older versions). `marks`: what the run's folder held when it was written.
     """
 
     format: Literal[1] = field(default=1, kw_only=True)  # of the file
@@ -27,6 +29,8 @@ class Checkpoint:
     rounds: str
     made_with: dict[str, str]
     fleet: dict[str, Any] = field(default_factory=dict)
+    data: dict[str, str] = field(default_factory=dict)
+    marks: Marks = field(default_factory=Marks)
 
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:

@@ -21,7 +21,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from roambench.contract.errors import RunError
 from roambench.runs.database import naming
@@ -29,8 +29,12 @@ from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal
 from roambench.runs.lock import WriterLock, is_held
+from roambench.runs.marks import EVENTS, RECORDS, Marks, losses
 from roambench.runs.record_store import RecordStore
 from roambench.runs.whole_file import read_whole, write_whole
+
+#: Files that stay as they are once they are written.
+_WRITTEN_ONCE: Final = ("bench.json", "link_model.json", "trace.parquet", "models/global.safetensors")
 
 if TYPE_CHECKING:
     from roambench.experiment.sections import Experiment
@@ -137,28 +141,41 @@ class RunFolder:
         """The event log for appending; one writer only."""
         self._require_lock()
         if self._journal is None:
-            self._journal = SqliteJournal(self.path / "events.sqlite")
+            self._journal = SqliteJournal(self.path / EVENTS)
         return self._journal
 
     @property
     def records(self) -> RecordStore:
         """The drained records: writable when the folder was opened for writing, else read-only."""
         if self._records is None:
-            self._records = RecordStore(self.path / "records.sqlite", read_only=self._lock is None)
+            self._records = RecordStore(self.path / RECORDS, read_only=self._lock is None)
         return self._records
 
     def read_log(self) -> EventLog:
         """The event log; RunError as for `read_event_log`."""
-        return read_event_log(self.path / "events.sqlite")
+        return read_event_log(self.path / EVENTS)
 
     def update(self, **changes: Any) -> RunInfo:
         """Change fields of `info` and replace `run.json`: what it tells of is on the disk before it is."""
         self._require_lock()
         if self._journal is not None:
+            marks = self.marks()
             self._journal.sync()
+            changes = {"marks": marks, **changes}
         self.info = replace(self.info, **changes)
         write_whole(self.path / "run.json", self.info.to_json())
         return self.info
+
+    def marks(self) -> Marks:
+        """What the folder holds now, so that it can be told later what was lost of it."""
+        written = {name for name in _WRITTEN_ONCE if (self.path / name).is_file()}
+        truths = {f"truth/{path.name}" for path in (self.path / "truth").glob("*.csv")}
+        files = tuple(sorted({*self.info.marks.files, *written, *truths}))
+        return Marks(self.journal.number, self.journal.rows, self.records.ends(), files)
+
+    def losses(self) -> list[str]:
+        """What it held when its controller said so last and holds no more, a phrase each."""
+        return losses(self.path, self.info.marks)
 
     def doubt(self, text: str) -> None:
         """Let every report say so before its numbers, once."""

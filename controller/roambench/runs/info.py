@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from roambench.contract.errors import RunError
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.marks import Marks
 from roambench.runs.whole_file import read_whole
 
 
@@ -55,6 +56,9 @@ class RunInfo:
     code: tuple[
         Mapping[str, Any], ...
     ] = ()  # of other packages that took part: name, version, hash of sources
+    inputs: Mapping[str, str] = field(default_factory=dict)  # files that were read: path -> SHA-256
+    data: Mapping[str, str] = field(default_factory=dict)  # SHA-256 of data and first model as loaded
+    marks: Marks = field(default_factory=Marks)  # what the folder holds at least
     state: RunState = RunState.RUNNING
     reason: str = ""
 

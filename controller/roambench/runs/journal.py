@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterable
 from dataclasses import fields
@@ -50,6 +51,22 @@ class SqliteJournal:
         self._lock = threading.Lock()
         self._syncing = threading.Lock()
         self._unsynced = False
+        self.number = self._numbered()
+
+    @property
+    def rows(self) -> int:
+        """How many records were ever written to it."""
+        with self._lock, naming(self.path):
+            return int(self._connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0])
+
+    def _numbered(self) -> int:
+        """The number that tells the log from every other; drawn for a new one, 0 for an older version's."""
+        with naming(self.path):
+            (number,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if not number and not self.rows:
+                number = 1 + secrets.randbelow(2**31 - 1)
+                self._connection.execute(f"PRAGMA user_version = {number}")
+            return int(number)
 
     def append(self, record: RoundRecord) -> None:
         """Raises RunError when the disk is full or the file is gone."""

@@ -237,6 +237,15 @@ class RecordStore:
         """(device, spool uuid) of every spool that good records came from, sorted."""
         return self._rows(_SPOOLS, ())
 
+    def ends(self) -> dict[str, dict[str, int]]:
+        """The highest number stored of every spool, by device and spool uuid."""
+        query = "SELECT max(seq) FROM record WHERE device = ? AND spool_uuid = ?"
+        found: dict[str, dict[str, int]] = {}
+        for device, spool_uuid in self.spools():
+            ((seq,),) = self._rows(query, (device, spool_uuid))
+            found.setdefault(device, {})[spool_uuid] = int(seq)
+        return found
+
     def version(self) -> int:
         """A number that another one follows when another process has written."""
         return int(self._rows("PRAGMA data_version", ())[0][0])

@@ -20,8 +20,8 @@ from roambench.runs.record_columns import COLUMNS, KINDS
 
 #: File, or pattern of files, of a run folder -> what it holds.
 FILES: Final[Mapping[str, str]] = {
-    "run.json": "who ran, where, when, how it stands or ended, with which versions and whose code "
-    "(`runs.info.RunInfo`)",
+    "run.json": "who ran, where, when, how it stands or ended, with which versions, whose code and which "
+    "input files, and what the folder holds at least (`runs.info.RunInfo`)",
     "experiment.json": "the experiment with every default filled in: the keys of "
     "[experiment file](configuration.md)",
     "events.sqlite": "the event log, one row for each record of the round loop, in order; see below",

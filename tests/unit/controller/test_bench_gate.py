@@ -11,13 +11,20 @@ import pytest
 from rich.console import Console
 
 from benches import a_bench, a_host
-from roambench.contract.errors import FleetError
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import FleetError, HostsFailed
+from roambench.contract.events import EventKind
+from roambench.contract.records import AgentEvent, RecordKind
 from roambench.controller.benches import bench_gate
 from roambench.controller.benches.bench_gate import energy_doubts, passed_gate
+from roambench.controller.benches.void_proofs import void_proofs
 from roambench.experiment.energy_section import EnergySection
+from roambench.experiment.sections import Experiment
+from roambench.meters.traits import MeterDescription
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
-from roambench.provision.meter_map import MapEntry, MeterMap, Proof, cabling, meter_id, write_map
+from roambench.provision.meter_map import MapEntry, MeterMap, Proof, cabling, meter_id, void, write_map
+from roambench.runs.folder import RunFolder
 
 GOOD = Check("SSH", CheckVerdict.PASS, "10.0.0.1")
 HOT = Check("power supply", CheckVerdict.WARN, "since boot: throttled", "no throttling", "better cooling")
@@ -68,6 +75,49 @@ def test_a_bench_that_nobody_proved_is_refused_with_what_to_do(bench: Bench) -> 
         "pi-02: no proof of its meter",
         "which meter powers which board is not proven for 1 of 2 hosts: roambench fleet identify "
         f"{bench.file} proves it; --unproven runs all the same and the report says so",
+    ]
+
+
+def test_a_meter_that_a_run_saw_opened_again_is_proven_no_more_until_it_is_identified_again(
+    bench: Bench,
+) -> None:
+    prove(bench, "pi-01", "pi-02")
+    began_s = time.time()
+    void(bench, {"pi-02": (began_s - 60.0, "before the proof")})
+    assert gate(bench) == ["the run began without a preflight of the bench (--no-preflight)"]
+    why = "in run a its line was lost"
+    void(bench, {"pi-02": (began_s + 60.0, why), "pi-03": (began_s + 60.0, "of another bench")})
+    with pytest.raises(HostsFailed, match=f"pi-02: opened again: {why}\n.* not proven for 1 of 2") as refused:
+        gate(bench)
+    assert refused.value.hosts == ("pi-02",)
+    assert gate(bench, unproven=True)[1:] == [
+        f"--unproven: whose joules pi-02's meter reads is not proven: opened again: {why}"
+    ]
+    prove(bench, "pi-02")
+    assert gate(bench) == ["the run began without a preflight of the bench (--no-preflight)"]
+
+
+def test_what_a_run_saw_of_its_meters_voids_their_proofs(bench: Bench, tmp_path: Path) -> None:
+    prove(bench, "pi-01", "pi-02")
+    clock = DeviceClock()
+    now_ns = clock.now_ns() + 10**9
+
+    def opened(unit: str, ns: int) -> AgentEvent:
+        return MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", unit=unit).to_event(ns)
+
+    lost = AgentEvent(EventKind.METER_LOST, now_ns + 1, "the port has gone")
+    with RunFolder.create(
+        tmp_path / "run", Experiment(), run_id="run", system="mohawk", trace_hash="", fleet="bench",
+        device_names=["pi-01", "pi-02"],
+    ) as folder:  # fmt: skip
+        for name, units in (("pi-01", ("usb a", "usb a")), ("pi-02", ("usb b", ""))):
+            events = [opened(units[0], now_ns), lost, opened(units[1], now_ns + 2)]
+            rows = [(seq, int(RecordKind.EVENT), event.to_bytes()) for seq, event in enumerate(events)]
+            folder.records.insert(name, f"spool of {name}", rows)
+        void_proofs(bench, bench.hosts, folder, clock)
+    why = "opened again: in run run it was opened again, as its line was lost (the port has gone)"
+    assert gate(bench, unproven=True)[1:] == [
+        f"--unproven: whose joules pi-02's meter reads is not proven: {why}"
     ]
 
 

@@ -1,7 +1,6 @@
 """Whole runs on virtual devices, stopped at many moments and gone on with, end as if nothing had been.
 
-Their trainer computes in this process and costs nothing: it mixes all models that a job names with noise of
-its seed. Real kills of real processes are in tests/local/test_resumed_runs.py.
+Real kills of real processes are in tests/local/test_resumed_runs.py.
 """
 
 from __future__ import annotations
@@ -14,78 +13,26 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
-from roambench.controller import one_run
+from cut_runs import QUIET, Cut, CutShort, cut_short
 from roambench.controller.composition import run_experiment
 from roambench.controller.kept import GLOBAL_MODEL
-from roambench.controller.one_run import Narrator
-from roambench.controller.places import simulated
 from roambench.controller.sweep import point_process
 from roambench.controller.sweep.sweep_folder import PointFile
 from roambench.experiment.sections import Experiment, resolved
-from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
-from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
-from roambench.rounds.records import RoundRecord, RunResumed, StepClosed
+from roambench.rounds.records import RunResumed, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model
 
-QUIET = Console(quiet=True)
 LEARNING = {"dataset": "digits", "model": "mlp", "images_per_device": 20, "test_images": 20}
 #: The first model that is scored is good enough.
 AT_ONCE = {"cloud_every_steps": 2, "stop_at_threshold": True, "accuracy_threshold": 0.001}
 
 
-class Mixing:
-    """A `Trainer`: the mean of the job's models, and noise; the velocity is what the noise adds up to."""
-
-    def __init__(self, rows: ModelRows) -> None:
-        self._rows = rows
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def train(
-        self, jobs: Sequence[TrainingJob], on_outcome: OnOutcome = no_hurry
-    ) -> list[TrainingOutcome]:
-        outcomes = []
-        for index, job in enumerate(jobs):
-            read = [self._rows.row(row) for row in job.read_rows if row >= 0]
-            noise = np.random.default_rng(job.training.seed).normal(size=self._rows.size).astype(np.float32)
-            if job.velocity_row >= 0:
-                noise += 0.5 * self._rows.row(job.velocity_row)
-            if job.velocity_out_row >= 0:
-                self._rows.write(job.velocity_out_row, noise)
-            self._rows.write(job.out_row, np.mean(read, axis=0) + np.float32(0.01) * noise)
-            outcomes.append(TrainingOutcome("", 20, 2, 1.0, 1.0))
-            on_outcome(index, outcomes[-1])
-        return outcomes
-
-
-class Cut(KeyboardInterrupt):
-    pass
-
-
-class CutShort(Narrator):
-    """Stops the run when so many batches of records were written."""
-
-    left = -1
-
-    def extend(self, records: Sequence[RoundRecord]) -> None:
-        super().extend(records)
-        CutShort.left -= 1
-        if CutShort.left == 0:
-            raise Cut
-
-
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulated, "make_trainer", lambda section, setting, rows, folder: Mixing(rows))
-    monkeypatch.setattr(one_run, "Narrator", CutShort)
-    CutShort.left = -1
+    cut_short(monkeypatch)
 
 
 def rounds(*systems: str, **more: object) -> Experiment:

@@ -99,9 +99,19 @@ def other_bench(path: Path) -> None:
     on_bench(path, "axcy")
 
 
+def other_meter(path: Path) -> None:
+    on_bench(path, "abcd")
+    meters = {name: {"driver": "none", "port": "", "serial": ""} for name in "abcd"}
+    meters["b"] = {"driver": "smartpower2", "port": "/dev/ttyUSB0", "serial": ""}
+    hosts = [{"host": name, "meter": meter} for name, meter in meters.items()]
+    noted = json.loads((path / "bench.json").read_text())
+    (path / "bench.json").write_text(json.dumps({**noted, "hosts": hosts}))
+
+
 @pytest.mark.parametrize(
     ("change", "more", "words"),
     [
+        (other_meter, {"fleet": "bench"}, "cannot be resumed: .*lab.toml gives b another meter than it had"),
         (finish, {}, "nothing to resume: the run is finished; look at it: roambench report"),
         (None, {"closed": False}, "nothing to resume: it died before a step was closed; start it anew"),
         (

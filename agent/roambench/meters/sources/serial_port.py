@@ -17,6 +17,7 @@ from typing import Final
 import serial
 
 from roambench.meters.sources.source import Lost, Take
+from roambench.meters.sources.unit import unit_of_device
 
 BAUD: Final = 115200
 _CHUNK: Final = 4096
@@ -29,6 +30,7 @@ class SerialPort:
         self._path = path
         self._baud = baud
         self._serial: serial.Serial | None = None
+        self.unit = ""
         self._take: Take = lambda data: None
         self._lost: Lost = lambda why: None
 
@@ -40,6 +42,7 @@ class SerialPort:
         settings[2] &= ~termios.HUPCL
         termios.tcsetattr(port.fileno(), termios.TCSANOW, settings)
         self._serial, self._take, self._lost = port, take, lost
+        self.unit = unit_of_device(self._path)
         asyncio.get_running_loop().add_reader(port.fileno(), self._readable, port.fileno())
 
     async def close(self) -> None:

@@ -13,7 +13,10 @@ Lost = Callable[[str], None]
 
 
 class MeterSource(Protocol):
-    """A line to one meter. `take` and `lost` are called from the running loop, never after `close`."""
+    """A line to one meter. `take` and `lost` are called from the running loop, never after `close`.
+
+    A source may also have an attribute `unit`, as `sources.unit` tells it of the line that is open.
+    """
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Open the line; OSError or ValueError when it cannot be. A closed source may be opened again."""

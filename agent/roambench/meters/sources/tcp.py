@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from roambench.meters.sources.source import Lost, Take, cause
+from roambench.meters.sources.unit import unit_of_peer
 
 CONNECT_S: Final = 5.0
 
@@ -17,6 +18,7 @@ class TcpLine:
         self._host = host
         self._port = port
         self._line: _Connection | None = None
+        self.unit = ""
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Connect, and hand over bytes as they come."""
@@ -24,10 +26,11 @@ class TcpLine:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_S):
-                await loop.create_connection(lambda: line, self._host, self._port)
+                transport, _ = await loop.create_connection(lambda: line, self._host, self._port)
         except TimeoutError:
             raise TimeoutError(f"no connection within {CONNECT_S:g} s") from None
         self._line = line
+        self.unit = unit_of_peer(*transport.get_extra_info("peername", ("", 0))[:2])
 
     async def close(self) -> None:
         """Hang up."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from roambench.meters.sources.source import Lost, Take
+from roambench.meters.sources.unit import unit_of_peer
 
 #: Host seconds.
 FORGET_S: Final = 30.0
@@ -16,7 +17,8 @@ class UdpListener:
     """A `Source`: listens on host and port. It hears one sender, `sender` or else whoever comes first.
 
     Anybody can send datagrams; those of others are counted in `strangers`, not read. A first comer that has
-    been silent for `forget_s` is given up for the next: a meter's address may change.
+    been silent for `forget_s` is given up for the next, and the line is lost with it: the meter's address may
+    have changed, but it may be another meter, too.
     """
 
     def __init__(
@@ -29,14 +31,21 @@ class UdpListener:
         self._received_s = 0.0
         self._forget_s = forget_s
         self._transport: asyncio.DatagramTransport | None = None
+        self._lost: Lost = lambda why: None
         self.strangers = 0
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Bind the port, and hand over datagrams as they come."""
+        self._lost = lost
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(
             lambda: _Listener(take, self._is_ours), local_addr=(self._host, self._port)
         )
+
+    @property
+    def unit(self) -> str:
+        """Who is heard; "" before the first datagram."""
+        return unit_of_peer(self._sender or self._first, self._port)
 
     async def close(self) -> None:
         """Close the socket."""
@@ -47,7 +56,9 @@ class UdpListener:
     def _is_ours(self, host: str) -> bool:
         now_s = asyncio.get_running_loop().time()
         if self._sender is None and (not self._first or now_s - self._received_s >= self._forget_s):
-            self._first = host
+            before, self._first = self._first, host
+            if before not in ("", host):
+                self._lost(f"{before} says nothing any more, {host} does")
         if host == (self._sender or self._first):
             self._received_s = now_s
             return True

@@ -9,6 +9,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import WebSocketException
 
 from roambench.meters.sources.source import Lost, Take, cause
+from roambench.meters.sources.unit import unit_of_peer
 
 CONNECT_S: Final = 5.0
 #: Far more than any message of a meter.
@@ -23,6 +24,7 @@ class WebsocketLine:
         self._greeting = greeting
         self._line: ClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
+        self.unit = ""
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Connect, send the greeting, and hand over frames as they come."""
@@ -33,6 +35,7 @@ class WebsocketLine:
         except WebSocketException as error:
             await self.close()
             raise ConnectionError(cause(error)) from None
+        self.unit = unit_of_peer(*self._line.remote_address[:2])
         self._listening = asyncio.create_task(
             self._listen(self._line, take, lost), name=f"listening to {self._uri}"
         )

@@ -55,6 +55,7 @@ def run_ab(
         out.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(out / "lock")
     try:
+        folder.put_aside_of_other_inputs([turn.point for turn in plan.turns], report)
         todo = [turn for turn in plan.turns if not is_done(folder, turn.point, campaign.tries)]
         say(
             console,

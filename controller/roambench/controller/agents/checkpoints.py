@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol
 from roambench.contract.errors import RunError
 from roambench.contract.orders import Vector
 from roambench.controller.foreign_code import foreign_code
+from roambench.controller.input_files import changes
 from roambench.controller.world import versions
 from roambench.experiment.sections import Experiment
 from roambench.rounds.checkpoint import peers_from_json, peers_to_json, state_from_json, state_to_json
@@ -62,6 +63,7 @@ class Checkpoints:
         self._seconds = seconds
         self._due_s = seconds()
         self._made_with = made_with(experiment, folder)
+        self._data = dict(folder.info.data)
         self.found = read_checkpoint(folder.path)
 
     @property
@@ -98,10 +100,12 @@ class Checkpoints:
         if not due:
             return
         text = state_to_json(state) if isinstance(state, RoundState) else peers_to_json(state, {})
+        marks = self._folder.marks()  # before it is synced: a power cut takes none of these
         self._folder.journal.sync()
         with naming(self._folder.path):
             told = fleet.snapshot()
-            write_checkpoint(self._folder.path, Checkpoint(state.next_step, text, self._made_with, told))
+            written = Checkpoint(state.next_step, text, self._made_with, told, self._data, marks)
+            write_checkpoint(self._folder.path, written)
             fleet.keep(state.next_step)
         ended_s = self._seconds()
         self._due_s = ended_s + (1.0 / SHARE - 1.0) * (ended_s - began_s)
@@ -128,6 +132,18 @@ def made_with(experiment: Experiment, folder: RunFolder) -> dict[str, str]:
     # A commit says no more than the sources do, and changes with every page of the documentation.
     told = {name: str(value) for name, value in versions().items() if name != "roambench commit"}
     return {**told, **others, "experiment.json": settings}
+
+
+def require_same_data(folder: RunFolder, checkpoint: Checkpoint, now: Mapping[str, str]) -> None:
+    """RunError where the data, as they are loaded `now`, are not those that the run began with."""
+    other = [name for name, before in checkpoint.data.items() if now.get(name) != before]
+    if other:
+        files = changes(folder.info.inputs)
+        because = f" ({'; '.join(files)})" if files else ""
+        raise RunError(
+            f"{folder.path}: cannot be resumed: other {', '.join(other)} than it was begun with{because}; "
+            "put back what was there, or start it anew"
+        )
 
 
 def require_same(experiment: Experiment, folder: RunFolder, checkpoint: Checkpoint) -> None:

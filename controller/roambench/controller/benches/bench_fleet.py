@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError, HostsFailed
+from roambench.contract.errors import FleetError, HostsFailed, RoambenchError
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import (
     behind_boards_ns,
@@ -26,6 +26,7 @@ from roambench.controller.agents.agents_kept import (
 from roambench.controller.agents.checkpoints import Checkpoints
 from roambench.controller.agents.clocks import FleetClocks
 from roambench.controller.agents.watch import Watch, observe, report
+from roambench.controller.benches.void_proofs import void_proofs
 from roambench.controller.influx_live import InfluxLive, influx_note
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.screen import say, warn
@@ -134,6 +135,10 @@ async def bench_fleet(
             await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", tell)
         finally:
             await to_its_end(_forward, live, tell)
+            try:
+                void_proofs(bench, hosts, folder, clock)
+            except RoambenchError as error:
+                tell(f"whether each meter is still its board's own is not noted: {error}")
 
 
 async def _settle(clock: DeviceClock, fleet: GrpcFleet, folder: RunFolder) -> None:

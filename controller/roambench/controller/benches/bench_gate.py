@@ -38,18 +38,20 @@ def passed_gate(
         doubts += _preflight(bench, hosts, machine_ids, console, needed or {})
     else:
         doubts.append("the run began without a preflight of the bench (--no-preflight)")
-    unsure = meter_doubts(read_map(bench), hosts, time.time(), machine_ids)
+    known = read_map(bench)
+    unsure = meter_doubts(known, hosts, time.time(), machine_ids)
     if unsure and not unproven:
-        raise FleetError(
-            "\n".join(
-                [
-                    *(f"{host}: {reason}" for host, reason in unsure.items()),
-                    f"which meter powers which board is not proven for {len(unsure)} of {len(hosts)} hosts: "
-                    f"roambench fleet identify {bench.file} proves it; --unproven runs all the same and the "
-                    "report says so",
-                ]
-            )
+        problem = "\n".join(
+            [
+                *(f"{host}: {reason}" for host, reason in unsure.items()),
+                f"which meter powers which board is not proven for {len(unsure)} of {len(hosts)} hosts: "
+                f"roambench fleet identify {bench.file} proves it; --unproven runs all the same and the "
+                "report says so",
+            ]
         )
+        if known is not None and unsure.keys() <= known.reopened:  # the others of a campaign go on
+            raise HostsFailed(list(unsure), problem)
+        raise FleetError(problem)
     doubts += [
         f"--unproven: whose joules {host}'s meter reads is not proven: {why}" for host, why in unsure.items()
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -83,6 +83,11 @@ class BenchPlace:
                 f"{folder.path}: cannot be resumed: {bench.file} has no {', '.join(gone)} any more"
             )
         hosts = tuple(by_name[name] for name in folder.info.device_names)
+        if other := _with_other_meters(folder.path, hosts):
+            raise RunError(
+                f"{folder.path}: cannot be resumed: {bench.file} gives {', '.join(other)} another meter than "
+                "it had when the run began; put back what was there, or start it anew"
+            )
         return cls(bench, hosts, experiment, options, resumed=folder.path.name)
 
     @property
@@ -177,6 +182,18 @@ class BenchPlace:
         """Whoever reads the run later has to know that the lease was lost."""
         if self.lease is not None and not self.lease.still():
             folder.doubt(LEASE_LOST)
+
+
+def _with_other_meters(path: Path, hosts: Sequence[Host]) -> list[str]:
+    """Hosts whose meter has another driver, port or serial number than the run in the folder noted."""
+    noted = (kept_in(dict[str, Any], path / BENCH_FILE) or {}).get("hosts")
+    before = {row.get("host"): row.get("meter") for row in noted if isinstance(row, dict)} if noted else {}
+    return [
+        host.name
+        for host in hosts
+        if isinstance(meter := before.get(host.name), dict)
+        and any(meter.get(key) != getattr(host.meter, key) for key in ("driver", "port", "serial"))
+    ]
 
 
 def bench_file_of(path: Path) -> Path:

@@ -50,8 +50,10 @@ class SimulatedPlace(ThisMachine):
     async def stage(
         self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
     ) -> AsyncIterator[Stage]:
-        """A fleet of virtual devices whose trainings this machine's workers compute; notes the link model."""
-        save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
+        """A fleet of virtual devices whose trainings this machine's workers compute; notes the link model
+        when the run begins."""
+        if checkpoints is None or checkpoints.found is None:
+            save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
         async with simulated_fleet(
             play.experiment,
             play.learning_task,

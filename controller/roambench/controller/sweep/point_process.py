@@ -100,6 +100,7 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
             unfit=tuple(found.sentence for found in unfit),
             boards=tuple(dict.fromkeys(board for found in unfit for board in found.boards)),
             without=place.fewer_by,
+            inputs=summary.info.inputs,
         )
     except HostsFailed as error:
         return PointEnd(key, {}, " ".join(str(error).split()), boards=error.hosts)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from typing import Any, Final
 from roambench.contract.json_values import kept_in, without_nan
 from roambench.contract.metric import Better
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.input_files import changes
 from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.class_metrics import class_metric_of
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, is_of_task, rounds_to
@@ -58,6 +59,7 @@ class PointEnd:
     of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
     `wall_s`: how long it took here, which no table tells.
 
+    `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
     tries.
@@ -74,12 +76,19 @@ class PointEnd:
     boards: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     counts: bool = True
+    inputs: Mapping[str, str] | None = None
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """Why a finished point's figures are not sure; () for those that are."""
         fewer = (f"with fewer boards: without {', '.join(self.without)}",) if self.without else ()
-        return (*(f"not fit: {reason}" for reason in self.unfit), *fewer)
+        other = f"of other inputs than there are now: {'; '.join(found)}" if (found := self.changes) else ""
+        return (*(f"not fit: {reason}" for reason in self.unfit), *fewer, *([other] if other else []))
+
+    @property
+    def changes(self) -> list[str]:
+        """What has become of the files that its run read, where they are no longer what they were."""
+        return changes(self.inputs or {})
 
     @property
     def finished(self) -> bool:
@@ -143,6 +152,25 @@ class SweepFolder:
             (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
             for old in self._aside(point)[:-_MOST_RUNS]:
                 shutil.rmtree(old / "runs", ignore_errors=True)
+
+    def put_aside_of_other_inputs(self, points: Sequence[Point], report: Callable[[str], None]) -> None:
+        """Points that finished with files that are no longer what they were are open again; `report` gets a
+        sentence for each, and one on results that do not tell."""
+        outcomes = {point.key: self.outcome_of(point) for point in points}
+        ended = {
+            key: outcome for key, outcome in outcomes.items() if outcome is not None and outcome.finished
+        }
+        for point in points:
+            if point.key in ended and (changed := ended[point.key].changes):
+                kept = self.folder_of(point) / _ATTEMPTS / f"{self.attempt_of(point):03d}"
+                self.put_aside(point, counts=False)
+                why = f"runs again, as since it finished {'; '.join(changed)}"
+                report(f"{point.label}: {why}; its first run is in {kept}")
+        if unnoted := sum(outcome.inputs is None for outcome in ended.values()):
+            report(
+                f"{unnoted} of the finished runs do not tell which files they read (an older version did not "
+                "note that): that these are the same is not checked"
+            )
 
     def _aside(self, point: Point) -> list[Path]:
         return sorted((self.folder_of(point) / _ATTEMPTS).glob("[0-9]*"))

@@ -66,6 +66,7 @@ def run_sweep(
         out.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(out / "lock")
     try:
+        folder.put_aside_of_other_inputs(points, report)
         todo = [point for point in points if not is_done(folder, point, campaign.tries)]
         phase(console, 2, SWEEP_PHASES, f"run {_counted(points, len(todo), min(jobs, len(todo)))}")
         if todo:
@@ -160,8 +161,10 @@ def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool 
         return
     for point, outcome in zip(points, outcomes, strict=True):
         state = "open" if outcome is None else "finished" if outcome.finished else f"failed: {outcome.reason}"
+        if outcome is not None and outcome.finished and outcome.changes:
+            state = f"open: runs again, as since it finished {'; '.join(outcome.changes)}"
         say(console, f"{point.label}  {state}")
-    todo = sum(outcome is None or not outcome.finished for outcome in outcomes)
+    todo = sum(outcome is None or not outcome.finished or bool(outcome.changes) for outcome in outcomes)
     say(console, _counted(points, todo, 0))
 
 

@@ -90,6 +90,7 @@ class BoardState:
     throttled: tuple[ThrottledSpan, ...]
     doubt: str = ""  # why nothing that it said is accounted
     notes: tuple[BoardNote, ...] = ()
+    reopened: str = ""  # why its meter may not be its own from some moment on
 
     def throttled_phases(self) -> dict[Phase, int]:
         """How many phases of each type had a throttle bit set."""
@@ -119,6 +120,11 @@ def board_states(
     doubts = {device.device: device.doubt for device in energy.devices}
     notes = {device.device: board_notes(device, energy.start_ns) for device in energy.devices}
     left = left_in_spools(records)
+    reopened = {
+        device.device: device.reopened.sentence(device.device, energy.start_ns)
+        for device in energy.devices
+        if device.reopened is not None
+    }
     spans: dict[str, Sequence[PhaseSpan]] = {device.device: device.spans for device in energy.devices}
     clocks = board_clocks(names, records, events, energy.start_ns, energy.end_ns)
     return tuple(
@@ -131,6 +137,7 @@ def board_states(
             throttled=tuple(throttled_spans(spans.get(clock.device, ()), host.get(clock.device, ()))),
             doubt=doubts.get(clock.device, ""),
             notes=notes.get(clock.device, ()),
+            reopened=reopened.get(clock.device, ""),
         )
         for clock in clocks
     )
@@ -185,6 +192,8 @@ def state_flags(states: Sequence[BoardState]) -> list[str]:
             flags.append(f"{state.device}: {state.doubt}: left out of every sum")
         elif state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
             flags.append(f"clock of {state.clock.sentence()}")
+        if state.reopened:
+            flags.append(state.reopened)
         flags += [
             f"{state.device}: spool for {spool.store}: {spool.dropped:,} records dropped, "
             f"{spool.dead:,} refused for good, {spool.depth:,} not yet delivered at the end"

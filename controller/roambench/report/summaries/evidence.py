@@ -69,6 +69,7 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
     with RunFolder.open(path) as folder:
         records, experiment = folder.read_log(), folder.experiment
         notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(experiment.influxdb) else []
+        notes += [f"{loss}: what this report says of it is incomplete" for loss in folder.losses()]
         trace = None
         if (path / "trace.parquet").is_file():
             try:

@@ -32,6 +32,7 @@ class Unfitness(StrEnum):
     SILENT = "silent"
     MISSING = "missing"
     NOT_COUNTED = "not counted"
+    REOPENED = "meter opened again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ def unfitness(
             found.append(Unfit(Unfitness.NOT_COUNTED, (state.device,), sentence))
         elif state.clock.case is ReaderCase.REMOTE and state.clock.verdict is not ClockVerdict.GOOD:
             found.append(Unfit(Unfitness.CLOCK, (state.device,), f"clock of {state.clock.sentence()}"))
+        if state.reopened:
+            found.append(Unfit(Unfitness.REOPENED, (state.device,), state.reopened))
     if energy is not None and energy.measured:
         found += _of_boards(energy)
     return tuple(found)

@@ -30,6 +30,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
 from roambench.runs.measured.common_clock import on_one_clock
 from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.reopened import Reopened, reopenings
 from roambench.runs.measured.truth import BoardTruth, board_truth
 from roambench.runs.record_store import NO_READINGS, ReadingColumns
 from roambench.runs.records import Records
@@ -46,7 +47,7 @@ class DeviceEnergy:
     no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
     (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
     board's, `u_clock_s` the standard uncertainty between readings and phases, `late_prior_s` how late lines
-    were taken to arrive at most (k = 1).
+    were taken to arrive at most (k = 1). `reopened`: from where on its meter is not proven to be its own.
     """
 
     device: str
@@ -62,6 +63,7 @@ class DeviceEnergy:
     u_clock_s: float
     late_prior_s: float
     doubt: str = ""
+    reopened: Reopened | None = None
 
     @property
     def rows(self) -> list[LedgerRow]:
@@ -372,4 +374,6 @@ def _account(
         u_clock_s=u_clock_s,
         late_prior_s=late_prior_s,
         doubt=found.doubt or board.refusal,
+        # Emulated boards have their meter by construction.
+        reopened=None if folder.info.kind.emulates else next(iter(reopenings(found.events)), None),
     )
