@@ -300,7 +300,8 @@ Reply = TrainReply | UploadReport | UploadReply | SyncReply | ExchangeReply | Tr
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The one answer to an order. `reply` is set exactly when `status` is DONE and the order yields one."""
+    """The one answer to an order. `reply` is set when `status` is DONE and the order yields one, and where a
+    virtual device was REFUSED the model of a half step that it had computed: it tells what that cost."""
 
     order_id: str
     device: int

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from roambench.agent.orders.timeline import PhaseTimeline
-from roambench.agent.orders.worker import TrainJob, TrainOutcome, Worker
+from roambench.agent.orders.worker import TrainerDied, TrainJob, TrainOutcome, Worker
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -149,7 +149,8 @@ class Workplace:
         what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
-        `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
+        `cpu_slowdown`), whatever comes of them and whatever else keeps this machine busy: its power falls
+        then. If the real training
         needs longer, the board waits, and by how much is told, so that the run is flagged.
         """
         started_ns = self.timeline.enter(
@@ -177,9 +178,10 @@ class Workplace:
         left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
         await asyncio.wait({training}, timeout=max(0.0, left_s))
         if training.done():
-            outcome = training.result()
-            await self.clock.sleep_until_ns(due_ns)
-            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+            if not isinstance(training.exception(), TrainerDied):
+                # A refused one, too: one that diverged has made all its steps.
+                await self.clock.sleep_until_ns(due_ns)
+            return training.result(), self.timeline.enter(Phase.WAIT, step), 0.0
         ended_ns = self.timeline.enter(Phase.WAIT, step)
         outcome = await training
         return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9

@@ -75,6 +75,7 @@ class BoardEnergy:
     baselines: IdleBaselines | NoBaselines  # of idling before and after the work
     consumed: Energy
     wasted: Energy
+    failed: Energy
     lost_s: float
     readings: int
     inconsistent: int
@@ -251,6 +252,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         baselines=account.idle,
         consumed=ledger.total("gross", active),
         wasted=ledger.total("gross", active & ledger.wasted(finished=finished)),
+        failed=ledger.total("gross", active & ledger.failed()),
         lost_s=math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
         readings=len(device.readings),
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),

@@ -18,7 +18,7 @@ from roambench.energy.ledger import NONE, PHASES, Codes, Numbers
 from roambench.energy.links.models import MOHAWK, LinkModel
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
-from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.exchange_work import exchange_work
@@ -86,7 +86,7 @@ def ledger_of_log(
     served = _Served.of(log, order)
     device = log.array(OrderGiven, "device")[order]
     known, place = _named(names, device)
-    if log.count(ModelsExchanged):
+    if (log.codes(OrderGiven, "kind", ["exchange"]) == 0).any():
         return modelled_ledger(exchange_work(log, names, links), model)
     return modelled_ledger(
         ModelledWork(
