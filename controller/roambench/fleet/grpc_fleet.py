@@ -20,6 +20,7 @@ from roambench.contract.orders import (
     TransferOrder,
     Vector,
 )
+from roambench.contract.patience import Patience
 from roambench.contract.session import DutySchedule, Silence, Stop, Welcome
 from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
 from roambench.fleet.data_plane import DataPlane
@@ -189,7 +190,7 @@ class GrpcFleet:
         """
         self.sessions.end_run(Stop(reason, drain_s, self._giver.resumes_at))
         try:
-            async with asyncio.timeout(drain_s):
+            async with Patience(drain_s):
                 if may_return:
                     await self.sessions.wait_for_goodbyes()
                 else:

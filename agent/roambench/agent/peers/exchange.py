@@ -24,6 +24,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import decode, layout_of
 from roambench.contract.orders import LeftOut, Vector
+from roambench.contract.patience import Patience
 from roambench.identity.authority import Credential
 from roambench.wire.server import LastingServer
 
@@ -206,7 +207,7 @@ class Peers:
         ]
         rested_ns = 0
         try:
-            async with asyncio.timeout_at(ends):
+            async with Patience(ends - asyncio.get_running_loop().time()):
                 while not await iteration.offer.taken(self.grace_s):
                     rests_ns = self.clock.now_ns()
                     try:

@@ -17,6 +17,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
 from roambench.contract.pacing import paced, padding
+from roambench.contract.patience import Patience
 from roambench.contract.phases import Moved
 from roambench.contract.whole_file import take_place
 from roambench.wire.v1 import data_pb2 as wire
@@ -182,10 +183,9 @@ class DataLink:
         hasher, received = hashlib.sha256(), -1  # the header comes first
         try:
             with unfinished.open("wb") as file:
-                now_s = asyncio.get_running_loop().time
-                async with asyncio.timeout(patience_s) as patience:
+                async with Patience(patience_s) as patience:
                     async for message in self._download(request.SerializeToString(), wait_for_ready=True):
-                        patience.reschedule(now_s() + patience_s)
+                        patience.restart()
                         if received < 0:
                             received = 0
                             continue
