@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from roambench.agent.orders.timeline import PhaseTimeline
-from roambench.agent.orders.worker import TrainerDied, TrainJob, TrainOutcome, Worker
+from roambench.agent.orders.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
-from roambench.contract.orders import GivenOrder
+from roambench.contract.local_training import LocalTraining
+from roambench.contract.orders import ExchangeReply, GivenOrder, TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
 
 Emit = Callable[[AgentWord], None]
 Result = TypeVar("Result")
+Report = TypeVar("Report", TrainReply, ExchangeReply)
 
 #: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
 _PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
@@ -161,8 +163,27 @@ class Workplace:
             moved=before,
         )
         self.event(EventKind.TRAIN_STARTED, order_id)
-        outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
+        try:
+            outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
+        except TrainerRefused as refused:
+            refused.device_s = (self.timeline.enter(Phase.WAIT, step) - started_ns) * 1e-9
+            raise
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
+
+    def cost(
+        self, kind: type[Report], training: LocalTraining, refused: TrainerRefused, download: ModelTransfer
+    ) -> Report:
+        """The report of a training that made no model: no losses, but what it took."""
+        return kind(
+            samples=self.worker.samples,
+            sgd_steps=self.worker.sgd_steps(training),
+            mean_loss=math.nan,
+            mean_squared_loss=math.nan,
+            model_digest="",
+            device_s=refused.device_s,
+            downloaded_bytes=download.transferred_bytes,
+            download_s=download.duration_s,
+        )
 
     async def _train_for_its_time(
         self, job: TrainJob, step: int, started_ns: int

@@ -17,8 +17,7 @@ class HeldRows:
 
     `kept_row` is what the local algorithm keeps from training to training.
 
-    A `deferred` training has no row yet: its job says how to compute the model when somebody wants it. The
-    training of `refused_order_id` has none at all: `refused` says why.
+    A `deferred` training has no row yet: its job says how to compute the model when somebody wants it.
     """
 
     trained_row: int = -1
@@ -27,8 +26,6 @@ class HeldRows:
     own_row: int = -1
     global_row: int = -1
     kept_row: int = -1
-    refused_order_id: str = ""
-    refused: str = ""
 
     @property
     def own_rows(self) -> tuple[int, int, int]:
@@ -58,11 +55,6 @@ class HeldModels:
         held = self.of(device)
         self._forget(held)
         held.trained_row, held.trained_order_id = row, order_id
-
-    def refuse(self, device: int, order_id: str, reason: str) -> None:
-        """A training that ended without a model leaves what the device held before."""
-        held = self.of(device)
-        held.refused_order_id, held.refused = order_id, reason
 
     def defer(self, device: int, order_id: str, job: TrainingJob) -> None:
         """A training to be computed later replaces the one before; the version it starts from is kept."""

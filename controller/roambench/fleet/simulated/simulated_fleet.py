@@ -67,15 +67,15 @@ class Workload:
 
 class SimulatedFleet:
     """Devices never fail: an answer other than DONE comes of the order itself (training that diverged). Such
-    a training takes its device the time of a whole one, and is refused when its model is asked for.
+    a training takes its device the time of a whole one.
 
     Equal bits to a local fleet's models on the same machine: both train by `learning.Learner` with one
     thread, and versions are named by the same blobs.
 
     Where it `defers`, a training that starts from the AP's model alone is computed only when its model is
     to be uploaded; most models of a mobile fleet never are (88 % with HierFAVG on a month of check-ins).
-    Its answer then has no losses (NaN). All else is the same as where it computes every training at once.
-    `foresee`: what a training takes.
+    Its answer then has no losses (NaN), and one that diverges is refused at its upload; all that a run
+    decides and draws is the same as where every training is computed at once. `foresee`: what one takes.
 
     Exchanges mix by the arithmetic of agents, so that they, too, give their bits. `has_momentum`: SGD's
     momentum goes on from one exchange to the next. `keeps`: what a local algorithm keeps goes on from one
@@ -202,8 +202,6 @@ class SimulatedFleet:
         if order.collects:
             return self._collect(order)
         held = self._held.of(order.device)
-        if held.refused_order_id == order.train_order_id:
-            return _refused(order, held.refused)
         if held.trained_row < 0 or held.trained_order_id != order.train_order_id:
             return _refused(order, f"no trained model of {order.train_order_id}")
         model = self.rows.lend(held.trained_row)  # whoever keeps it may do so after its release
@@ -278,7 +276,7 @@ class SimulatedFleet:
             if self._defers and order.training.start_rule == "ap":
                 # Its own model's row may be another's by then, and "ap" does not read it.
                 self._held.defer(order.device, order.order_id, replace(job, own_row=-1))
-                answers[order.order_id] = self._not_computed(order)
+                answers[order.order_id] = _done(order, self._unknown(order))
             else:
                 kept_out_row = self.rows.take() if self._keeps else -1
                 now.append((order, replace(job, out_row=self.rows.take(), kept_out_row=kept_out_row)))
@@ -288,8 +286,7 @@ class SimulatedFleet:
                 self.rows.release(job.out_row)
                 if job.kept_out_row >= 0:
                     self.rows.release(job.kept_out_row)
-                self._held.refuse(order.device, order.order_id, outcome.refused)
-                answers[order.order_id] = self._not_computed(order)
+                answers[order.order_id] = _refused(order, outcome.refused, self._unknown(order))
             else:
                 self._held.trained(order.device, order.order_id, job.out_row)
                 if job.kept_out_row >= 0:
@@ -297,11 +294,10 @@ class SimulatedFleet:
                 answers[order.order_id] = _done(order, self._report(order, outcome))
         return answers
 
-    def _not_computed(self, order: TrainOrder) -> Answer:
-        """The answer of a device that has trained, before anybody knows what came of it."""
+    def _unknown(self, order: TrainOrder) -> TrainReply:
+        """The report of a training whose model is not known, or is none."""
         work = self._foresee(order)
-        outcome = TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan)
-        return _done(order, self._report(order, outcome))
+        return self._report(order, TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan))
 
     def _job(self, order: TrainOrder) -> TrainingJob:
         """The order in rows; where its result goes is decided when it is computed."""
@@ -337,7 +333,7 @@ def _done(order: Order, reply: TrainReply | UploadReply | SyncReply | ExchangeRe
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
 
-def _refused(order: Order, reason: str, reply: ExchangeReply | None = None) -> Answer:
+def _refused(order: Order, reason: str, reply: TrainReply | ExchangeReply | None = None) -> Answer:
     return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, reason, reply)
 
 

@@ -203,7 +203,8 @@ def _inherited(book: LeaseBook) -> int | None:
     written, _, path = os.environ.get(LEASE_VARIABLE, "").partition(" ")
     if not written.isdecimal() or path != str(book.path.resolve()):
         return None
-    return int(written) if book.standing().allows(int(written)) else None
+    found = book.renew(int(written))  # who holds it may have stood still, and not looked again yet
+    return int(written) if found is not None and found.allows(int(written)) else None
 
 
 def wait_for_turn(

@@ -3,9 +3,9 @@
 A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
 first removes the dead. Dead is at once what was a process of this machine that is no more, or of an earlier
 boot of it: a claim left by `kill -9` does not have to run out. Dead is also what was not renewed in time, as
-soon as another process wants the bench: until then, a process that stood still finds its claim as it was. Time
-is how long this machine is up for its own processes, which no step of the wall clock moves, and the wall clock
-for all others.
+soon as another process wants the bench: until then, a process that stood still finds its claim as it was.
+Time is how long this machine is up for its own processes, which no step of the wall clock moves, and the wall
+clock for all others.
 """
 
 from __future__ import annotations

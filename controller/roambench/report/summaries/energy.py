@@ -176,9 +176,11 @@ def energy_summary(
 
 
 def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float]:
-    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not."""
+    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not;
+    also over downloads for trainings that made no model."""
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    done |= log.array(OrderAnswered, "train_s") > 0.0
     links = list(PAPER.links)
     answer = np.flatnonzero(done & (log.answered >= 0))
     order = log.answered[answer]

@@ -61,13 +61,15 @@ def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
 def ledger_of_log(
     records: Sequence[RoundRecord], names: Sequence[str], model: EnergyModel, rate: Rate = "distance"
 ) -> ModelledLedger:
-    """A row for every transfer and training that was done, by the event log.
+    """A row for every transfer and training that was done, by the event log, and for those of trainings that
+    made no model.
 
     With "distance" a transfer runs at the throughput that Eq. 2 gives its placement, with "transfer" at the
     one it was simulated with; where one of them is not known, the other counts.
     """
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    done |= log.array(OrderAnswered, "train_s") > 0.0
     order = log.answered
     kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync"])
     answer = np.flatnonzero(done & (order != NONE))
