@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
-from roambench.contract.patience import Patience
 from roambench.spool.consumer import DrainSource, Record
 from roambench.spool.gate import Gate
 
@@ -110,7 +110,7 @@ class Drain:
         can help or where, after a failure, the far side is not there (None: it will come). The rest stays
         queued."""
         try:
-            async with Patience(timeout_s):
+            async with AwakeTimeout(timeout_s):
                 while self._source.depth:
                     if not await self._send_some():
                         if self.trouble or (is_there is not None and not is_there()):

@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
-from roambench.contract.patience import Patience
 from roambench.contract.records import AgentEvent
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.places.place import AgentsPlace, new_run_folder
@@ -153,7 +153,7 @@ async def _all_back(bench: AgentBench, count: int) -> None:
 
 async def _is_back(back: asyncio.Task[None]) -> bool:
     try:
-        async with Patience(_BACK_PATIENCE_S):
+        async with AwakeTimeout(_BACK_PATIENCE_S):
             await asyncio.shield(back)
     except TimeoutError:
         return False

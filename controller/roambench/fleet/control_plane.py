@@ -11,11 +11,11 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
 from roambench.contract.orders import AnswerStatus, DiscardOrder, ExchangeOrder, GivenOrder, TrainOrder
-from roambench.contract.patience import Patience
 from roambench.contract.session import ClockEcho, Hello, Refusal, Welcome
 from roambench.fleet.answers import answer_from
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
@@ -145,7 +145,7 @@ class ControlPlane:
 
     async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> Hello | None:
         try:
-            async with Patience(self.allowances.limits.request_s):
+            async with AwakeTimeout(self.allowances.limits.request_s):
                 frame = await anext(frames)
         except (TimeoutError, StopAsyncIteration):
             return None

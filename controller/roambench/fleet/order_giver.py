@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import (
     Answer,
@@ -19,7 +20,6 @@ from roambench.contract.orders import (
     TransferOrder,
     UploadOrder,
 )
-from roambench.contract.patience import Patience
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.sessions import Sessions
 
@@ -61,7 +61,7 @@ class OrderGiver:
         if session is not None:
             session.send(given)
         try:
-            async with Patience(self.clock.host_seconds(self.deadline_s)):
+            async with AwakeTimeout(self.clock.host_seconds(self.deadline_s)):
                 await asyncio.shield(entry.answered)
         except TimeoutError:
             here = self.sessions.of(order.device) is not None

@@ -15,8 +15,8 @@ from google.protobuf.message import DecodeError
 from roambench.agent.peers.inbox import Inbox, Parcel
 from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.peers.radio import RadioPace
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError, ModelError
-from roambench.contract.patience import Patience
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
 from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PULL, channel_options
@@ -97,7 +97,7 @@ class PeerLink:
         """
         silence = UnansweredCalls()
         try:
-            async with Patience(limit_s):
+            async with AwakeTimeout(limit_s):
                 while True:
                     parcels: list[Parcel] = []
                     try:

@@ -15,9 +15,9 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.agent.peers.offers import Offers, Withheld
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.model_blob import chunks
-from roambench.contract.patience import Patience
 from roambench.identity.authority import Credential, name_of, serial_of
 from roambench.wire.server import LastingServer, first_request
 from roambench.wire.v1 import peer_pb2 as wire
@@ -66,7 +66,7 @@ class PeerService:
         try:
             with self._counted(name):
                 wanted = wire.PullRequest.FromString(await first_request(messages, _REQUEST_S))
-                async with Patience(limit_s):
+                async with AwakeTimeout(limit_s):
                     offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
                     half_step = await offer.model()
             with self._counted(name):

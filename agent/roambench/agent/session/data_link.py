@@ -13,11 +13,11 @@ import grpc
 import grpc.aio
 
 from roambench.agent.session.transfer_stamps import TransferStamps
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
 from roambench.contract.pacing import paced, padding
-from roambench.contract.patience import Patience
 from roambench.contract.phases import Moved
 from roambench.contract.whole_file import take_place
 from roambench.wire.v1 import data_pb2 as wire
@@ -183,7 +183,7 @@ class DataLink:
         hasher, received = hashlib.sha256(), -1  # the header comes first
         try:
             with unfinished.open("wb") as file:
-                async with Patience(patience_s) as patience:
+                async with AwakeTimeout(patience_s) as patience:
                     async for message in self._download(request.SerializeToString(), wait_for_ready=True):
                         patience.restart()
                         if received < 0:

@@ -19,7 +19,7 @@ _STOOD_STILL_S: Final = 2.0
 _CATCH_UP_S: Final = 20.0
 
 
-class Patience:
+class AwakeTimeout:
     """As `asyncio.timeout(limit_s)`: TimeoutError in its body after `limit_s` host seconds in which this
     process ran, and after it stood still not before it has caught up.
     """

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from roambench.contract.patience import Patience
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.stillness import AwakeTime
 
 #: Longer than the patience, and than what counts as standing still.
@@ -19,7 +19,7 @@ STANDS_STILL_S = 4.0
 @pytest.mark.asyncio
 async def test_it_ends_when_nothing_comes() -> None:
     with pytest.raises(TimeoutError):
-        async with Patience(0.05):
+        async with AwakeTimeout(0.05):
             await asyncio.get_running_loop().create_future()
 
 
@@ -32,7 +32,7 @@ async def test_what_came_while_the_loop_stood_still_is_taken_before_it_ends() ->
     writing = threading.Timer(1.0, os.write, (into, b"an answer"))
     writing.start()
     try:
-        async with Patience(0.5):
+        async with AwakeTimeout(0.5):
             loop.call_soon(time.sleep, STANDS_STILL_S)
             answer = await came
             for _ in range(100):  # from the socket to who waits an answer takes some turns of the loop
@@ -47,7 +47,7 @@ async def test_what_came_while_the_loop_stood_still_is_taken_before_it_ends() ->
 
 @pytest.mark.asyncio
 async def test_restarted_it_begins_again() -> None:
-    async with Patience(2.0) as patience:
+    async with AwakeTimeout(2.0) as patience:
         for _ in range(5):
             await asyncio.sleep(0.5)
             patience.restart()
