@@ -35,7 +35,7 @@ from roambench.controller.world import Movement, movement_of
 from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
+from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.mobility.files import write_trace
 from roambench.report.report import report
@@ -171,7 +171,8 @@ async def run_into(path: Path, experiment: Experiment, movement: Movement, syste
         capacity = 3 * devices + 2 * rounds.settings.aps + 16
         rows = ModelRows(path / "models.bin", PARAMETERS, capacity, create=True)
         trainer = CopyTrainer(rows)
-        fleet = SimulatedFleet(rows, trainer, "0" * 64, VirtualDevice(0.4, 20.0, 20.0))
+        work = Workload(500, 160)
+        fleet = SimulatedFleet(rows, trainer, "0" * 64, VirtualDevice(0.4, 20.0, 20.0), lambda order: work)
         settings = replace(rounds.settings, orders_to_absent=False)
         present: list[int] = []
         walls_s: list[float] = []

@@ -96,7 +96,7 @@ async def compete(case: Case, folder: Path) -> None:
     try:
         work = Workload(case.images, -(-case.images // case.batch_size))
         fleet = SimulatedFleet(
-            rows, pool, layout.fingerprint, VirtualDevice(0.0, 0.0, 0.0), foresee=lambda order: work
+            rows, pool, layout.fingerprint, VirtualDevice(0.0, 0.0, 0.0), lambda order: work, defers=True
         )
         model = np.array(case.array("start"))
         for number in turns(case):

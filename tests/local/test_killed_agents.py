@@ -127,11 +127,11 @@ def test_the_run_goes_on_to_the_end(disaster):
     assert sorted(answer.status for answer in work if answer.status != "done") == ["failed", "lost"]
 
 
-def test_an_agent_killed_in_training_is_lost_and_its_training_wasted(disaster):
+def test_an_agent_killed_in_training_is_lost_and_its_training_failed(disaster):
     order = disaster.order(1, "pi-01", "train")
     assert disaster.answer(order).status == "lost"
     assert disaster.answer(order).reason == "the agent died while training"
-    assert disaster.outcome(order).outcome is Outcome.WASTED
+    assert disaster.outcome(order).outcome is Outcome.FAILED
     lost = disaster.run.events(EventKind.SESSION_LOST, "pi-01")
     assert [event.step for event in lost] == [1]
     # It is well again in the very next step.
@@ -150,7 +150,7 @@ def test_a_trainer_killed_in_training_is_a_failure_that_names_the_signal(disaste
     order = disaster.order(2, "pi-02", "train")
     assert disaster.answer(order).status == "failed"
     assert "SIGKILL" in disaster.answer(order).reason
-    assert disaster.outcome(order).outcome is Outcome.WASTED
+    assert disaster.outcome(order).outcome is Outcome.FAILED
     # Its reader lived on, and the fork server had a new trainer for the next order.
     assert len(disaster.run.events(EventKind.SESSION_OPENED, "pi-02")) == 1
     assert disaster.answer(disaster.order(3, "pi-02", "train")).status == "done"

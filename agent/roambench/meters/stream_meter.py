@@ -12,6 +12,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, ReadingFlag
+from roambench.contract.stillness import LOOK_S
 from roambench.meters.frames.counts import LineCounts
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.latch import SURVIVED_AFTER_S, PortLatch
@@ -164,9 +165,15 @@ class StreamMeter:
         if self._watchdog is not None:
             self._watchdog.cancel()
         wait_s = self._clock.host_seconds(device_s) + 1e-3
-        self._watchdog = asyncio.get_running_loop().call_later(wait_s, self._check_silence)
+        loop = asyncio.get_running_loop()
+        due_s = loop.time() + wait_s
+        self._watchdog = loop.call_at(due_s, self._check_silence, due_s)
 
-    def _check_silence(self) -> None:
+    def _check_silence(self, due_s: float) -> None:
+        if asyncio.get_running_loop().time() - due_s > LOOK_S:
+            # This process stood still: the lines that came meanwhile are read first.
+            self._watch(self._stale_after_s)
+            return
         now_ns = self._clock.now_ns()
         silent_s = (now_ns - self._last_line_ns) * 1e-9
         if silent_s < self._stale_after_s:

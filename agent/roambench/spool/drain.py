@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
 from roambench.spool.consumer import DrainSource, Record
@@ -134,7 +135,7 @@ class Drain:
         there (None: it will come). The rest stays queued."""
         ends_s, pause_s = time.monotonic() + timeout_s, _FLUSH_FIRST_S
         try:
-            async with asyncio.timeout(timeout_s):
+            async with AwakeTimeout(timeout_s):
                 while self._source.depth:
                     if self._asked_until_s > ends_s:
                         return False

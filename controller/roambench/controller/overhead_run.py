@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from rich.console import Console
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
@@ -139,7 +140,7 @@ async def _all_back(bench: AgentBench, count: int) -> None:
     await bench.clock.sleep(1.0)
     sessions, before = bench.agents_fleet.sessions, -1
     back = asyncio.create_task(sessions.wait_for_count(count))
-    while not (await asyncio.wait({back}, timeout=_BACK_PATIENCE_S))[0]:
+    while not await _is_back(back):
         here = len(sessions.all())
         if here <= before:
             back.cancel()
@@ -148,6 +149,15 @@ async def _all_back(bench: AgentBench, count: int) -> None:
                 "more did; see agents/<name>/agent.log in the run folder, or roambench fleet logs"
             )
         before = here
+
+
+async def _is_back(back: asyncio.Task[None]) -> bool:
+    try:
+        async with AwakeTimeout(_BACK_PATIENCE_S):
+            await asyncio.shield(back)
+    except TimeoutError:
+        return False
+    return True
 
 
 def overhead_of(

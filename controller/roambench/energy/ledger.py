@@ -230,6 +230,10 @@ class Ledger:
         outcomes = [Outcome.WASTED, Outcome.PENDING] if finished else [Outcome.WASTED]
         return np.isin(self.outcome, [OUTCOMES.index(outcome) for outcome in outcomes])
 
+    def failed(self) -> Chosen:
+        """Whose joules went into trainings that failed."""
+        return np.isin(self.outcome, OUTCOMES.index(Outcome.FAILED))
+
     def total(self, kind: Kind = "gross", rows: Rows = EVERY) -> Energy:
         """Sum of these rows from the first to the last, with the errors that they share: those add linearly,
         boards and the rest in quadrature (R9)."""

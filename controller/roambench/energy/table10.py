@@ -39,12 +39,15 @@ class Table10:
     Per training and per round an unwasted one counts with 0 J wasted, so that wasted / consumed of a pair
     of rows is the wasted share. `per_board` is the sum of each board over the run. `empty_rounds` had no
     training at all and are left out of the per-round rows. `basis`: measured or modelled, never both.
+
+    `cumulative_failed`, a row of our own, is consumed and not wasted: it went into trainings that broke.
     """
 
     basis: Basis
     kind: Kind
     cumulative_wasted: Energy
     cumulative_consumed: Energy
+    cumulative_failed: Energy
     per_training_wasted: MeanSd
     per_training_consumed: MeanSd
     per_board_wasted: MeanSd
@@ -97,6 +100,7 @@ def table10(
         kind,
         ledger.total(kind, active & wasted),
         ledger.total(kind, rows),
+        ledger.total(kind, active & ledger.failed()),
         *_wasted_then_consumed(training[of_training], used[of_training], lost[of_training]),
         *_wasted_then_consumed(device, used, lost, there, len(listed - set(ledger.names))),
         *_wasted_then_consumed(step, used, lost),

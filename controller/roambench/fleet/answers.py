@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import TypeVar
 
 from roambench.contract.orders import (
     Answer,
@@ -24,6 +25,8 @@ from roambench.contract.orders import (
 from roambench.contract.printable import printable
 from roambench.wire.v1 import control_pb2 as wire
 
+Cost = TypeVar("Cost", TrainReply, ExchangeReply)
+
 _STATUS = {
     wire.Answer.DONE: AnswerStatus.DONE,
     wire.Answer.REFUSED: AnswerStatus.REFUSED,
@@ -38,12 +41,15 @@ def answer_from(
     how often padding did.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
+    What a training that was REFUSED has cost is kept, if that can be true.
     """
     status = _STATUS.get(message.status)
     if status is None:
         return _garbage(order, f"answer with unknown status {message.status}")
     if status is not AnswerStatus.DONE:
-        return Answer(order.order_id, order.device, order.step, status, printable(message.reason[:500]))
+        cost = _cost(message, order) if status is AnswerStatus.REFUSED else None
+        reason = printable(message.reason[:500])
+        return Answer(order.order_id, order.device, order.step, status, reason, cost)
     if isinstance(order, TrainOrder):
         return _train_answer(message, order)
     if isinstance(order, TransferOrder):
@@ -61,6 +67,30 @@ def answer_from(
         model, message.upload.model_digest.hex(), message.upload.uploaded_bytes, message.upload.upload_s
     )
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _cost(message: wire.Answer, order: Task | TransferOrder) -> TrainReply | ExchangeReply | None:
+    """Of a training or a half step that made no model: no losses, and nothing exchanged."""
+    if isinstance(order, TrainOrder) and message.HasField("train"):
+        return _costs(TrainReply, message.train)
+    if isinstance(order, ExchangeOrder) and message.HasField("exchange"):
+        return _costs(ExchangeReply, message.exchange)
+    return None
+
+
+def _costs(kind: type[Cost], report: wire.TrainReport | wire.ExchangeReport) -> Cost | None:
+    if not all(0.0 <= seconds < math.inf for seconds in (report.device_s, report.download_s)):
+        return None
+    return kind(
+        samples=report.samples,
+        sgd_steps=report.sgd_steps,
+        mean_loss=math.nan,
+        mean_squared_loss=math.nan,
+        model_digest="",
+        device_s=report.device_s,
+        downloaded_bytes=report.downloaded_bytes,
+        download_s=report.download_s,
+    )
 
 
 def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:

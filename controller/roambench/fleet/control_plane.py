@@ -11,6 +11,7 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
@@ -144,7 +145,7 @@ class ControlPlane:
 
     async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> Hello | None:
         try:
-            async with asyncio.timeout(self.allowances.limits.request_s):
+            async with AwakeTimeout(self.allowances.limits.request_s):
                 frame = await anext(frames)
         except (TimeoutError, StopAsyncIteration):
             return None

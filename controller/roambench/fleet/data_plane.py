@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
@@ -104,7 +105,7 @@ class DataPlane:
             send = self._send_shard if wanted.shard else self._send_model
             limit_s = max(self.transfer_limit_s, _SHARD_LIMIT_S) if wanted.shard else self.transfer_limit_s
             try:
-                async with asyncio.timeout(limit_s):
+                async with AwakeTimeout(limit_s):
                     await send(name, wanted, context)
             except TimeoutError:
                 reason = f"not finished within {limit_s:.0f} s"
@@ -179,7 +180,7 @@ class DataPlane:
         begin again."""
         entry: OutstandingOrder | None = None
         try:
-            async with asyncio.timeout(self.transfer_limit_s):
+            async with AwakeTimeout(self.transfer_limit_s):
                 header = await self._header(messages)
                 entry = self._entry(name, header.order_id)
                 await self._count(name, entry)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from roambench.agent.settings import HostSettings
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import RunError
@@ -189,7 +190,7 @@ class GrpcFleet:
         """
         self.sessions.end_run(Stop(reason, drain_s, self._giver.resumes_at))
         try:
-            async with asyncio.timeout(drain_s):
+            async with AwakeTimeout(drain_s):
                 if may_return:
                     await self.sessions.wait_for_goodbyes()
                 else:

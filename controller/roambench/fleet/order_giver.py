@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import (
     Answer,
@@ -44,7 +45,8 @@ class OrderGiver:
     resumes_at: int = 0
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
-        """The order's answer; one that never comes is TIMEOUT or, without a session, LOST."""
+        """The order's answer; one that never comes is TIMEOUT or, without a session, LOST. Answers that came
+        while this process stood still are taken before deadlines count again."""
         if isinstance(order, ExchangeOrder):
             await self._until_reachable(order)
         given = self._given(order)
@@ -59,7 +61,7 @@ class OrderGiver:
         if session is not None:
             session.send(given)
         try:
-            async with asyncio.timeout(self.clock.host_seconds(self.deadline_s)):
+            async with AwakeTimeout(self.clock.host_seconds(self.deadline_s)):
                 await asyncio.shield(entry.answered)
         except TimeoutError:
             here = self.sessions.of(order.device) is not None

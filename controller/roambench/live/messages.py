@@ -17,7 +17,7 @@ from roambench.mobility.trace import FloatColumn
 Row = list[Any]
 Message = dict[str, Any]
 
-_OUTCOMES: Final = (Outcome.PENDING, Outcome.AGGREGATED, Outcome.WASTED)
+_OUTCOMES: Final = tuple(Outcome)
 
 
 class RunMessages:
@@ -94,6 +94,7 @@ class RunMessages:
             "fleet": info.fleet,
             "basis": "measured" if kind.has_agents else "modelled" if kind.is_virtual else "",
             "emulated": kind.emulates,
+            "outcomes": [outcome.value for outcome in _OUTCOMES],
             "created": info.created_utc,
             "steps": view.steps,
             "step_s": trace.step_s if trace is not None else None,
@@ -173,7 +174,7 @@ class RunMessages:
         ]
 
     def _update_row(self, index: int) -> Row:
-        """Its number, device, step, outcome (0 pending, 1 aggregated, 2 wasted), step in which that was
+        """Its number, device, step, outcome (its place in the head's `outcomes`), step in which that was
         decided, why, joules."""
         update = self._view.history.updates[index]
         outcome = _OUTCOMES.index(update.outcome)

@@ -67,9 +67,10 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
     joules = view.joules if view.has_joules else None
     meaning = "Gross energy so far, provisional."
     yield _one("roambench_energy_joules", meaning, run | basis, joules, unit="joules", kind="counter")
-    wasted = view.wasted_joules if view.has_joules else None
-    meaning = "Gross energy of local updates that were wasted, provisional."
-    yield _one("roambench_wasted_energy_joules", meaning, run | basis, wasted, unit="joules")
+    for outcome, what in ((Outcome.WASTED, "were wasted"), (Outcome.FAILED, "failed")):
+        spent = view.outcome_joules(outcome) if view.has_joules else None
+        meaning = f"Gross energy of local updates that {what}, provisional."
+        yield _one(f"roambench_{outcome}_energy_joules", meaning, run | basis, spent, unit="joules")
     counts = tuple((run | {"outcome": str(o)}, float(history.count(o))) for o in Outcome)
     yield Family("roambench_local_updates", "gauge", "", "Local updates by outcome.", counts)
     boards = dict(zip(info.device_names, view.boards, strict=True))

@@ -66,13 +66,12 @@ class RunView:
             return math.fsum(self._modelled.by_step.values())
         return math.fsum(board.joules for board in self.boards)
 
-    @property
-    def wasted_joules(self) -> float:
-        """Of them, those of the local updates that are wasted."""
+    def outcome_joules(self, outcome: Outcome) -> float:
+        """Of them, those of the local updates of an outcome."""
         return math.fsum(
             self.update_joules(index)
             for index, update in enumerate(self.history.updates)
-            if update.outcome is Outcome.WASTED
+            if update.outcome is outcome
         )
 
     @property

@@ -100,7 +100,7 @@ class Intake:
             verdict = self._waiting.pop(order.order_id)
             if isinstance(verdict, AnswerStatus):
                 self._failed[order.order_id] = verdict
-            elif isinstance(verdict, tuple):
+            elif isinstance(verdict, GivenUp):
                 self._given_up[order.order_id] = verdict
             else:
                 training = self._state.outstanding[order.device]

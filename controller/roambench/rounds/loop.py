@@ -167,11 +167,14 @@ class _Run:
 
     async def _collect(self, state: RoundState, here: Presence, *, opening: bool) -> RoundState:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
+        asked = plan.asked_for(self.system, state, here)
+        state = self._give_up(state, here.step, settle.spoiled(asked))
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
         intake = Intake(self.system, uploads, state, here.distances_m, self.settings.extra_vectors)
         state, answers = await self._perform(state, here, uploads, opening, intake.take)
         settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
+        state = transitions.after_failed_uploads(state, settled.failed)
         state = self._aggregate_edges(state, here.step, settled)
         self.ap_models = tuple(state.models[digest] for digest in state.ap_digests)
         sync_before = state.last_sync_step
@@ -179,9 +182,8 @@ class _Run:
             state = self._aggregate_cloud(state, here.step, settled)
             state = await self._sync(state, here, "sync", opening=False)
         lost = settle.hopeless(
-            self.system, state.outstanding.values(), here.step, here.aps, settled.failed, sync_before,
-            state.last_sync_step,
-        )  # fmt: skip
+            self.system, state.outstanding.values(), here.step, here.aps, sync_before, state.last_sync_step
+        )
         state = self._give_up(state, here.step, lost)
         if here.step == self.settings.steps - 1:
             state = self._give_up_all(state, here.step)
@@ -210,12 +212,8 @@ class _Run:
         state, answers = await self._perform(state, here, orders, opening)
         settled = settle.settle_trainings(orders, answers, here.distances_m)
         before = (state.outstanding.get(training.device) for training in settled.finished)
-        retrained = [
-            OutcomeDecided(here.step, old.device, old.order_id, Outcome.WASTED, "retrained")
-            for old in before
-            if old is not None
-        ]
-        self.journal.extend([*retrained, *settled.failed])
+        retrained = [settle.given_up(old, "retrained") for old in before if old is not None]
+        self.journal.extend([*(_outcome(here.step, one) for one in retrained), *settled.failed])
         return transitions.after_trainings(state, settled)
 
     async def _perform(
@@ -262,17 +260,16 @@ class _Run:
         return transitions.after_cloud(state, self.system, step, cloud, digest, devices, uploads)
 
     def _give_up(self, state: RoundState, step: int, lost: Sequence[GivenUp]) -> RoundState:
-        self.journal.extend(
-            [
-                OutcomeDecided(step, training.device, training.order_id, Outcome.WASTED, reason)
-                for training, reason in lost
-            ]
-        )
+        self.journal.extend([_outcome(step, one) for one in lost])
         return transitions.after_giving_up(state, lost) if lost else state
 
     def _give_up_all(self, state: RoundState, step: int) -> RoundState:
         left = sorted(state.outstanding.values(), key=lambda training: training.device)
-        return self._give_up(state, step, [(training, "end of run") for training in left])
+        return self._give_up(state, step, [settle.given_up(training, "end of run") for training in left])
+
+
+def _outcome(step: int, one: GivenUp) -> OutcomeDecided:
+    return OutcomeDecided(step, one.training.device, one.training.order_id, one.outcome, one.reason)
 
 
 def returning(

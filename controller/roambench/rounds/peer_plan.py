@@ -120,13 +120,13 @@ def mixing_record(
 
 
 def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchanged | None, OutcomeDecided]:
-    """Records of an exchange: a half step that was not done, or not reported as it should be, is wasted."""
+    """Records of an exchange: a half step that was not done, or not reported as it should be, failed."""
     reply, status, why = answer.reply, answer.status, answer.reason
     if status is AnswerStatus.DONE and not (isinstance(reply, ExchangeReply) and reply.samples > 0):
         status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
     if status is not AnswerStatus.DONE or not isinstance(reply, ExchangeReply):
         reason = f"{status.value}: {why}" if why else status.value
-        return None, OutcomeDecided(order.step, order.device, order.order_id, Outcome.WASTED, reason)
+        return None, OutcomeDecided(order.step, order.device, order.order_id, Outcome.FAILED, reason)
     exchanged = ModelsExchanged(
         order.step,
         order.device,

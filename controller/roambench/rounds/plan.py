@@ -24,7 +24,7 @@ from roambench.rounds.presence import Presence
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.run import RunSettings, Throughput
 from roambench.rounds.state import RoundState
-from roambench.systems.system import EDGE_PAIR, Candidates, System
+from roambench.systems.system import EDGE_PAIR, Candidates, System, Training
 
 
 def candidates(
@@ -61,6 +61,15 @@ def select(system: System, offered: Candidates) -> tuple[int, ...]:
     return chosen
 
 
+def asked_for(system: System, state: RoundState, here: Presence) -> list[Training]:
+    """The trainings whose models APs ask for in this step: eligible ones of present devices."""
+    return [
+        training
+        for device, training in sorted(state.outstanding.items())
+        if device in here.aps and system.eligible(training.step, here.step, state.last_sync_step)
+    ]
+
+
 def plan_uploads(
     settings: RunSettings, system: System, state: RoundState, here: Presence, throughput: Throughput
 ) -> list[UploadOrder]:
@@ -70,16 +79,15 @@ def plan_uploads(
     """
     return [
         UploadOrder(
-            order_id=order_id(settings.run_id, here.step, device, "upload"),
-            device=device,
+            order_id=order_id(settings.run_id, here.step, training.device, "upload"),
+            device=training.device,
             step=here.step,
-            ap=here.aps[device],
+            ap=here.aps[training.device],
             train_order_id=training.order_id,
-            upload_mbit_s=_pace(settings, throughput, here.distances_m[device], "up"),
+            upload_mbit_s=_pace(settings, throughput, here.distances_m[training.device], "up"),
             keeps_model=system.keeps_models,
         )
-        for device, training in sorted(state.outstanding.items())
-        if device in here.aps and system.eligible(training.step, here.step, state.last_sync_step)
+        for training in asked_for(system, state, here)
     ]
 
 

@@ -88,13 +88,15 @@ class CloudAggregated:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeDecided:
-    """The outcome of a training; `step` is when it was decided."""
+    """The outcome of a training; `step` is when it was decided. `reason`, unless it was aggregated: of a
+    wasted one "absent", "cloud aggregation", "retrained", "not eligible" or "end of run"; of a failed one
+    what broke: "timeout", "lost", "refused", "upload timeout", ... with details behind a colon."""
 
     step: int
     device: int
     train_order_id: str
     outcome: Outcome
-    reason: str = ""  # for wasted: "absent", "cloud aggregation", "retrained", "lost", "end of run", ...
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

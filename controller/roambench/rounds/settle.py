@@ -29,14 +29,17 @@ from roambench.rounds.rule_answers import Aggregate, checked_aggregate
 from roambench.rounds.state import CLOUD_KEY, RoundState
 from roambench.systems.system import ApWork, CloudInput, Participants, System, Training
 
-#: A training that is wasted, and why.
-GivenUp = tuple[Training, str]
-
 #: After these the device may still hold the model, or still be working on it.
 _MAY_STILL_HOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT, AnswerStatus.FAILED})
 
-#: After these there is no model of this training on the device.
-_LEFT_NOTHING = frozenset({AnswerStatus.REFUSED, AnswerStatus.FAILED})
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A training that no access point will aggregate, and why."""
+
+    training: Training
+    outcome: Outcome
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,9 @@ class Uploads:
 
 @dataclass(frozen=True, slots=True)
 class Trainings:
-    """Results of the train orders, ascending by device. A lost or late one may still finish on its device,
-    where nobody wants it any more: `may_linger`."""
+    """Results of the train orders, ascending by device. Those that a device refused ended, too, and are
+    among the `finished` ones. A lost or late one may still finish on its device, where nobody wants it any
+    more: `may_linger`."""
 
     finished: tuple[Training, ...]
     failed: tuple[OutcomeDecided, ...]
@@ -74,16 +78,20 @@ def judge_upload(answer: Answer, training: Training, reference: Vector) -> Vecto
     if answer.status in _MAY_STILL_HOLD:
         return answer.status
     if answer.status is AnswerStatus.REFUSED:
-        return training, _reason("upload refused", answer.reason)
+        return GivenUp(training, Outcome.FAILED, _reason("refused", answer.reason))
     model, doubt = _uploaded_model(answer, reference)
-    return (training, _reason("upload garbage", doubt)) if model is None else model
+    if model is None:
+        return GivenUp(training, Outcome.FAILED, _reason("upload garbage", doubt))
+    return model
 
 
 def settle_trainings(
     orders: Sequence[TrainOrder], answers: Mapping[str, Answer], distances_m: Mapping[int, float]
 ) -> Trainings:
-    """A training that is not DONE is wasted with the answer's reason; its device is not in Tr. `distances_m`
-    of devices to the APs of their orders."""
+    """A training that did not end failed with the answer's reason, and its device is not in Tr. One that is
+    REFUSED ended without a model: it has failed as soon as an AP asks for that (`spoiled`), as on virtual
+    devices, whose trainings may be computed only then. `distances_m` of devices to the APs of their
+    orders."""
     finished, failed, may_linger = [], [], set()
     for order in sorted(orders, key=lambda order: order.device):
         answer = answers[order.order_id]
@@ -94,8 +102,12 @@ def settle_trainings(
                 continue
             status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
         reason = _reason(status.value, why)
-        failed.append(OutcomeDecided(order.step, order.device, order.order_id, Outcome.WASTED, reason))
-        if status not in _LEFT_NOTHING:
+        if status is AnswerStatus.REFUSED:
+            refused = Training(order.device, order.step, order.ap, order.order_id, 0, refused=reason)
+            finished.append(refused)
+            continue
+        failed.append(OutcomeDecided(order.step, order.device, order.order_id, Outcome.FAILED, reason))
+        if status is not AnswerStatus.FAILED:
             may_linger.add(order.device)
     return Trainings(tuple(finished), tuple(failed), frozenset(may_linger))
 
@@ -152,12 +164,23 @@ def aggregate_cloud(
     return replace(found, model=extra.in_cloud(found.model, before, held, found.weights))
 
 
+def spoiled(trainings: Iterable[Training]) -> list[GivenUp]:
+    """Of trainings whose models APs ask for, those that ended without one."""
+    return [GivenUp(training, Outcome.FAILED, training.refused) for training in trainings if training.refused]
+
+
+def given_up(training: Training, why: str) -> GivenUp:
+    """A training that the system has no use for: wasted, unless an AP had asked for its model before."""
+    if training.undelivered:
+        return GivenUp(training, Outcome.FAILED, training.undelivered)
+    return GivenUp(training, Outcome.WASTED, why)
+
+
 def hopeless(
     system: System,
     outstanding: Iterable[Training],
     step: int,
     present: Mapping[int, int],
-    failed: Mapping[int, AnswerStatus],
     sync_before: int,
     sync_now: int,
 ) -> list[GivenUp]:
@@ -173,11 +196,9 @@ def hopeless(
             reason = "cloud aggregation"
         elif training.device not in present:
             reason = "absent"
-        elif training.device in failed:
-            reason = f"upload {failed[training.device].value}"
         else:
             reason = "not eligible"
-        lost.append((training, reason))
+        lost.append(given_up(training, reason))
     return lost
 
 
@@ -196,6 +217,7 @@ def answers_by_order(orders: Iterable[Order], answers: Iterable[Answer]) -> dict
 def answer_record(answer: Answer) -> OrderAnswered:
     """The record of an answer."""
     base = (answer.step, answer.device, answer.order_id, answer.status.value, answer.reason)
+    done = answer.status is AnswerStatus.DONE
     match answer.reply:
         case TrainReply() as reply:
             return OrderAnswered(
@@ -214,8 +236,9 @@ def answer_record(answer: Answer) -> OrderAnswered:
         case ExchangeReply() as reply:
             return OrderAnswered(
                 *base,
-                transferred_bytes=reply.sent_bytes + reply.received_bytes,
-                transfer_s=reply.exchange_s,
+                # Of a half step that made no model, the start model's: nothing else was moved.
+                transferred_bytes=reply.sent_bytes + reply.received_bytes if done else reply.downloaded_bytes,
+                transfer_s=reply.exchange_s if done else reply.download_s,
                 train_s=reply.device_s,
                 samples=reply.samples,
                 mean_loss=None if math.isnan(reply.mean_loss) else reply.mean_loss,

@@ -12,13 +12,14 @@ from roambench.rounds.records import OrderGiven, OutcomeDecided, RoundRecord, St
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts over one run. `reasons`: why trainings were wasted, most frequent first."""
+    """Counts over one run. `reasons`: why trainings were wasted or failed, most frequent first."""
 
     steps: int
     trainings: int
     uploads: int
     aggregated: int
     wasted: int
+    failed: int
     reasons: Mapping[str, int]
     aggregated_by_step: tuple[int, ...]
 
@@ -30,13 +31,13 @@ class Tally:
 
     @property
     def wasted_share(self) -> float:
-        """Share of all trainings that no edge aggregation used; 0 when nobody trained."""
+        """Share of all trainings that the system had no use for; 0 when nobody trained."""
         return self.wasted / self.trainings if self.trainings else 0.0
 
 
 def tally(records: Iterable[RoundRecord]) -> Tally:
-    """Count trainings, uploads and what was wasted, with the reasons."""
-    trainings = uploads = wasted = 0
+    """Count trainings, uploads, and what was wasted or failed, with the reasons."""
+    trainings = uploads = wasted = failed = 0
     reasons: Counter[str] = Counter()
     by_step: list[int] = []
     for record in records:
@@ -48,6 +49,9 @@ def tally(records: Iterable[RoundRecord]) -> Tally:
             case OutcomeDecided(outcome=Outcome.WASTED):
                 wasted += 1
                 reasons[record.reason] += 1
+            case OutcomeDecided(outcome=Outcome.FAILED):
+                failed += 1
+                reasons[record.reason] += 1
             case StepClosed():
                 by_step.append(record.aggregated)
             case _:
@@ -58,6 +62,7 @@ def tally(records: Iterable[RoundRecord]) -> Tally:
         uploads=uploads,
         aggregated=sum(by_step),
         wasted=wasted,
+        failed=failed,
         reasons=dict(reasons.most_common()),
         aggregated_by_step=tuple(by_step),
     )

@@ -91,21 +91,39 @@ def after_syncs(state: RoundState, synced: frozenset[int]) -> RoundState:
     return replace(state, unsynced=state.unsynced - synced) if synced else state
 
 
+def after_failed_uploads(state: RoundState, failed: Mapping[int, AnswerStatus]) -> RoundState:
+    """Trainings whose models APs asked for and did not get stay in Tr, and are known by it."""
+    if not failed:
+        return state
+    outstanding = dict(state.outstanding)
+    for device, status in failed.items():
+        outstanding[device] = replace(outstanding[device], undelivered=f"upload {status.value}")
+    return replace(state, outstanding=outstanding)
+
+
 def after_giving_up(state: RoundState, lost: Iterable[GivenUp]) -> RoundState:
-    """Wasted trainings leave Tr; their devices will be told to discard the model."""
+    """Trainings that are given up leave Tr; their devices will be told to discard the model, if there is
+    one."""
     outstanding, stale = dict(state.outstanding), dict(state.stale)
-    for training, reason in lost:
+    for one in lost:
+        training = one.training
         del outstanding[training.device]
-        stale[training.device] = StaleModel(training.order_id, reason)
+        if not training.refused:
+            stale[training.device] = StaleModel(training.order_id, one.reason)
     return replace(state, outstanding=outstanding, stale=stale)
 
 
 def after_trainings(state: RoundState, trainings: Trainings) -> RoundState:
-    """Finished trainings join Tr. A device keeps its newest model only, so an older one is gone with it."""
+    """Finished trainings join Tr. A device keeps its newest model only, so an older one is gone with it,
+    unless the newest training made none."""
     outstanding, stale = dict(state.outstanding), dict(state.stale)
     for training in trainings.finished:
+        older = outstanding.get(training.device)
         outstanding[training.device] = training
-        stale.pop(training.device, None)
+        if not training.refused:
+            stale.pop(training.device, None)
+        elif older is not None and not older.refused:
+            stale[training.device] = StaleModel(older.order_id, "retrained")
     for outcome in trainings.failed:
         if outcome.device in trainings.may_linger:
             stale[outcome.device] = StaleModel(outcome.train_order_id, outcome.reason)

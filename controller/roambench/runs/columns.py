@@ -8,12 +8,14 @@ from typing import Final
 import pyarrow as pa
 
 from roambench.contract.metric import Metric
+from roambench.contract.phases import Outcome
 
 #: Column -> (unit, what it holds). The unit is "" for texts, counts and shares.
 Columns = Mapping[str, tuple[str, str]]
 
 _DEVICE: Final = ("", "name of the device")
 _BOOT: Final = ("", "boot of the board in whose clock the stamps are")
+_OUTCOMES: Final = ", ".join(Outcome)
 _ORDER: Final = ("", 'train or upload order that was served, "" in the background')
 _TRAINING: Final = ("", 'train order whose outcome decides whether the joules were wasted, "" for none')
 
@@ -45,7 +47,7 @@ LEDGER: Final[Columns] = {
     "device": _DEVICE,
     "step": ("", "round of the training served; in the background the step itself, -1 before the first"),
     "phase": PHASES["phase"],
-    "outcome": ("", "of the training served: aggregated, wasted or pending; null in the background"),
+    "outcome": ("", f"of the training served: {_OUTCOMES}; null in the background"),
     "train_order_id": _TRAINING,
     "duration_s": ("s", "length of the phase"),
     "covered_s": ("s", "how much of it the meter saw; gaps count no energy"),
@@ -108,7 +110,7 @@ MODELLED_LEDGER: Final[Columns] = {
     "step": ("", "round of the training served"),
     "at_step": ("", "step in which it was"),
     "phase": ("", "download, train, upload or exchange"),
-    "outcome": ("", "of the training served: aggregated, wasted or pending; null for none"),
+    "outcome": ("", f"of the training served: {_OUTCOMES}; null for none"),
     "order_id": _ORDER,
     "train_order_id": _TRAINING,
     "duration_s": ("s", "length of the phase"),
@@ -128,6 +130,7 @@ DEVICES: Final[Columns] = {
     "trainings": ("", "that were ordered"),
     "aggregated": ("", "trainings that were"),
     "wasted": ("", "trainings that were"),
+    "failed": ("", "trainings that did"),
     "train_s": ("s", "time in trainings"),
     "downloaded_bytes": ("B", "payload that came"),
     "uploaded_bytes": ("B", "payload that was sent"),
@@ -135,6 +138,7 @@ DEVICES: Final[Columns] = {
     "modelled_net_j": ("J", "modelled energy above idling"),
     "modelled_communication_j": ("J", "the part of it that transfers drew"),
     "modelled_wasted_gross_j": ("J", "gross energy whose training was wasted"),
+    "modelled_failed_gross_j": ("J", "gross energy whose training failed"),
 }
 
 _UNITS: Final = (("_mbit_s", "Mbit/s"), ("_ns", "ns"), ("_bytes", "B"), ("_s", "s"), ("_m", "m"))

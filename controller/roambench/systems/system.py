@@ -56,7 +56,8 @@ class SyncRule(Enum):
 @dataclass(frozen=True, slots=True)
 class Training:
     """A finished local training whose model the device holds. `ap` is where it was downloaded, `distance_m`
-    away by the trace."""
+    away by the trace. `refused`: why the device holds no model of it after all; rules see no such training.
+    `undelivered`: what an access point got when it asked for the model and that did not come."""
 
     device: int
     step: int
@@ -67,6 +68,8 @@ class Training:
     mean_squared_loss: float = 0.0
     sgd_steps: int = 0  # 0 in a rehearsal, which trains nothing
     distance_m: float = 0.0
+    refused: str = ""
+    undelivered: str = ""
 
 
 @dataclass(frozen=True, slots=True)

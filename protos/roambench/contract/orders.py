@@ -300,7 +300,9 @@ Reply = TrainReply | UploadReport | UploadReply | SyncReply | ExchangeReply | Tr
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The one answer to an order. `reply` is set exactly when `status` is DONE and the order yields one."""
+    """The one answer to an order. `reply` is set when `status` is DONE and the order yields one. It is also
+    set where a training, or a half step, that had begun was REFUSED: then it tells the cost, and no losses
+    (NaN)."""
 
     order_id: str
     device: int
@@ -325,9 +327,9 @@ class GivenOrder:
         """It was carried out."""
         return self._answer(AnswerStatus.DONE, "", reply)
 
-    def refused(self, reason: str) -> Answer:
-        """Its device will not."""
-        return self._answer(AnswerStatus.REFUSED, reason)
+    def refused(self, reason: str, cost: TrainReply | ExchangeReply | None = None) -> Answer:
+        """Its device will not, or has tried in vain at this cost."""
+        return self._answer(AnswerStatus.REFUSED, reason, cost)
 
     def failed(self, reason: str) -> Answer:
         """Its device tried and could not."""

@@ -26,11 +26,18 @@ ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCH
 
 
 class Outcome(StrEnum):
-    """The use of a trained model, and so of the joules it cost: aggregated, wasted or pending."""
+    """The use of a trained model, and so of the joules it cost: aggregated, wasted, failed or pending.
+
+    A training is wasted where the system has no use for what it made: its device has gone away, the system's
+    own rule drops it, another one takes its place. It failed where something broke: it did not end in time
+    or its board was lost, or an access point asked for its model and got none. Nothing else tells the two
+    apart: a model that was spoiled, but that no access point asked for, is wasted.
+    """
 
     PENDING = "pending"  # outstanding: not aggregated, not yet given up
     AGGREGATED = "aggregated"  # an edge aggregation used it
-    WASTED = "wasted"  # no edge aggregation used it
+    WASTED = "wasted"  # no edge aggregation used it, and nothing had broken
+    FAILED = "failed"  # no edge aggregation could use it: something had broken
 
 
 #: The record of a transfer has so many of its stalls, the longest ones.

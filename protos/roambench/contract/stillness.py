@@ -1,4 +1,4 @@
-"""Telling a process that hangs from one that a slow or busy machine lets wait."""
+"""Telling a process that hangs from one that a slow or busy machine lets wait, or that was stopped."""
 
 from __future__ import annotations
 
@@ -15,8 +15,28 @@ STILL_S: Final = 60.0
 LOOK_S: Final = 1.0
 
 
+class AwakeTime:
+    """Host seconds since it was made or restarted, for a process that looks again and again: what lies
+    between two looks counts as twice LOOK_S at most. In more of it this process itself stood still."""
+
+    def __init__(self) -> None:
+        self._looked_s, self._awake_s = time.monotonic(), 0.0
+
+    def restart(self) -> None:
+        """Begin at 0 again."""
+        self._looked_s, self._awake_s = time.monotonic(), 0.0
+
+    def seconds(self) -> float:
+        """Those so far."""
+        now_s = time.monotonic()
+        self._awake_s += min(2.0 * LOOK_S, now_s - self._looked_s)
+        self._looked_s = now_s
+        return self._awake_s
+
+
 class Stillness:
-    """How long some processes have done nothing: none came, none ended, none used any CPU time.
+    """How long some processes have done nothing: none came, none ended, none used any CPU time. Time in which
+    the one that looks stood still does not count: they may have been stopped with it.
 
     Of a clock alone a slow machine fakes it. Here a process that has work is never still: it uses CPU time
     whenever it gets some.
@@ -24,14 +44,14 @@ class Stillness:
 
     def __init__(self) -> None:
         self._cpu_s: Mapping[int, float] = {}
-        self._since_s = time.monotonic()
+        self._still = AwakeTime()
 
     def seconds(self, cpu_s: Mapping[int, float]) -> float:
         """Host seconds since `cpu_s`, the CPU-seconds so far by process id, was another."""
-        now_s = time.monotonic()
         if cpu_s != self._cpu_s:
-            self._cpu_s, self._since_s = dict(cpu_s), now_s
-        return now_s - self._since_s
+            self._cpu_s = dict(cpu_s)
+            self._still.restart()
+        return self._still.seconds()
 
 
 def cpu_s_of(pid: int) -> float:

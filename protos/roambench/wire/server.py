@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ async def first_request(messages: AsyncIterator[bytes], patience_s: float) -> by
     unary one before anybody is asked.
     """
     try:
-        async with asyncio.timeout(patience_s):
+        async with AwakeTimeout(patience_s):
             async for message in messages:
                 return message
     except TimeoutError:

@@ -17,6 +17,7 @@ from roambench.contract.draws import draw_key
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Vector
+from roambench.controller.places.simulated import foresight
 from roambench.controller.plays.decentralised import PeerWorld, peer_settings
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_spec
@@ -120,6 +121,7 @@ def played(world: PeerWorld, system: str, folder: Path) -> tuple[dict[int, Vecto
         TrainerHere(world, rows),
         learning_task.layout.fingerprint,
         VirtualDevice(0.4, 20.0, 20.0),
+        foresight(experiment, learning_task),
         has_momentum=experiment.learning.momentum > 0.0,
     )
     book = Book()

@@ -25,7 +25,7 @@ from roambench.contract.orders import (
 )
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
+from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.rounds.intake import Intake
 from roambench.rounds.settle import answers_by_order
@@ -65,7 +65,9 @@ class DeviceNumber:
 async def trained_fleet(folder: Path) -> tuple[SimulatedFleet, list[UploadOrder], RoundState]:
     """All devices have trained; their uploads go to the APs in turn."""
     rows = ModelRows(folder / "models.bin", SIZE, DEVICES + 4, create=True)
-    fleet = SimulatedFleet(rows, DeviceNumber(rows), LAYOUT, VirtualDevice(1.0, 0.0, 0.0))
+    fleet = SimulatedFleet(
+        rows, DeviceNumber(rows), LAYOUT, VirtualDevice(1.0, 0.0, 0.0), lambda order: Workload(1, 1)
+    )
     start = np.ones(SIZE, np.float32)
     digest = fleet.publish(start)
     await fleet.perform(

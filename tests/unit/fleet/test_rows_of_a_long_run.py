@@ -106,7 +106,7 @@ async def _played(folder: Path, system: System, defer: bool, refuse_each: int) -
     # Deferred trainings hold the versions that they start from, at most one per device.
     rows = ModelRows(folder / "models.bin", SIZE, 4 * DEVICES + 3 * APS + 32, create=True)
     trainer = Arithmetic(rows, refuse_each)
-    fleet = SimulatedFleet(rows, trainer, "c" * 32, VirtualDevice(0.1, 8.0, 4.0), workload if defer else None)
+    fleet = SimulatedFleet(rows, trainer, "c" * 32, VirtualDevice(0.1, 8.0, 4.0), workload, defers=defer)
     journal = MemoryJournal()
     most_rows = 0
 

@@ -22,6 +22,7 @@ from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import (
     AnswerStatus,
     DiscardOrder,
+    ExchangeOrder,
     IdleOrder,
     SyncOrder,
     SyncReply,
@@ -33,7 +34,7 @@ from roambench.contract.orders import (
 from roambench.fleet.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice
+from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
@@ -77,13 +78,18 @@ async def fleet_in(folder: Path, workers: int) -> AsyncIterator[tuple[SimulatedF
     pool = TrainingWorkers(setting, folder, workers)
     await pool.start()
     try:
-        yield SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0)), pool
+        yield SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0), workload), pool
     finally:
         await pool.stop()
 
 
 def start_model() -> np.ndarray:
     return flatten(build("mlp", 1, 10, seed=4))
+
+
+def workload(order: TrainOrder | ExchangeOrder) -> Workload:
+    samples = len(PARTS[order.device])
+    return Workload(samples, order.training.sgd_steps(samples, SPEC.batch_size))
 
 
 def train(device: int, digest: str, step: int = 0, **changes: object) -> TrainOrder:
@@ -188,7 +194,7 @@ async def test_a_worker_that_is_killed_before_it_is_warm_is_replaced(tmp_path: P
     born[0].kill()
     await starting
     try:
-        fleet = SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0))
+        fleet = SimulatedFleet(rows, pool, LAYOUT, VirtualDevice(0.5, 8.0, 4.0), workload)
         await fleet.perform([train(0, fleet.publish(start))])
         (sent,) = await fleet.perform([upload(0)])
         assert pool.process_ids != [born[0].pid]

@@ -210,5 +210,5 @@ def test_orders_of_devices_that_the_run_does_not_have_break_nothing(tmp_path: Pa
     folder = folder_of(tmp_path / "run", "local", records)
     view = looked_at(RunView(tmp_path / "run"))
     assert RunMessages(view).whole()["updates"] == []
-    assert view.wasted_joules == 0.0
+    assert [view.outcome_joules(outcome) for outcome in Outcome] == [0.0] * len(Outcome)
     folder.close(RunState.FINISHED)

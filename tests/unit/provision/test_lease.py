@@ -192,8 +192,10 @@ def test_a_claim_of_another_machine_runs_out_unless_it_is_renewed(bench: Bench) 
     with sqlite3.connect(book.path) as file:
         file.execute("UPDATE claims SET expires_s = ?", (time.time() - 1.0,))
     file.close()
-    assert book.renew(number) is None  # too late: it does not come back to life
     assert book.standing().holder is None
+    another = book.claim("from here")
+    assert book.renew(number) is None  # too late: it does not come back to life
+    assert book.standing().allows(another)
 
 
 @pytest.mark.parametrize("step_s", [61.0, 3600.0 * 24 * 365, -61.0, -3600.0 * 24 * 365])
@@ -216,15 +218,58 @@ def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
         held.ensure()
 
 
-def test_a_process_that_stood_still_for_too_long_has_lost_its_claim(
+def run_out(book: LeaseBook) -> None:
+    """As if the processes of all claims had stood still for longer than a lease."""
+    with sqlite3.connect(book.path) as file:
+        file.execute("UPDATE claims SET expires_s = expires_s - 61.0, until_s = until_s - 61.0")
+    file.close()
+
+
+def test_a_process_that_stood_still_has_lost_a_claim_that_another_wanted(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    number = book.claim("run")
+    run_out(book)
+    another = book.claim("another run")
+    assert book.renew(number) is None
+    assert book.standing().allows(another)
+
+
+def test_a_process_that_stood_still_keeps_the_claim_that_others_only_looked_at(bench: Bench) -> None:
+    book = LeaseBook(bench.state_dir)
+    number = book.claim("run")
+    assert book.standing().allows(number)
+    for live_on in (lambda: book.renew(number), lambda: book.turn(number, None)):
+        run_out(book)
+        assert book.standing().holder is None
+        found = live_on()
+        assert found is not None
+        assert found.allows(number)
+
+
+def test_an_owner_that_was_stopped_holds_its_lease_when_it_goes_on(bench: Bench) -> None:
+    with holder(bench, "stopped") as stopped:
+        assert line_of(stopped) == "held"
+        stopped.send_signal(signal.SIGSTOP)
+        run_out(LeaseBook(bench.state_dir))
+        assert standing_of(bench).holder is None
+        stopped.send_signal(signal.SIGCONT)
+        let_go(stopped)
+        assert stopped.returncode == 0  # it looked at the end whether the lease was its own all the time
+
+
+def test_who_was_started_under_a_lease_that_ran_out_unseen_works_on_under_it(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = LeaseBook(bench.state_dir)
-    number = book.claim("run")
-    up_s = lease_module._uptime_s
-    monkeypatch.setattr(lease_module, "_uptime_s", lambda: up_s() + lease_module.LEASE_S + 1.0)
-    assert book.renew(number) is None
-    assert book.standing().holder is None
+    with holding(bench, "run", print) as held:
+        run_out(book)
+        with holding(bench, "child", print) as child:
+            assert child.still()
+            run_out(book)
+            assert child.still()
+            assert child.turn(None) == ""
+        assert held.still()
+        assert len(book.standing().everybody) == 1
 
 
 def test_renewing_moves_the_expiry(bench: Bench) -> None:

@@ -50,12 +50,12 @@ def test_a_device_whose_upload_failed_delivers_its_model_before_it_trains_again(
     assert discards(run) == []
 
 
-def test_a_cloud_aggregation_ends_the_wait_for_an_upload_that_keeps_failing(world):
+def test_a_training_whose_upload_keeps_failing_until_a_cloud_aggregation_failed(world):
     failures = {("upload", 0, step): AnswerStatus.FAILED for step in (1, 2)}
     run = world.run(
         "mohawk", world.drawn_trace("0 0 0 0 0"), options=SystemOptions(k1=1, k2=2), failures=failures
     )
-    assert outcomes(run)[0] == (2, "r/00000/00000/train", "wasted", "cloud aggregation")
+    assert outcomes(run)[0] == (2, "r/00000/00000/train", "failed", "upload failed")
     assert (run.orders("train", 1), run.orders("train", 2)) == ([], [(0, 0)])
 
 
@@ -77,7 +77,7 @@ def test_a_device_trained_again_before_its_old_model_left_wastes_the_old_one(wor
 @pytest.mark.parametrize("status", MAY_TRY_AGAIN)
 def test_hierfavg_gives_a_failed_upload_no_second_chance(world, status):
     run = world.run("hierfavg", world.drawn_trace("0 0 - 0"), failures={("upload", 0, 1): status})
-    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", f"upload {status.value}")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "failed", f"upload {status.value}")
     assert run.orders("upload", 3) == []
 
 
@@ -92,18 +92,18 @@ def test_hierfavg_gives_a_failed_upload_no_second_chance(world, status):
         (UploadReply(np.array([1, np.inf], np.float32), ""), "NaN or infinity in the model"),
     ],
 )
-def test_a_model_that_cannot_be_is_wasted_and_never_aggregated(world, reply, why):
+def test_a_training_whose_model_cannot_be_failed_and_is_never_aggregated(world, reply, why):
     answer = Answer("r/00001/00000/upload", 0, 1, AnswerStatus.DONE, reply=reply)
     run = world.run("mohawk", world.drawn_trace("0 0 -", "0 0 -"), failures={("upload", 0, 1): answer})
-    assert (1, "r/00000/00000/train", "wasted", f"upload garbage: {why}") in outcomes(run)
+    assert (1, "r/00000/00000/train", "failed", f"upload garbage: {why}") in outcomes(run)
     (edge,) = run.of(EdgeAggregated)
     assert edge.devices == (1,)
 
 
-def test_an_upload_with_a_wrong_digest_is_wasted_with_the_fleets_reason(world):
+def test_a_training_whose_upload_has_a_wrong_digest_failed_with_the_fleets_reason(world):
     failures = {("upload", 0, 1): AnswerStatus.GARBAGE, ("train", 0, 1): AnswerStatus.FAILED}
     run = world.run("mohawk", world.drawn_trace("0 0 0"), options=LONG, failures=failures)
-    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "upload garbage: scripted")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "failed", "upload garbage: scripted")
     assert discards(run) == [(2, 0, "r/00000/00000/train")]
     assert run.orders("upload", 2) == []
 
@@ -111,21 +111,47 @@ def test_an_upload_with_a_wrong_digest_is_wasted_with_the_fleets_reason(world):
 def test_a_device_that_no_longer_has_its_model_refuses_and_is_not_asked_again(world):
     failures = {("upload", 0, 1): AnswerStatus.REFUSED, ("train", 0, 1): AnswerStatus.LOST}
     run = world.run("mohawk", world.drawn_trace("0 0 0"), options=LONG, failures=failures)
-    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "upload refused: scripted")
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "failed", "refused: scripted")
     assert run.orders("upload", 2) == []
 
 
-@pytest.mark.parametrize(
-    "status", [AnswerStatus.LOST, AnswerStatus.FAILED, AnswerStatus.TIMEOUT, AnswerStatus.REFUSED]
-)
-def test_a_training_that_is_not_done_is_wasted_and_its_device_not_in_tr(world, status):
+@pytest.mark.parametrize("status", [AnswerStatus.LOST, AnswerStatus.FAILED, AnswerStatus.TIMEOUT])
+def test_a_training_that_does_not_end_failed_and_its_device_is_not_in_tr(world, status):
     run = world.run("mohawk", world.drawn_trace("0 0 -", "0 0 -"), failures={("train", 0, 0): status})
     assert run.closed(0).outstanding == (1,)
-    assert outcomes(run)[0] == (0, "r/00000/00000/train", "wasted", f"{status.value}: scripted")
+    assert outcomes(run)[0] == (0, "r/00000/00000/train", "failed", f"{status.value}: scripted")
     assert run.orders("upload", 1) == [(1, 0)]
     # A lost or late agent may finish after all: it is told that nobody wants the model.
     lingers = status in (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
     assert discards(run) == ([(1, 0, "r/00000/00000/train")] if lingers else [])
+
+
+def test_a_training_that_made_no_model_failed_when_an_access_point_asks_for_that(world):
+    run = world.run("mohawk", world.drawn_trace("0 0 -"), failures={("train", 0, 0): AnswerStatus.REFUSED})
+    assert run.closed(0).outstanding == (0,)
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "failed", "refused: scripted")
+    assert run.orders("upload", 1) == []
+    assert discards(run) == []
+
+
+def test_a_training_that_made_no_model_is_wasted_where_nobody_asks_for_that(world):
+    """As any other: on virtual devices nobody knows what it would have made."""
+    run = world.run("hierfavg", world.drawn_trace("0 - 0"), failures={("train", 0, 0): AnswerStatus.REFUSED})
+    assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "absent")
+
+
+def test_an_upload_that_failed_before_its_device_went_away_is_why_the_training_failed(world):
+    run = world.run("mohawk", world.drawn_trace("0 0 - -"), failures={("upload", 0, 1): AnswerStatus.TIMEOUT})
+    assert outcomes(run)[0][2:] == ("failed", "upload timeout")
+
+
+def test_a_refused_retraining_takes_the_place_of_the_older_model(world):
+    run = world.run(PATIENT, world.drawn_trace("0 0 0 0"), failures={("train", 0, 1): AnswerStatus.REFUSED})
+    assert outcomes(run)[:2] == [
+        (1, "r/00000/00000/train", "wasted", "retrained"),
+        (2, "r/00001/00000/train", "wasted", "retrained"),
+    ]
+    assert discards(run)[0] == (2, 0, "r/00000/00000/train")
 
 
 @pytest.mark.parametrize("reply", [None, TrainReply(0, 1, 0.0, 0.0, "")])
@@ -133,14 +159,14 @@ def test_a_training_without_a_usable_report_is_garbage(world, reply):
     answer = Answer("r/00000/00000/train", 0, 0, AnswerStatus.DONE, reply=reply)
     run = world.run("hierfavg", world.drawn_trace("0 0"), failures={("train", 0, 0): answer})
     assert outcomes(run) == [
-        (0, "r/00000/00000/train", "wasted", "garbage: done without a report of at least one sample")
+        (0, "r/00000/00000/train", "failed", "garbage: done without a report of at least one sample")
     ]
 
 
 def test_a_lost_retraining_does_not_cost_the_older_model(world):
     run = world.run(PATIENT, world.drawn_trace("0 0 0"), failures={("train", 0, 1): AnswerStatus.FAILED})
     assert outcomes(run) == [
-        (1, "r/00001/00000/train", "wasted", "failed: scripted"),
+        (1, "r/00001/00000/train", "failed", "failed: scripted"),
         (2, "r/00000/00000/train", "aggregated", ""),
     ]
 
@@ -165,7 +191,7 @@ def test_a_new_training_replaces_the_model_that_was_to_be_discarded(world):
 
 def test_an_order_that_the_fleet_forgets_counts_as_lost(world):
     run = world.run("mohawk", world.drawn_trace("0 0"), failures={("train", 0, 0): None})
-    assert outcomes(run) == [(0, "r/00000/00000/train", "wasted", "lost: the fleet gave no answer")]
+    assert outcomes(run) == [(0, "r/00000/00000/train", "failed", "lost: the fleet gave no answer")]
     (answer,) = [a for a in run.of(OrderAnswered) if a.order_id == "r/00000/00000/train"]
     assert (answer.status, answer.reason) == ("lost", "the fleet gave no answer")
 

@@ -121,8 +121,8 @@ def test_what_failed_is_passed_over_and_named():
     assert uploads.edges[0].model.tolist() == [2.0, 3.0]
     assert 1 not in uploads.edges
     assert uploads.failed == {3: AnswerStatus.LOST}
-    assert [(training.device, reason) for training, reason in uploads.given_up] == [
-        (5, "upload refused: scripted"),
+    assert [(one.training.device, one.reason) for one in uploads.given_up] == [
+        (5, "refused: scripted"),
         (8, "upload garbage: NaN or infinity in the model"),
         (4, "upload garbage: done without a model"),
     ]

@@ -215,7 +215,7 @@ async def test_a_device_that_is_lost_is_left_out_and_goes_on_from_what_it_held()
     outcomes = [outcome for outcome in book.of(OutcomeDecided) if outcome.step == 1]
     assert [(outcome.device, outcome.outcome) for outcome in outcomes] == [
         (0, Outcome.AGGREGATED),
-        (1, Outcome.WASTED),
+        (1, Outcome.FAILED),
         (2, Outcome.AGGREGATED),
     ]
     assert outcomes[1].reason == "lost: cable"

@@ -10,7 +10,7 @@ from typing import Final
 
 from roambench.agent.background import undivided
 from roambench.agent.orders.held_model import HeldModel
-from roambench.agent.orders.worker import TrainJob
+from roambench.agent.orders.worker import TrainerRefused, TrainJob
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.peers.exchange import Mixed, Peers
 from roambench.agent.peers.iteration import Iteration, Neighbour
@@ -115,6 +115,8 @@ class ExchangeOrders:
             else:
                 return given.refused(NO_MODEL_HELD)
             half_step = await self._half_step(given, order, start, velocity)
+            if isinstance(half_step, Answer):
+                return half_step
             return await self._exchange(given, order, iteration, half_step, began_ns)
         finally:
             iteration.offer.withhold("it has no half step in this iteration")
@@ -142,7 +144,8 @@ class ExchangeOrders:
 
     async def _half_step(
         self, given: GivenOrder, order: ExchangeOrder, start: str, velocity: str
-    ) -> _HalfStepDone:
+    ) -> _HalfStepDone | Answer:
+        """What was trained, or the answer of one who could not."""
         place, order_id = self.place, order.order_id
         await place.fall_quiet()
         download = (
@@ -157,7 +160,10 @@ class ExchangeOrders:
             velocity_path=velocity,
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )
-        trained = await place.train(order_id, order.step, job, download.moved)
+        try:
+            trained = await place.train(order_id, order.step, job, download.moved)
+        except TrainerRefused as refused:
+            return given.refused(str(refused), place.cost(ExchangeReply, order.training, refused, download))
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)

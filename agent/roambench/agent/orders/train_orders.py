@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roambench.agent.background import undivided
 from roambench.agent.orders.model_cache import ModelCache
-from roambench.agent.orders.worker import TrainJob
+from roambench.agent.orders.worker import TrainerRefused, TrainJob
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.events import EventKind
@@ -45,7 +45,11 @@ class TrainOrders:
             kept_path=str(self.model_cache.kept() or ""),
             kept_out_path=str(kept_draft),
         )
-        reply = _reply(await place.train(order_id, order.step, job, last.moved), download)
+        try:
+            trained = await place.train(order_id, order.step, job, last.moved)
+        except TrainerRefused as refused:
+            return given.refused(str(refused), place.cost(TrainReply, order.training, refused, download))
+        reply = _reply(trained, download)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)

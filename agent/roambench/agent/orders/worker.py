@@ -35,7 +35,9 @@ class TrainerDied(Exception):
 
 
 class TrainerRefused(Exception):
-    """The trainer answered that it cannot do this."""
+    """The trainer answered that it cannot do this. `device_s`: how long the training phase lasted."""
+
+    device_s = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +167,11 @@ class Worker:
                 await self._prepare()
             reply = await self._ask({"op": "train", "job": asdict(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
+
+    @property
+    def samples(self) -> int:
+        """Of the device's shard, once it was read."""
+        return self._samples
 
     @property
     def is_prepared(self) -> bool:

@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from roambench.agent.orders.timeline import PhaseTimeline
-from roambench.agent.orders.worker import TrainJob, TrainOutcome, Worker
+from roambench.agent.orders.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
-from roambench.contract.orders import GivenOrder
+from roambench.contract.local_training import LocalTraining
+from roambench.contract.orders import ExchangeReply, GivenOrder, TrainReply
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
 
 Emit = Callable[[AgentWord], None]
 Result = TypeVar("Result")
+Report = TypeVar("Report", TrainReply, ExchangeReply)
 
 #: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
 _PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
@@ -149,7 +151,8 @@ class Workplace:
         what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
-        `cpu_slowdown`), whatever else keeps this machine busy: its power falls then. If the real training
+        `cpu_slowdown`), whatever comes of them and whatever else keeps this machine busy: its power falls
+        then. If the real training
         needs longer, the board waits, and by how much is told, so that the run is flagged.
         """
         started_ns = self.timeline.enter(
@@ -160,8 +163,27 @@ class Workplace:
             moved=before,
         )
         self.event(EventKind.TRAIN_STARTED, order_id)
-        outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
+        try:
+            outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
+        except TrainerRefused as refused:
+            refused.device_s = (self.timeline.enter(Phase.WAIT, step) - started_ns) * 1e-9
+            raise
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
+
+    def cost(
+        self, kind: type[Report], training: LocalTraining, refused: TrainerRefused, download: ModelTransfer
+    ) -> Report:
+        """The report of a training that made no model: no losses, but what it took."""
+        return kind(
+            samples=self.worker.samples,
+            sgd_steps=self.worker.sgd_steps(training),
+            mean_loss=math.nan,
+            mean_squared_loss=math.nan,
+            model_digest="",
+            device_s=refused.device_s,
+            downloaded_bytes=download.transferred_bytes,
+            download_s=download.duration_s,
+        )
 
     async def _train_for_its_time(
         self, job: TrainJob, step: int, started_ns: int
@@ -177,9 +199,10 @@ class Workplace:
         left_s = self.clock.host_seconds((due_ns - self.clock.now_ns()) * 1e-9)
         await asyncio.wait({training}, timeout=max(0.0, left_s))
         if training.done():
-            outcome = training.result()
-            await self.clock.sleep_until_ns(due_ns)
-            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+            if not isinstance(training.exception(), TrainerDied):
+                # A refused one, too: one that diverged has made all its steps.
+                await self.clock.sleep_until_ns(due_ns)
+            return training.result(), self.timeline.enter(Phase.WAIT, step), 0.0
         ended_ns = self.timeline.enter(Phase.WAIT, step)
         outcome = await training
         return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9

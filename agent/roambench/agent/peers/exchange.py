@@ -20,6 +20,7 @@ from roambench.agent.peers.link import PeerLink
 from roambench.agent.peers.offers import HalfStep, Offer, Offers
 from roambench.agent.peers.radio import RadioLoad, RadioPace, Traffic
 from roambench.agent.peers.server import PeerService, data_interface, peer_server
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
 from roambench.contract.model_blob import decode, layout_of
@@ -206,7 +207,7 @@ class Peers:
         ]
         rested_ns = 0
         try:
-            async with asyncio.timeout_at(ends):
+            async with AwakeTimeout(ends - asyncio.get_running_loop().time()):
                 while not await iteration.offer.taken(self.grace_s):
                     rests_ns = self.clock.now_ns()
                     try:

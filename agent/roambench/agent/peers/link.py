@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 from roambench.agent.peers.inbox import Inbox, Parcel
 from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.peers.radio import RadioPace
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
@@ -96,7 +97,7 @@ class PeerLink:
         """
         silence = UnansweredCalls()
         try:
-            async with asyncio.timeout(limit_s):
+            async with AwakeTimeout(limit_s):
                 while True:
                     parcels: list[Parcel] = []
                     try:

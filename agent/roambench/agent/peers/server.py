@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import socket
 from collections import Counter
@@ -16,6 +15,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.agent.peers.offers import Offers, Withheld
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.model_blob import chunks
 from roambench.identity.authority import Credential, name_of, serial_of
@@ -66,7 +66,7 @@ class PeerService:
         try:
             with self._counted(name):
                 wanted = wire.PullRequest.FromString(await first_request(messages, _REQUEST_S))
-                async with asyncio.timeout(limit_s):
+                async with AwakeTimeout(limit_s):
                     offer = await self.offers.wanted(wanted.run_id, wanted.step, name)
                     half_step = await offer.model()
             with self._counted(name):

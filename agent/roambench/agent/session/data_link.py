@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 
 from roambench.agent.session.transfer_stamps import TransferStamps
+from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
@@ -182,10 +183,9 @@ class DataLink:
         hasher, received = hashlib.sha256(), -1  # the header comes first
         try:
             with unfinished.open("wb") as file:
-                now_s = asyncio.get_running_loop().time
-                async with asyncio.timeout(patience_s) as patience:
+                async with AwakeTimeout(patience_s) as patience:
                     async for message in self._download(request.SerializeToString(), wait_for_ready=True):
-                        patience.reschedule(now_s() + patience_s)
+                        patience.restart()
                         if received < 0:
                             received = 0
                             continue

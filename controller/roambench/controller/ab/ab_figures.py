@@ -52,6 +52,7 @@ class EndedRun:
 def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
     yield Compared(f"{prefix}consumed_j", f"consumed{of_what}, J", "lower")
     yield Compared(f"{prefix}wasted_j", f"wasted{of_what}, J", "lower")
+    yield Compared(f"{prefix}failed_j", f"in trainings that failed{of_what}, J", "lower")
     yield Compared(f"{prefix}to_threshold_j", f"consumed up to the threshold{of_what}, J", "lower")
     for phase in Phase:
         if phase in ACTIVE_PHASES:
@@ -77,6 +78,7 @@ COMPARED: Final = (
     Compared("rounds_to_threshold", "rounds to threshold", "lower"),
     Compared("aggregated_per_step", "aggregated per step", "higher"),
     Compared("wasted_share", "trainings wasted", "lower", share=True),
+    Compared("failed_share", "trainings failed", "lower", share=True),
 )
 _BEFORE_OWN: Final = "best_accuracy"
 
@@ -124,7 +126,11 @@ def _spent(
     threshold_step: int | None,
 ) -> dict[str, Measured]:
     consumed = _of(gross.cumulative_consumed)
-    found = {f"{prefix}consumed_j": consumed, f"{prefix}wasted_j": _of(gross.cumulative_wasted)}
+    found = {
+        f"{prefix}consumed_j": consumed,
+        f"{prefix}wasted_j": _of(gross.cumulative_wasted),
+        f"{prefix}failed_j": _of(gross.cumulative_failed),
+    }
     for phase, (all_of_it, above_idle) in phases.items():
         if phase in ACTIVE_PHASES:
             found[f"{prefix}{phase.value}_j"] = _of(all_of_it)

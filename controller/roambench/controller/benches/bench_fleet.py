@@ -17,6 +17,7 @@ from rich.table import Table
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, HostsFailed, RoambenchError
+from roambench.contract.stillness import AwakeTime
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import (
     behind_boards_ns,
@@ -214,11 +215,12 @@ async def _wait(
     error: Callable[[], FleetError],
 ) -> None:
     """Return as soon as it is `done`; raise the error where `came` has not grown for `patience_s`."""
-    before, since_s = came(), time.monotonic()
+    before, since = came(), AwakeTime()
     while not done():
         if came() != before:
-            before, since_s = came(), time.monotonic()
-        if time.monotonic() - since_s > patience_s:
+            before = came()
+            since.restart()
+        if since.seconds() > patience_s:
             raise error()
         show()
         await asyncio.sleep(_LOOK_S)

@@ -16,6 +16,7 @@ from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.draws import generator
 from roambench.contract.errors import FleetError
+from roambench.contract.stillness import AwakeTime
 from roambench.controller.agents.agent_bench import AgentBench
 from roambench.controller.agents.agents_kept import clock_again, was_booted
 from roambench.controller.agents.checkpoints import Checkpoints
@@ -151,15 +152,16 @@ async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
 
 
 async def _all_ready(watch: Watch, names: tuple[str, ...]) -> None:
-    there, since_s = (0, 0), time.monotonic()
+    there, since = (0, 0), AwakeTime()
     while len(watch.ready) < len(names):
         if watch.not_ready:
             name, reason = next(iter(sorted(watch.not_ready.items())))
             raise FleetError(f"{name}: its trainer cannot start: {reason}")
         now = (len(watch.hello_s), len(watch.ready))
         if now != there:
-            there, since_s = now, time.monotonic()
-        if time.monotonic() - since_s > _HELLO_PATIENCE_S:
+            there = now
+            since.restart()
+        if since.seconds() > _HELLO_PATIENCE_S:
             missing = ", ".join(sorted(set(names) - watch.ready)[:8])
             raise FleetError(
                 f"{len(names) - len(watch.ready)} of {len(names)} agents are not ready, and for "

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 from roambench.contract.errors import RunError
 from roambench.contract.metric import ACCURACY, Metric
-from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
 from roambench.contract.whole_file import write_whole
 from roambench.controller.exports.tracked import missing
 from roambench.energy.energy_value import Energy
 from roambench.report.figures.figure import bought, judged_by, thresholds_of
-from roambench.report.figures.look import LIGHT, PHASE_COLOURS, RUN_COLOURS, painted
+from roambench.report.figures.look import LIGHT, OUTCOME_COLOURS, PHASE_COLOURS, RUN_COLOURS, painted
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.finding import name_of
@@ -67,11 +67,12 @@ _HATCHES: Final[Mapping[Phase, str]] = {
     Phase.EXCHANGE: "|||",
     Phase.LOST: "+++",
 }
-_OUTCOMES: Final = (
-    ("aggregated", "var(--outcome-aggregated)", ""),
-    ("wasted", "var(--outcome-wasted)", "xxx"),
-    ("pending", "var(--outcome-pending)", "..."),
-)
+_OUTCOMES: Final = {
+    Outcome.AGGREGATED: "",
+    Outcome.WASTED: "xxx",
+    Outcome.FAILED: "+++",
+    Outcome.PENDING: "...",
+}
 #: More marks than this would hide their line; its corners stay.
 _MARKS: Final = 20
 _EDGE: Final = "#1d2733"
@@ -240,7 +241,8 @@ def _outcomes(axes: Any, runs: Sequence[RunSummary]) -> None:
     handles: dict[str, Any] = {}
     for at, run in enumerate(runs):
         left = 0
-        for name, colour, hatch in _OUTCOMES:
+        for outcome, hatch in _OUTCOMES.items():
+            name, colour = outcome.value, OUTCOME_COLOURS[outcome]
             count = getattr(run.trainings, name)
             if count:
                 handles[name] = _bar(axes, at, count, left, painted(colour), hatch, f"outcomes-{at}-{name}")

@@ -126,6 +126,8 @@ class TrackedRun:
             "final/trainings": trainings.ordered,
             "final/wasted_trainings": trainings.wasted,
             "final/wasted_share": trainings.wasted_share,
+            "final/failed_trainings": trainings.failed,
+            "final/failed_share": trainings.failed_share,
         }
         found |= {f"final/{name}": value for name, value in learning.final_metrics.items()}
         found |= {f"final/best {name}": value for name, value in learning.best_metrics.items()}
@@ -236,6 +238,7 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 def _of_tables(gross: Table10, net: Table10) -> Iterator[tuple[str, Energy]]:
     for table in (gross, net):
         yield f"{table.basis}_{table.kind}_wasted", table.cumulative_wasted
+        yield f"{table.basis}_{table.kind}_failed", table.cumulative_failed
         yield f"{table.basis}_{table.kind}_consumed", table.cumulative_consumed
 
 

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
-from roambench.contract.orders import TrainOrder
+from roambench.contract.orders import ExchangeOrder, TrainOrder
 from roambench.controller.agents.checkpoints import SIMULATION, Checkpoints
 from roambench.controller.places.place import ThisMachine
-from roambench.controller.plan_costs import sgd_steps
 from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import HostStage, Stage
 from roambench.controller.stopping import to_its_end
@@ -122,17 +121,13 @@ async def simulated_fleet(
             section.speed_spread,
             experiment.seed,
         )
-        foresee = (
-            foresight(experiment, learning_task)
-            if system is not None and may_defer(section, system)
-            else None
-        )
         yield SimulatedFleet(
             rows,
             trainer,
             learning_task.layout.fingerprint,
             device,
-            foresee,
+            foresight(experiment, learning_task),
+            defers=system is not None and may_defer(section, system),
             has_momentum=peers and experiment.learning.momentum > 0.0,
             keeps=keeps,
         )
@@ -160,12 +155,14 @@ def keeps_on_devices(system: System) -> bool:
     return bool(local_algorithm(system.training.objective).keeps)
 
 
-def foresight(experiment: Experiment, learning_task: LearningTask) -> Callable[[TrainOrder], Workload]:
+def foresight(
+    experiment: Experiment, learning_task: LearningTask
+) -> Callable[[TrainOrder | ExchangeOrder], Workload]:
     """Foretell the workload of a training before it is computed."""
 
-    def workload(order: TrainOrder) -> Workload:
+    def workload(order: TrainOrder | ExchangeOrder) -> Workload:
         samples = len(learning_task.parts[order.device])
-        return Workload(samples, sgd_steps(experiment, samples))
+        return Workload(samples, order.training.sgd_steps(samples, experiment.learning.batch_size))
 
     return workload
 

@@ -18,6 +18,7 @@ from roambench.controller.plans.rounds import rehearse_rounds
 from roambench.controller.plans.times import planned_times
 from roambench.controller.plays.decentralised import PeerWorld, is_decentralised
 from roambench.controller.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.experiment.deadline import deadline_remedy
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
@@ -51,7 +52,7 @@ class RunPlan:
     disk_bytes: int
     peak_disk_bytes: int
     core_share: float  # of a core that a thread got just now; below 1 this machine is busy
-    doubts: tuple[str, ...] = ()  # about the movement, which a report of the run will say first
+    doubts: tuple[str, ...] = ()  # about the movement, and trainings that cannot end in time
 
 
 def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[RunPlan]:
@@ -119,8 +120,29 @@ def _plan_system(
         disk_bytes=disk,
         peak_disk_bytes=disk + transient_bytes(fleet, learning_task, rehearsed),
         core_share=costs.core_share,
-        doubts=movement.doubts,
+        doubts=(*movement.doubts, *_deadline_doubts(fleet, answered)),
     )
+
+
+def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> Iterator[str]:
+    """Trainings, with the downloads before them, that take longer than orders may."""
+    deadline_s = fleet.experiment.fleet.deadline_s
+    too_long = [
+        record.transfer_s + record.train_s
+        for record in answered
+        if record.train_s > 0.0 and record.transfer_s + record.train_s > deadline_s
+    ]
+    if not fleet.kind.trains or not too_long:
+        return
+    many = f"{len(too_long)} trainings take up to {max(too_long):,.0f} s of device time"
+    remedy = deadline_remedy(deadline_s, max(too_long))
+    if fleet.has_agents:
+        yield f"{many}, and will fail: orders may take {deadline_s:g} s (fleet.deadline_s); {remedy}"
+    else:
+        yield (
+            f"{many}: virtual devices keep no deadline, but on boards these trainings would fail after "
+            f"{deadline_s:g} s (fleet.deadline_s); there, {remedy}"
+        )
 
 
 def _written_bytes(

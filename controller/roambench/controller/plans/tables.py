@@ -34,7 +34,7 @@ def print_plans(plans: Sequence[RunPlan], console: Console) -> None:
         "Nothing was started.",
     )
 
-    for doubt in plans[0].doubts:
+    for doubt in dict.fromkeys(doubt for plan in plans for doubt in plan.doubts):
         warn(console, f"! {doubt}")
     share = plans[0].core_share
     if share < BUSY_BELOW:

@@ -110,8 +110,13 @@ def _consumed_joules(run: RunSummary) -> float | None:
 
 
 def _wasted_joules(run: RunSummary) -> float | None:
-    """Of the consumed joules those of local updates that no edge aggregation used."""
+    """Of the consumed joules those of local updates that the system had no use for."""
     return None if run.modelled is None else run.modelled.gross.cumulative_wasted.joules
+
+
+def _failed_joules(run: RunSummary) -> float | None:
+    """Of the consumed joules those of local updates that failed."""
+    return None if run.modelled is None else run.modelled.gross.cumulative_failed.joules
 
 
 def _joules_per_point(run: RunSummary) -> float | None:
@@ -162,6 +167,9 @@ METRICS: Final[Mapping[str, SweepMetric]] = MappingProxyType(
             ),
             SweepMetric(
                 "wasted_share", "wasted", lambda run: run.trainings.wasted_share, share=True, better="lower"
+            ),
+            SweepMetric(
+                "failed_share", "failed", lambda run: run.trainings.failed_share, share=True, better="lower"
             ),
             SweepMetric(
                 "distance_m",
@@ -222,6 +230,9 @@ METRICS: Final[Mapping[str, SweepMetric]] = MappingProxyType(
             ),
             SweepMetric(
                 "wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J", better="lower"
+            ),
+            SweepMetric(
+                "failed_j", "failed (modelled), J", _failed_joules, places=1, unit="J", better="lower"
             ),
             SweepMetric("joules_per_point", "J per point of accuracy", _joules_per_point, better="lower"),
             SweepMetric("measured_j", "measured, J", _measured_joules, places=1, better="lower"),

@@ -66,14 +66,16 @@ class Workload:
 
 
 class SimulatedFleet:
-    """Devices never fail: an answer other than DONE comes of the order itself (training that diverged).
+    """Devices never fail: an answer other than DONE comes of the order itself (training that diverged). Such
+    a training takes its device the time of a whole one.
 
     Equal bits to a local fleet's models on the same machine: both train by `learning.Learner` with one
     thread, and versions are named by the same blobs.
 
-    With a `foresee`, a training that starts from the AP's model alone is computed only when its model is
+    Where it `defers`, a training that starts from the AP's model alone is computed only when its model is
     to be uploaded; most models of a mobile fleet never are (88 % with HierFAVG on a month of check-ins).
-    Its answer then has no losses (NaN), and a training that diverges is refused at its upload.
+    Its answer then has no losses (NaN), and one that diverges is refused at its upload; all that a run
+    decides and draws is the same as where every training is computed at once. `foresee`: what one takes.
 
     Exchanges mix by the arithmetic of agents, so that they, too, give their bits. `has_momentum`: SGD's
     momentum goes on from one exchange to the next. `keeps`: what a local algorithm keeps goes on from one
@@ -86,8 +88,9 @@ class SimulatedFleet:
         trainer: TrainingBackend,
         layout: str,
         device: VirtualDevice,
-        foresee: Callable[[TrainOrder], Workload] | None = None,
+        foresee: Callable[[TrainOrder | ExchangeOrder], Workload],
         *,
+        defers: bool = False,
         has_momentum: bool = False,
         keeps: bool = False,
     ) -> None:
@@ -96,6 +99,7 @@ class SimulatedFleet:
         self._layout = layout
         self._device = device
         self._foresee = foresee
+        self._defers = defers
         self.trainings_computed = 0
         self.computing_s = 0.0  # CPU-seconds that these took
         self._keeps = keeps
@@ -215,8 +219,17 @@ class SimulatedFleet:
 
     def _exchanged(self, order: ExchangeOrder, exchanged: Exchanged) -> Answer:
         if exchanged.refused:
-            return _refused(order, exchanged.refused)
+            return _refused(order, exchanged.refused, self._half_step_in_vain(order, exchanged))
         return _done(order, exchange_reply(order, exchanged, self._blob_bytes, self._device))
+
+    def _half_step_in_vain(self, order: ExchangeOrder, exchanged: Exchanged) -> ExchangeReply | None:
+        """What a half step without a model cost; nothing where its device had none to begin with."""
+        if exchanged.refused == NO_MODEL_HELD:
+            return None
+        work = self._foresee(order)
+        outcome = TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan)
+        alone = replace(order, neighbours=(), weights=())
+        return exchange_reply(alone, Exchanged(outcome), self._blob_bytes, self._device)
 
     async def _upload_all(self, orders: Sequence[UploadOrder], on_answer: OnAnswer) -> dict[str, Answer]:
         """Answer every upload; those of deferred trainings are computed first."""
@@ -260,12 +273,10 @@ class SimulatedFleet:
         now: list[tuple[TrainOrder, TrainingJob]] = []
         for order in orders:
             job = self._job(order)
-            if self._foresee is not None and order.training.start_rule == "ap":
+            if self._defers and order.training.start_rule == "ap":
                 # Its own model's row may be another's by then, and "ap" does not read it.
                 self._held.defer(order.device, order.order_id, replace(job, own_row=-1))
-                work = self._foresee(order)
-                outcome = TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan)
-                answers[order.order_id] = _done(order, self._report(order, outcome))
+                answers[order.order_id] = _done(order, self._unknown(order))
             else:
                 kept_out_row = self.rows.take() if self._keeps else -1
                 now.append((order, replace(job, out_row=self.rows.take(), kept_out_row=kept_out_row)))
@@ -275,13 +286,18 @@ class SimulatedFleet:
                 self.rows.release(job.out_row)
                 if job.kept_out_row >= 0:
                     self.rows.release(job.kept_out_row)
-                answers[order.order_id] = _refused(order, outcome.refused)
+                answers[order.order_id] = _refused(order, outcome.refused, self._unknown(order))
             else:
                 self._held.trained(order.device, order.order_id, job.out_row)
                 if job.kept_out_row >= 0:
                     self._held.keep(order.device, job.kept_out_row)
                 answers[order.order_id] = _done(order, self._report(order, outcome))
         return answers
+
+    def _unknown(self, order: TrainOrder) -> TrainReply:
+        """The report of a training whose model is not known, or is none."""
+        work = self._foresee(order)
+        return self._report(order, TrainingOutcome("", work.samples, work.sgd_steps, math.nan, math.nan))
 
     def _job(self, order: TrainOrder) -> TrainingJob:
         """The order in rows; where its result goes is decided when it is computed."""
@@ -317,8 +333,8 @@ def _done(order: Order, reply: TrainReply | UploadReply | SyncReply | ExchangeRe
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
 
-def _refused(order: Order, reason: str) -> Answer:
-    return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, reason)
+def _refused(order: Order, reason: str, reply: TrainReply | ExchangeReply | None = None) -> Answer:
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.REFUSED, reason, reply)
 
 
 def exchange_reply(

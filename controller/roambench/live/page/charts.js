@@ -166,6 +166,10 @@ const charts = (() => {
         pen.fillRect(x, y, w, thick);
         pen.strokeStyle = colour("outcome-mark"); pen.lineWidth = 1.6;
         pen.beginPath(); pen.moveTo(x, y + thick); pen.lineTo(x + w, y); pen.stroke();
+      } else if (name === "failed" && thick > 5) {
+        pen.fillRect(x, y, w, thick);
+        pen.strokeStyle = colour("outcome-mark"); pen.lineWidth = 1.6;
+        pen.beginPath(); pen.moveTo(x, y + thick); pen.lineTo(x + w, y); pen.moveTo(x, y); pen.lineTo(x + w, y + thick); pen.stroke();
       } else pen.fillRect(x, y, w, thick);
     }
     pen.fillStyle = colour("soft"); pen.textBaseline = "top"; pen.textAlign = "center";

@@ -12,7 +12,6 @@
   const PHASES = ["idle", "absent", "wait", "download", "train", "upload", "exchange", "lost"];
   const DOING = { idle: "idle", absent: "absent", wait: "waiting", download: "downloading", train: "training", upload: "uploading", exchange: "exchanging", lost: "agent down" };
   const MEASURED = new Set(["download", "train", "upload", "exchange"]);
-  const OUTCOMES = ["pending", "aggregated", "wasted"];
   const MANY = 64;  // more boards than these are squares
   const wanted = new URLSearchParams(location.search).get("run") || "";
 
@@ -129,7 +128,7 @@
     });
     const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, 7);
     $("phases").replaceChildren(...key(used.map((phase) => "phase-" + phase), used.map((phase) => DOING[phase])));
-    $("outcome-key").replaceChildren(...key(["outcome-aggregated", "outcome-wasted", "outcome-pending"], ["aggregated", "wasted", "not decided yet"]));
+    $("outcome-key").replaceChildren(...key(head.outcomes.map((name) => "outcome-" + name), head.outcomes.map((name) => (name === "pending" ? "not decided yet" : name))));
     const curves = key(["accent"], [head.system], "line");
     curves[0].firstChild.style.borderColor = "var(--accent)";
     if (run.ghost.system) {
@@ -156,7 +155,8 @@
     const head = run.head, rows = stepsTo(step), row = run.steps.get(step), ghost = ghostAt(step);
     const than = (text) => (ghost ? `${run.ghost.system} at this step: ${text}` : "");
     const updates = updatesTo(step);
-    const wasted = updates.filter((update) => outcomeAt(update, step) === 2);
+    const ended = (name) => updates.filter((update) => head.outcomes[outcomeAt(update, step)] === name);
+    const wasted = ended("wasted"), failed = ended("failed");
     const decided = updates.filter((update) => outcomeAt(update, step) > 0).length;
     const scored = rows.filter((r) => r[4] !== null);
     const score = scored.length ? scored[scored.length - 1][4] : null;
@@ -178,6 +178,7 @@
     found.push(tile("wasted updates", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
     found.push(tile("wasted energy", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (failed.length) found.push(tile("failed updates", count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
     $("tiles").replaceChildren(...found);
   };
   const wattsIn = (step) => {
@@ -339,11 +340,11 @@
     const place = new Map(rows.map((device, row) => [device, row]));
     charts.grid($("outcomes"), {
       columns: run.head.steps || step + 1, rows: rows.length, names: rows.map(who),
-      cells: updates.map((update) => [update[2], place.get(update[1]), OUTCOMES[outcomeAt(update, step)]]),
+      cells: updates.map((update) => [update[2], place.get(update[1]), run.head.outcomes[outcomeAt(update, step)]]),
       at: step >= 0 ? step : null,
       label: `Outcomes of ${updates.length} local updates of ${rows.length} devices`,
     });
-    $("outcomes-caption").textContent = "Each mark is a local update, in the step in which it was ordered. Its outcome is known some steps later; an update that no access point used is wasted." + (rows.length < all.length ? ` ${rows.length} of ${all.length} devices have trained so far, each in a row.` : "");
+    $("outcomes-caption").textContent = "Each mark is a local update, in the step in which it was ordered. Its outcome is known some steps later; an update that the system has no use for is wasted, one that something broke failed." + (rows.length < all.length ? ` ${rows.length} of ${all.length} devices have trained so far, each in a row.` : "");
   };
 
   let bounds = null;

@@ -116,7 +116,8 @@ class HeldLease:
         if not self.still():
             raise FleetError(
                 f"{self._bench}: the lease was lost (released by force, or this process stood still for "
-                f"{LEASE_S:g} s): another user may have run on the bench; measure again"
+                f"{LEASE_S:g} s and somebody else wanted the bench): another user may have run on the bench; "
+                "measure again"
             )
 
 
@@ -149,13 +150,13 @@ def holding(
         number = book.claim(purpose, expects_s=_expected(book, expects), boards=boards)
 
     def ours() -> bool:
-        """Also as a process that was started under the lease of another."""
-        found = book.renew(number) if inherited is None else book.standing()
+        """Also as a process that was started under the lease of another, and may look before that does."""
+        found = book.renew(number)
         return found is not None and found.allows(number)
 
     def waits(expects_s: float | None) -> str | None:
         """Whose lease it is makes way; who was started under it does as it is told."""
-        found = book.turn(number, expects_s) if inherited is None else book.standing()
+        found = book.turn(number, expects_s) if inherited is None else book.renew(number)
         if found is None or (inherited is not None and not found.allows(number)):
             return None
         return "" if found.allows(number) else waiting_for(bench.name, found, number)
@@ -202,7 +203,8 @@ def _inherited(book: LeaseBook) -> int | None:
     written, _, path = os.environ.get(LEASE_VARIABLE, "").partition(" ")
     if not written.isdecimal() or path != str(book.path.resolve()):
         return None
-    return int(written) if book.standing().allows(int(written)) else None
+    found = book.renew(int(written))  # who holds it may have stood still, and not looked again yet
+    return int(written) if found is not None and found.allows(int(written)) else None
 
 
 def wait_for_turn(

@@ -1,10 +1,11 @@
 """The bench's lease on disk: claims in one SQLite file, each transaction alone, nothing kept in memory.
 
 A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
-first removes the dead. Dead is what was not renewed in time, and at once what was a process of this machine
-that is no more, or of an earlier boot of it: a claim left by `kill -9` does not have to run out. Time is how
-long this machine is up for its own processes, which no step of the wall clock moves, and the wall clock for
-all others.
+first removes the dead. Dead is at once what was a process of this machine that is no more, or of an earlier
+boot of it: a claim left by `kill -9` does not have to run out. Dead is also what was not renewed in time, as
+soon as another process wants the bench: until then, a process that stood still finds its claim as it was.
+Time is how long this machine is up for its own processes, which no step of the wall clock moves, and the wall
+clock for all others.
 """
 
 from __future__ import annotations
@@ -70,9 +71,9 @@ class LeaseBook:
         self.path = state_dir / "lease.sqlite"
 
     def standing(self) -> LeaseStanding:
-        """The present holder of the bench and the queue behind it; claims of dead processes are dropped."""
+        """The present holder of the bench and the queue behind it, without claims of dead processes."""
         with self._transaction() as claims:
-            return _standing(claims)
+            return _standing(claims, looks=True)
 
     def claim(
         self,
@@ -127,6 +128,7 @@ class LeaseBook:
         before the next piece, which takes so long, is expected to end. The place in the queue stays. None
         where the claim is gone."""
         with self._transaction() as claims:
+            _live_on(claims, number)
             living = _living(claims)
             mine = next((claim for claim in living if claim.number == number), None)
             if mine is None:
@@ -138,18 +140,19 @@ class LeaseBook:
             return _standing(claims)
 
     def renew(self, number: int) -> LeaseStanding | None:
-        """Live on; None where the claim is gone (it ran out, or somebody removed it)."""
+        """Live on, however late; None where the claim is gone (it ran out and somebody else wanted the bench,
+        or somebody removed it)."""
         with self._transaction() as claims:
+            _live_on(claims, number)
             if not any(claim.number == number for claim in _living(claims)):
                 return None
-            mine = "UPDATE claims SET expires_s = ?, until_s = ? WHERE number = ?"
-            claims.execute(mine, (time.time() + LEASE_S, _uptime_s() + LEASE_S, number))
             return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:
         """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone.
         BookedError where somebody else booked a part of that time meanwhile."""
         with self._transaction() as claims:
+            _live_on(claims, number)
             there = collisions(_living(claims), time.time(), time.time() + lasts_s)
             if others := [claim for claim in there if claim.books and claim.user != user()]:
                 raise BookedError(others)
@@ -230,19 +233,27 @@ def _uptime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _standing(claims: sqlite3.Connection) -> LeaseStanding:
+def _live_on(claims: sqlite3.Connection, number: int) -> None:
+    """A process's claim that is still there lives for LEASE_S from now on."""
+    mine = "UPDATE claims SET expires_s = ?, until_s = ? WHERE number = ? AND pid <> ?"
+    claims.execute(mine, (time.time() + LEASE_S, _uptime_s() + LEASE_S, number, NO_PROCESS))
+
+
+def _standing(claims: sqlite3.Connection, *, looks: bool = False) -> LeaseStanding:
     """How the living stand; whose turn it is keeps it from now on."""
-    found = standing(_living(claims), time.time())
+    found = standing(_living(claims, looks=looks), time.time())
     for claim in (found.holder, found.runner):
         if claim is not None and not claim.begun and not claim.books:
             claims.execute("UPDATE claims SET begun = 1 WHERE number = ?", (claim.number,))
     return found
 
 
-def _living(claims: sqlite3.Connection) -> list[LeaseRequest]:
-    """The claims that are alive; the others are removed in the same transaction."""
+def _living(claims: sqlite3.Connection, *, looks: bool = False) -> list[LeaseRequest]:
+    """The claims that are alive; the others are removed in the same transaction. Who only `looks` wants
+    nothing: where no process does, those that ran out are left."""
     here = machine()
-    alive = []
+    alive: list[LeaseRequest] = []
+    late: list[int] = []
     for until_s, boards, aside, *row in claims.execute(
         f"SELECT {_COLUMNS} FROM claims ORDER BY number"
     ).fetchall():
@@ -251,10 +262,14 @@ def _living(claims: sqlite3.Connection) -> list[LeaseRequest]:
         claim = replace(claim, begun=bool(claim.begun), boards=kept, aside=bool(aside))
         by_wall = claim.reserves or claim.machine != here
         left_s = claim.expires_s - time.time() if by_wall else until_s - _uptime_s()
-        if left_s > 0.0 and not _has_died(claim, here):
-            alive.append(claim)
-        else:
+        if _has_died(claim, here) or (claim.reserves and left_s <= 0.0):
             claims.execute("DELETE FROM claims WHERE number = ?", (claim.number,))
+        elif left_s <= 0.0:
+            late.append(claim.number)
+        else:
+            alive.append(claim)
+    if not looks or any(not claim.reserves for claim in alive):
+        claims.executemany("DELETE FROM claims WHERE number = ?", [(number,) for number in late])
     return alive
 
 

@@ -60,6 +60,7 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
                 "baselines": _baselines(board.baselines),
                 "consumed_j": board.consumed.joules,
                 "wasted_j": board.wasted.joules,
+                "failed_j": board.failed.joules,
                 "lost_s": board.lost_s,
                 "readings": board.readings,
                 "inconsistent": board.inconsistent,
@@ -160,6 +161,7 @@ def _table10(table: Table10) -> dict[str, Any]:
     document = {
         "cumulative_wasted": energy(table.cumulative_wasted),
         "cumulative_consumed": energy(table.cumulative_consumed),
+        "cumulative_failed": energy(table.cumulative_failed),
         "per_training_wasted": spread(table.per_training_wasted),
         "per_training_consumed": spread(table.per_training_consumed),
         f"per_{board}_wasted": spread(table.per_board_wasted),

@@ -10,6 +10,7 @@ from roambench.contract.json_values import without_nan
 from roambench.report.documents.energy import energy_document, modelled_document
 from roambench.report.documents.peers import peer_document
 from roambench.report.summaries.board_state import BoardState
+from roambench.report.summaries.orders import device_name
 from roambench.report.summaries.run import (
     RunSummary,
     comparison_flags,
@@ -63,8 +64,10 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "flags": list(run.flags),
         "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
         "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
+        "failed_j": measured.gross.cumulative_failed.joules if measured else None,
         "wasted_net_j": measured.net.cumulative_wasted.joules if measured else None,
         "consumed_net_j": measured.net.cumulative_consumed.joules if measured else None,
+        "failed_net_j": measured.net.cumulative_failed.joules if measured else None,
         "learning": {
             "final_accuracy": run.learning.final_accuracy,
             "final_loss": run.learning.final_loss,
@@ -100,9 +103,15 @@ def _run(run: RunSummary) -> dict[str, Any]:
             "ordered": run.trainings.ordered,
             "aggregated": run.trainings.aggregated,
             "wasted": run.trainings.wasted,
+            "failed": run.trainings.failed,
             "outstanding": run.trainings.pending,
             "wasted_share": run.trainings.wasted_share,
+            "failed_share": run.trainings.failed_share,
             "wasted_reasons": dict(run.trainings.reasons),
+            "failed_reasons": dict(run.trainings.failed_reasons),
+            "never_trained": {
+                device_name(info.device_names, device): why for device, why in run.trainings.never.items()
+            },
             "wasted_reappeared": run.trainings.wasted_reappeared,
             "reached_cloud": run.trainings.reached_cloud,
         },

@@ -59,7 +59,7 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "energy",
         "Consumed and wasted energy",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
-        "models no edge aggregation used.",
+        "models that the system had no use for.",
         traces,
         130 + 84 * len(measured),
         **_AXES,

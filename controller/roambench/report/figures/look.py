@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from roambench.contract.phases import Phase
+from roambench.contract.phases import Outcome, Phase
 from roambench.report.templates.rendering import file
 
 _RULES: Final = re.compile(r":root[^{]*\{([^}]*)\}")
@@ -40,14 +40,19 @@ PHASE_PATTERNS: Final[dict[Phase, str]] = {
     Phase.EXCHANGE: "|",
     Phase.LOST: "+",
 }
-#: What became of a device in a step: name, colour, and the mark that its cell bears.
-OUTCOMES: Final = (
+OUTCOME_COLOURS: Final = {outcome: f"var(--outcome-{outcome.value})" for outcome in Outcome}
+_MARKS: Final = {Outcome.PENDING: "?", Outcome.AGGREGATED: "", Outcome.WASTED: "×", Outcome.FAILED: "!"}
+#: What became of a device in a step: name, colour, and the mark that its cell bears; `CELL_OF` finds those of
+#: a training's outcome.
+CELLS: Final = (
     ("absent", "var(--outcome-absent)", ""),
     ("present, not training", "var(--outcome-present)", "·"),
-    ("outstanding", "var(--outcome-pending)", "?"),
-    ("aggregated", "var(--outcome-aggregated)", ""),
-    ("wasted", "var(--outcome-wasted)", "×"),
+    *(
+        ("outstanding" if outcome is Outcome.PENDING else outcome.value, OUTCOME_COLOURS[outcome], mark)
+        for outcome, mark in _MARKS.items()
+    ),
 )
+CELL_OF: Final = {outcome: 2 + place for place, outcome in enumerate(_MARKS)}
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 _AXIS: Final = {
     "title": {"standoff": 10, "font": {"size": 13}},

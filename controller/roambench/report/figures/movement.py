@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.contract.phases import Outcome
 from roambench.mobility.trace import Trace
 from roambench.report.figures.figure import MAP_AXES, Figure, drawn, hover, km, one_in, safe
-from roambench.report.figures.look import INK, MUTED, OUTCOMES, PAPER, RUN_COLOURS, RUN_SYMBOLS
+from roambench.report.figures.look import CELL_OF, CELLS, INK, MUTED, PAPER, RUN_COLOURS, RUN_SYMBOLS
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.orders import device_name
 from roambench.report.summaries.run import RunSummary
@@ -67,14 +66,15 @@ def availability_figure(runs: Sequence[RunEvidence], summaries: Sequence[RunSumm
         layout["annotations"].append({"text": f"<b>{safe(run.label)}</b>", "x": 0, "y": domain_top})
         domain_top = low
     layout["xaxis"] = {"title": "step", "anchor": f"y{len(grids) + 1}", "showgrid": False}
-    traces += [_legend_entry(*outcome) for outcome in OUTCOMES]
+    traces += [_legend_entry(*outcome) for outcome in CELLS]
     hidden = max(len(run.info.device_names) for run, _ in shown) - MOST_DEVICES
     more = f" The {MOST_DEVICES} devices present most are shown." if hidden > 0 else ""
     return drawn(
         "availability",
         "Availability, and what became of every training",
         "Top: devices present in each step. Below, per run: each cell is one device in one step, coloured by "
-        f"the outcome of the training it was ordered there (× wasted, ? outstanding, · none).{more}",
+        "the outcome of the training it was ordered there (× wasted, ! failed, ? outstanding, · none)."
+        + more,
         traces,
         round(inner + top + bottom),
         **layout,
@@ -102,12 +102,11 @@ def _outcome_grid(
                 texts[row_of[device]][column_of[record.step]] = (
                     f"present, AP {ap}, {distance_m / 1000:.2f} km"
                 )
-    state = {Outcome.PENDING: 2, Outcome.AGGREGATED: 3, Outcome.WASTED: 4}
     for training in summary.trainings.by_order.of_devices(row_of):
         if training.step not in column_of:
             continue
         row, column = row_of[training.device], column_of[training.step]
-        grid[row][column] = state[training.outcome]
+        grid[row][column] = CELL_OF[training.outcome]
         decided = f" in step {training.decided_step}" if training.decided_step >= 0 else ""
         reason = f": {training.reason}" if training.reason else ""
         texts[row][column] += safe(f"; training {training.outcome.value}{decided}{reason}")
@@ -121,16 +120,16 @@ def _strip(
     texts: list[list[str]],
     number: int,
 ) -> Any:
-    last = len(OUTCOMES) - 1
+    last = len(CELLS) - 1
     scale = []
-    for index, (_, colour, _) in enumerate(OUTCOMES):
+    for index, (_, colour, _) in enumerate(CELLS):
         scale += [[index / (last + 1), colour], [(index + 1) / (last + 1), colour]]
     marked = len(opened) <= _MARK_STEPS
     return go.Heatmap(
         x=[record.step for record in opened],
         y=names,
         z=grid,
-        text=[[OUTCOMES[state or 0][2] for state in row] for row in grid] if marked else None,
+        text=[[CELLS[state or 0][2] for state in row] for row in grid] if marked else None,
         texttemplate="%{text}" if marked else None,
         textfont={"color": "var(--outcome-mark)", "size": 11} if marked else None,
         customdata=texts,

@@ -75,6 +75,7 @@ class BoardEnergy:
     baselines: IdleBaselines | NoBaselines  # of idling before and after the work
     consumed: Energy
     wasted: Energy
+    failed: Energy
     lost_s: float
     readings: int
     inconsistent: int
@@ -175,9 +176,11 @@ def energy_summary(
 
 
 def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float]:
-    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not."""
+    """Eq. 1 with Eq. 2's throughput over every transfer that the event log says was done, measured or not;
+    also over downloads for trainings that made no model."""
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    done |= log.array(OrderAnswered, "train_s") > 0.0
     links = list(PAPER.links)
     answer = np.flatnonzero(done & (log.answered >= 0))
     order = log.answered[answer]
@@ -251,6 +254,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         baselines=account.idle,
         consumed=ledger.total("gross", active),
         wasted=ledger.total("gross", active & ledger.wasted(finished=finished)),
+        failed=ledger.total("gross", active & ledger.failed()),
         lost_s=math.fsum(span.duration_s for span in device.spans if span.phase is Phase.LOST),
         readings=len(device.readings),
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),

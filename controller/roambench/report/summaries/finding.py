@@ -47,6 +47,13 @@ def consumed_energy(run: RunSummary) -> Energy | None:
     return None if table is None else table.cumulative_consumed
 
 
+def failed_energy(run: RunSummary) -> Energy | None:
+    """Cumulative energy of trainings that failed, gross: measured, else modelled; None where nothing drew
+    power."""
+    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
+    return None if table is None else table.cumulative_failed
+
+
 def _compared(runs: Sequence[RunSummary]) -> str:
     reference = reference_of(runs)
     others = [run for run in runs if run is not reference]
@@ -115,6 +122,8 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
             parts.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
     elif run.trainings.wasted_share is not None and run.peers is None and not run.info.lookahead:
         parts.append(f"wasted {numbers.percent(run.trainings.wasted_share, 0)} of its trainings")
+    if run.trainings.failed:
+        parts.append(f"failed in {run.trainings.failed} of {run.trainings.ordered} trainings")
     if not parts:
         return f"{name} played {numbers.count(len(run.learning.points), 'step')}."
     return f"{name} {', '.join(parts[:-1])}{' and ' if len(parts) > 1 else ''}{parts[-1]}."

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from roambench.contract.metric import ACCURACY, Metric
+from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
+    OrderAnswered,
     OrderGiven,
     RoundRecord,
     RunEnded,
@@ -111,7 +114,9 @@ class LearningSummary:
 
 @dataclass(frozen=True, slots=True)
 class TrainingSummary:
-    """Trainings by outcome. `reasons`: why they were wasted, most frequent first.
+    """Trainings by outcome. `reasons`: why they were wasted, `failed_reasons`: why they failed, most frequent
+    first. `never`: the devices none of whose trainings made a model, some of which failed, and why the first
+    of these did.
 
     `wasted_reappeared` counts the wasted ones whose device came back later (MOHAWK section 3.1's narrower
     reading), `reached_cloud` the aggregated ones that took part in a cloud aggregation.
@@ -120,8 +125,11 @@ class TrainingSummary:
     ordered: int
     aggregated: int
     wasted: int
+    failed: int
     pending: int
     reasons: Mapping[str, int]
+    failed_reasons: Mapping[str, int]
+    never: Mapping[int, str]
     wasted_reappeared: int
     reached_cloud: int
     by_order: TrainingColumns
@@ -130,6 +138,11 @@ class TrainingSummary:
     def wasted_share(self) -> float | None:
         """Wasted trainings of all that were ordered, 0..1; None without any."""
         return self.wasted / self.ordered if self.ordered else None
+
+    @property
+    def failed_share(self) -> float | None:
+        """Failed trainings of all that were ordered, 0..1; None without any."""
+        return self.failed / self.ordered if self.ordered else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,22 +205,41 @@ def _first_round(log: EventLog) -> int:
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
-    """How many trainings were ordered, aggregated and wasted, and why."""
-    trainings = TrainingColumns.of(EventLog.of(records))
-    wasted, aggregated = (
-        trainings.outcome == OUTCOMES.index(outcome) for outcome in (Outcome.WASTED, Outcome.AGGREGATED)
+    """How many trainings were ordered, aggregated, wasted and failed, and why."""
+    log = EventLog.of(records)
+    trainings = TrainingColumns.of(log)
+    wasted, failed, aggregated = (
+        trainings.outcome == OUTCOMES.index(outcome)
+        for outcome in (Outcome.WASTED, Outcome.FAILED, Outcome.AGGREGATED)
     )
-    reasons = trainings.reasons.take(pa.array(trainings.decided[wasted])).to_pylist()
+
+    def reasons(chosen: npt.NDArray[np.bool_]) -> list[str]:
+        found = trainings.reasons.take(pa.array(trainings.decided[chosen])).to_pylist()
+        return [reason or "no reason given" for reason in found]
+
+    first = dict(zip(trainings.device[failed].tolist()[::-1], reasons(failed)[::-1], strict=True))
+    made = {*trainings.device[aggregated].tolist(), *_trained(log)}
     return TrainingSummary(
         ordered=len(trainings),
         aggregated=int(np.count_nonzero(aggregated)),
         wasted=int(np.count_nonzero(wasted)),
-        pending=int(np.count_nonzero(~wasted & ~aggregated)),
-        reasons=dict(Counter(reason or "no reason given" for reason in reasons).most_common()),
+        failed=int(np.count_nonzero(failed)),
+        pending=int(np.count_nonzero(~wasted & ~failed & ~aggregated)),
+        reasons=dict(Counter(reasons(wasted)).most_common()),
+        failed_reasons=dict(Counter(reasons(failed)).most_common()),
+        never={device: first[device] for device in sorted(first.keys() - made)},
         wasted_reappeared=int(np.count_nonzero(trainings.reappeared[wasted])),
         reached_cloud=int(np.count_nonzero(trainings.reached_cloud[aggregated])),
         by_order=trainings,
     )
+
+
+def _trained(log: EventLog) -> Iterable[int]:
+    """The devices with a training that is known to have made a model: its loss was told."""
+    done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
+    trained = done & np.append(trains, False)[log.answered] & ~log.missing(OrderAnswered, "mean_loss")
+    return map(int, log.array(OrderAnswered, "device")[trained])
 
 
 def distance_summary(records: Sequence[RoundRecord]) -> DistanceSummary | None:

@@ -41,14 +41,16 @@ class OrderSummary:
 
     @property
     def fruitless(self) -> str:
-        """Why nothing can have been learned: all orders of a kind were answered, and devices did none of them
-        for reasons of their own. "" where at least one was done, or none was answered."""
+        """Why nothing can have been learned: of all orders of a kind that have an answer, lost and late ones
+        among them, none was done. "" where at least one was, or none has an answer."""
         for kind in ("train", "exchange", "upload"):
             counts = {status: n for (of, status), n in self.answers.items() if of == kind}
-            refused = sum(counts.get(status, 0) for status in ("refused", "failed", "garbage"))
-            if refused and refused == sum(counts.values()):
+            if counts and AnswerStatus.DONE.value not in counts:
                 first = next(trouble for trouble in self.troubles if trouble.kind == kind)
-                return f"none of {refused} {kind} orders was done, the first {first.status}: {first.reason}"
+                return (
+                    f"none of {sum(counts.values())} {kind} orders was done, the first {first.status}: "
+                    f"{first.reason}"
+                )
         return ""
 
 

@@ -14,6 +14,7 @@ from roambench.report.papers.runs import Setting, setting_of
 from roambench.report.summaries.board_state import BoardState, board_states
 from roambench.report.summaries.energy import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.summaries.evidence import RunEvidence
+from roambench.report.summaries.failures import failure_flags
 from roambench.report.summaries.fitness import Unfit, unfitness
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
@@ -80,11 +81,12 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         run.energy, run.records, rounds=len(learning.points), finished=finished, named=named
     )
     boards = board_states(names, run.records, run.energy, run.host)
+    trainings = training_summary(run.records)
     return RunSummary(
         label=run.label,
         info=run.info,
         learning=learning,
-        trainings=training_summary(run.records),
+        trainings=trainings,
         orders=orders,
         incidents=incidents(run.records, names),
         distance=None if _are_made_up(run.info) else distance_summary(run.records),
@@ -93,7 +95,10 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         boards=boards,
         instrument=run.instrument,
         link_model="" if named is None else named.name,
-        flags=flags_of(run, orders, energy, boards),
+        flags=(
+            *failure_flags(trainings, names, run.experiment),
+            *flags_of(run, orders, energy, boards),
+        ),
         modelled=modelled_summary(
             run.modelled,
             names,

@@ -6,22 +6,24 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from roambench.contract.metric import Metric
+from roambench.energy.energy_value import Energy
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.summaries.finding import consumed_energy, wasted_energy
+from roambench.report.summaries.finding import consumed_energy, failed_energy, wasted_energy
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 
 
 def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
-    """What runs are judged by, trainings used, energy wasted and consumed, and the error of emulated boards
-    where the truth is known; columns that no run has are left out. Energies ± k = 2."""
+    """What runs are judged by, trainings used and failed, energy wasted and consumed, and the error of
+    emulated boards where the truth is known; columns that no run has are left out. Energies ± k = 2."""
     judged = dict.fromkeys(run.learning.metric for run in runs)
     columns: list[tuple[str, Callable[[RunSummary], str]]] = [
         *((metric.name, partial(score, metric)) for metric in judged),
         ("used", _used),
-        ("wasted", lambda run: _joules(run, wasted=True)),
-        ("consumed", lambda run: _joules(run, wasted=False)),
+        ("failed", _failed),
+        ("wasted", lambda run: _joules(run, wasted_energy(run))),
+        ("consumed", lambda run: _joules(run, consumed_energy(run))),
         ("J per point", _joules_per_point),
         ("off truth", _off_truth),
     ]
@@ -44,8 +46,15 @@ def _used(run: RunSummary) -> str:
     return f"{run.trainings.aggregated} of {run.trainings.ordered}"
 
 
-def _joules(run: RunSummary, *, wasted: bool) -> str:
-    found = wasted_energy(run) if wasted else consumed_energy(run)
+def _failed(run: RunSummary) -> str:
+    """Trainings that broke, and their joules where any are known."""
+    if not run.trainings.failed:
+        return NONE
+    counts, spent = f"{run.trainings.failed} of {run.trainings.ordered}", failed_energy(run)
+    return counts if spent is None else f"{counts}, {_joules(run, spent)}"
+
+
+def _joules(run: RunSummary, found: Energy | None) -> str:
     if found is None:
         return NONE
     return numbers.energy(found, zero="0 J") + ("" if run.measured else " (modelled)")

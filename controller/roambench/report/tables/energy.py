@@ -20,6 +20,7 @@ _CUMULATIVE: Final = (
     ("cumulative_wasted", "cumulative, wasted"),
     ("cumulative_consumed", "cumulative, consumed"),
 )
+_FAILED: Final = "cumulative, in trainings that failed"
 _MEANS: Final = (
     ("per_training_wasted", "per device-training, wasted"),
     ("per_training_consumed", "per device-training, consumed"),
@@ -54,8 +55,10 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
     for label, _ in runs:
         head += [label, f"ratio to {reference}"] if label in factors else [label]
     board = "board" if basis == "measured" else "device"
+    failed = any(table is not None and table.cumulative_failed.joules for _, table in runs)
     rows = [
         *(row(name, partial(_cumulative, of), f"{of}_j") for of, name in _CUMULATIVE),
+        *([row(_FAILED, partial(_cumulative, "cumulative_failed"))] if failed else []),
         *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
         row("wasted share", lambda t: numbers.percent(_share(t))),
     ]

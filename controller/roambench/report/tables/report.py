@@ -172,6 +172,15 @@ def _training_table(runs: Sequence[RunSummary]) -> ReportTable:
         Line(f"  wasted: {reason}", lambda run, reason=reason: str(run.trainings.reasons.get(reason, 0)))  # type: ignore[misc]
         for reason in dict.fromkeys(reason for run in runs for reason in run.trainings.reasons)
     ]
+    if any(run.trainings.failed for run in runs):
+        lines.append(Line("failed", lambda run: share(run.trainings.failed, run)))
+    lines += [
+        Line(
+            f"  failed: {reason}",
+            lambda run, reason=reason: str(run.trainings.failed_reasons.get(reason, 0)),  # type: ignore[misc]
+        )
+        for reason in dict.fromkeys(reason for run in runs for reason in run.trainings.failed_reasons)
+    ]
     if any(run.trainings.pending for run in runs):
         lines.append(Line("outstanding", lambda run: share(run.trainings.pending, run)))
     lines += [
@@ -188,7 +197,9 @@ def _training_table(runs: Sequence[RunSummary]) -> ReportTable:
     return _compare(
         "trainings",
         "Local updates and their outcomes",
-        "A local update is wasted when no edge aggregation used its model.",
+        "A local update is wasted when the system has no use for its model: the device has gone away, or a "
+        "rule drops it. It failed when something broke: a deadline passed, a board was lost, or an access "
+        "point asked for a model and got none.",
         runs,
         lines,
     )

@@ -18,7 +18,7 @@ from roambench.energy.ledger import NONE, PHASES, Codes, Numbers
 from roambench.energy.links.models import MOHAWK, LinkModel
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
-from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.exchange_work import exchange_work
@@ -61,13 +61,15 @@ def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
 def ledger_of_log(
     records: Sequence[RoundRecord], names: Sequence[str], model: EnergyModel, rate: Rate = "distance"
 ) -> ModelledLedger:
-    """A row for every transfer and training that was done, by the event log.
+    """A row for every transfer and training that was done, by the event log, and for those of trainings that
+    made no model.
 
     With "distance" a transfer runs at the throughput that Eq. 2 gives its placement, with "transfer" at the
     one it was simulated with; where one of them is not known, the other counts.
     """
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
+    done |= log.array(OrderAnswered, "train_s") > 0.0
     order = log.answered
     kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync"])
     answer = np.flatnonzero(done & (order != NONE))
@@ -86,7 +88,7 @@ def ledger_of_log(
     served = _Served.of(log, order)
     device = log.array(OrderGiven, "device")[order]
     known, place = _named(names, device)
-    if log.count(ModelsExchanged):
+    if (log.codes(OrderGiven, "kind", ["exchange"]) == 0).any():
         return modelled_ledger(exchange_work(log, names, links), model)
     return modelled_ledger(
         ModelledWork(

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Codes
 from roambench.energy.modelled.ledger import ModelledWork
@@ -25,15 +26,27 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
     """A row for everything that was done; bytes are charged to who sends and to who receives them, and the
     overhead of every single model that moved.
 
-    One radio sends, then receives, both at the rate that the exchange was simulated with. Half steps that
-    were refused cost nothing: no virtual device computed one to its end.
+    One radio sends, then receives, both at the rate that the exchange was simulated with. A half step that
+    made no model costs what it took, and nothing was sent.
     """
-    orders = log.texts(ModelsExchanged, "order_id")
+    failed = np.flatnonzero(
+        (log.codes(OrderAnswered, "status", [AnswerStatus.REFUSED.value]) == 0)
+        & (log.array(OrderAnswered, "train_s") > 0.0)
+    )
+    in_vain = {
+        "device": log.array(OrderAnswered, "device")[failed],
+        "step": log.array(OrderAnswered, "step")[failed],
+        "downloaded_bytes": log.array(OrderAnswered, "transferred_bytes")[failed],
+        "download_s": log.array(OrderAnswered, "transfer_s")[failed],
+    }
+    done = log.texts(ModelsExchanged, "order_id")
+    orders = pa.concat_arrays([done, log.texts(OrderAnswered, "order_id").take(pa.array(failed))])
     given = places(orders, log.texts(OrderGiven, "order_id"))
     answered = places(orders, log.texts(OrderAnswered, "order_id"))
 
     def exchanged(name: str) -> npt.NDArray[Any]:
-        return log.array(ModelsExchanged, name)
+        found = log.array(ModelsExchanged, name)
+        return np.concatenate([found, in_vain.get(name, np.zeros(len(failed), found.dtype))])
 
     nothing = np.zeros(len(orders), np.int64)
     size = np.column_stack(
@@ -52,6 +65,7 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
     row, part = np.nonzero(exists)
     moved = part != 1
     training = np.arange(len(orders))[row]
+    outcome = np.where(row < len(done), OUTCOMES.index(Outcome.AGGREGATED), OUTCOMES.index(Outcome.FAILED))
     texts = TextColumn(orders.take(pa.array(row)))
     step: Codes = exchanged("step")[row]
     return ModelledWork(
@@ -61,7 +75,7 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
         step=step,
         at_step=step,
         phase=_PHASES[part],
-        outcome=np.where(part == 0, NONE, OUTCOMES.index(Outcome.AGGREGATED)),
+        outcome=np.where(part == 0, NONE, outcome),
         training=np.where(part == 0, NONE, training),
         order_ids=texts,
         train_order_ids=texts,

@@ -60,6 +60,7 @@ DEVICES_SCHEMA: Final = described(
             ("trainings", pa.int64()),
             ("aggregated", pa.int64()),
             ("wasted", pa.int64()),
+            ("failed", pa.int64()),
             ("train_s", pa.float64()),
             ("downloaded_bytes", pa.int64()),
             ("uploaded_bytes", pa.int64()),
@@ -67,6 +68,7 @@ DEVICES_SCHEMA: Final = described(
             ("modelled_net_j", pa.float64()),
             ("modelled_communication_j", pa.float64()),
             ("modelled_wasted_gross_j", pa.float64()),
+            ("modelled_failed_gross_j", pa.float64()),
         ]
     ),
     DEVICES,
@@ -166,6 +168,7 @@ def devices_table(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.
         outcomes(None),
         outcomes(Outcome.AGGREGATED),
         outcomes(Outcome.WASTED),
+        outcomes(Outcome.FAILED),
         of_device(rows.duration_s, rows.of_phase(Phase.TRAIN)),
         size(moved & ~work.sent()),
         size(moved & work.sent()),
@@ -173,6 +176,7 @@ def devices_table(modelled: ModelledEnergy, info: RunInfo, log: EventLog) -> pa.
         of_device(rows.net_j, every),
         of_device(rows.net_j, moved),
         of_device(rows.gross_j, rows.wasted()),
+        of_device(rows.gross_j, rows.failed()),
     ]
     arrays = [pa.array(column, kind) for column, kind in zip(columns, DEVICES_SCHEMA.types, strict=True)]
     return pa.Table.from_arrays(arrays, schema=DEVICES_SCHEMA)

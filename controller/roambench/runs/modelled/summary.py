@@ -101,7 +101,8 @@ def summary_of(
         "threshold_step": reached,
         "trainings": int(np.count_nonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)),
         "aggregated": counts.aggregated,
-        "wasted": int(np.count_nonzero(log.codes(OutcomeDecided, "outcome", [Outcome.WASTED.value]) == 0)),
+        "wasted": _decided(log, Outcome.WASTED),
+        "failed": _decided(log, Outcome.FAILED),
         "aggregated_per_step": counts.aggregated_per_step,
         "mean_distance_m": math.fsum(d.steps * d.mean_distance_m for d in there) / pairs if pairs else None,
         "modelled": {
@@ -112,11 +113,16 @@ def summary_of(
             "power_spread": modelled.power.spread,
             "total": _energy(rows),
             "wasted": _energy(rows, rows.wasted()),
+            "failed": _energy(rows, rows.failed()),
             "phases": {phase.value: _energy(rows, rows.of_phase(phase)) for phase in rows.phases()},
             "bytes": int(rows.work.transferred_bytes.sum()),
             "to_threshold": to_threshold_keys(communication_to_threshold(rows, reached, counts.steps)),
         },
     }
+
+
+def _decided(log: EventLog, outcome: Outcome) -> int:
+    return int(np.count_nonzero(log.codes(OutcomeDecided, "outcome", [outcome.value]) == 0))
 
 
 def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:

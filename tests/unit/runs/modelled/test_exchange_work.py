@@ -65,7 +65,22 @@ def test_a_lonely_device_only_trains_and_a_start_model_is_nobodys_waste() -> Non
     assert (started.duration_s[0], started.outcome[0]) == (1.0, NONE)
 
 
-def test_an_iteration_that_was_not_done_costs_nothing() -> None:
+def test_a_half_step_that_made_no_model_costs_what_it_took() -> None:
+    diverged = [
+        OrderGiven(3, 1, "r/3/1/exchange", "exchange", -1, link="wifi"),
+        OrderAnswered(3, 1, "r/3/1/exchange", "refused", "diverged", 1_250_000, 1.0, 4.0, 8, None),
+        OutcomeDecided(3, 1, "r/3/1/exchange", Outcome.FAILED, "refused: diverged"),
+    ]
+    for before in ([], iteration(0, 8, 8)):
+        ledger = ledger_of_log([*before, *diverged], ["a", "b"], MODEL)
+        own = ledger.device == 1
+        assert [PHASES[code] for code in ledger.phase[own]] == [Phase.DOWNLOAD, Phase.TRAIN]
+        assert ledger.duration_s[own].tolist() == [1.0, 4.0]
+        assert ledger.failed()[own].tolist() == [False, True]  # the start model's way is of no training
+        assert ledger.step[own].tolist() == [3, 3]
+
+
+def test_an_iteration_that_nobody_began_costs_nothing() -> None:
     lost = [
         OrderGiven(3, 1, "r/3/1/exchange", "exchange", -1, link="wifi"),
         OrderAnswered(3, 1, "r/3/1/exchange", "refused", "diverged"),
