@@ -6,9 +6,11 @@ torch, seconds of a process's start, is imported when a model is asked for: a re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
@@ -65,6 +67,8 @@ class LearningTask:
     parts: tuple[Indices, ...]  # per device: indices into the training set
     layout: Layout
     initial_model: Vector  # shape (parameters,)
+    #: What the model's `state_dict` has besides the layout's entries, as `companions_of` says.
+    companions: Mapping[str, str | npt.NDArray[Any]] = field(default_factory=dict)
 
     def shard(self, device: int) -> Shard:
         """Copy of the device's part of the training set: images and labels, in the order of `parts`."""
@@ -121,7 +125,7 @@ def generated(section: TraceSection, seed: int) -> Trace:
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
-    from roambench.learning.layout import flatten, layout_of
+    from roambench.learning.layout import companions_of, flatten, layout_of
     from roambench.learning.task_parts import build_model, load_data, share_out
 
     section = experiment.learning
@@ -151,7 +155,8 @@ def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
     seed = draw_key(experiment.seed, "initial model")
     module = build_model(section.task, section.model, channels, dataset.classes, seed)
     initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
-    return LearningTask(dataset, tuple(shared[part] for part in parts), layout_of(module), initial_model)
+    held = tuple(shared[part] for part in parts)
+    return LearningTask(dataset, held, layout_of(module), initial_model, companions_of(module))
 
 
 def synthetic_of(section: SyntheticSection) -> Dataset:
