@@ -72,12 +72,17 @@ def _answers(
 ) -> Iterator[tuple[int, Tensor]]:
     """Batch by batch the first image's index, and the model's outputs."""
     load(module, vector)
+    memory_format = torch.channels_last  # faster, but not all models take it: `works_channels_last`
     was_training = module.training
     module.eval()
     with others_restored(module):
         for start in range(0, len(images), batch_size):
             pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
             with torch.inference_mode():
-                found = module(pixels.contiguous(memory_format=torch.channels_last))
+                try:
+                    found = module(pixels.contiguous(memory_format=memory_format))
+                except RuntimeError:
+                    memory_format = torch.contiguous_format
+                    found = module(pixels)
             yield start, found
     module.train(was_training)

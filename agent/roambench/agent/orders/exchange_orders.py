@@ -144,6 +144,7 @@ class ExchangeOrders:
         self, given: GivenOrder, order: ExchangeOrder, start: str, velocity: str
     ) -> _HalfStepDone:
         place, order_id = self.place, order.order_id
+        await place.worker.ready()  # as for a train order
         await place.fall_quiet()
         download = (
             await self._download(given, order) if order.start_digest else ModelTransfer(NOTHING_MOVED, 0.0)

@@ -103,6 +103,11 @@ class World(Protocol):
         """The trace, the same for all systems of the experiment."""
         ...
 
+    @property
+    def learning_task(self) -> LearningTask:
+        """Data, its shares and the first model; loaded when first asked for."""
+        ...
+
     def announce(self, console: Console) -> None:
         """Print its size."""
         ...
