@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from roambench.contract.orders import Vector
-from roambench.learning.layout import load
+from roambench.learning.layout import load, others_restored
 from roambench.learning.local_algorithms import cross_entropy
 from roambench.learning.shards import Classes, Images
 
@@ -72,11 +72,17 @@ def _answers(
 ) -> Iterator[tuple[int, Tensor]]:
     """Batch by batch the first image's index, and the model's outputs."""
     load(module, vector)
+    memory_format = torch.channels_last  # faster, but not all models take it: `works_channels_last`
     was_training = module.training
     module.eval()
-    for start in range(0, len(images), batch_size):
-        pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
-        with torch.inference_mode():
-            found = module(pixels.contiguous(memory_format=torch.channels_last))
-        yield start, found
+    with others_restored(module):
+        for start in range(0, len(images), batch_size):
+            pixels = torch.from_numpy(np.require(images[start : start + batch_size], np.float32, ("C", "W")))
+            with torch.inference_mode():
+                try:
+                    found = module(pixels.contiguous(memory_format=memory_format))
+                except RuntimeError:
+                    memory_format = torch.contiguous_format
+                    found = module(pixels)
+            yield start, found
     module.train(was_training)

@@ -6,11 +6,15 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from roambench.contract.errors import ModelError
 from roambench.contract.orders import Vector
@@ -18,7 +22,11 @@ from roambench.contract.orders import Vector
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The entries of a flat model: parameters first, then floating-point buffers, each in row-major order."""
+    """The entries of a flat model: parameters first, then floating-point buffers, each in row-major order.
+
+    Tied weights are one entry. Buffers of integers (step counters), and those that `state_dict` leaves out,
+    are no entries: they do not travel, and every training begins with them as the model was built.
+    """
 
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
@@ -37,7 +45,7 @@ class Layout:
 
 
 def layout_of(module: nn.Module) -> Layout:
-    """The layout of `module`; integer buffers (step counters) are not part of a model."""
+    """The layout of `module`."""
     entries = list(_entries(module))
     return Layout(
         tuple(name for name, _ in entries),
@@ -94,9 +102,57 @@ def load(module: nn.Module, vector: Vector) -> None:
         start += entry.numel()
 
 
+@contextmanager
+def others_restored(module: nn.Module) -> Iterator[None]:
+    """Behind the body, the buffers that are no entries of the layout are as they were before it."""
+    entries = {name for name, _ in _entries(module)}
+    others = [(name, buffer) for name, buffer in module.named_buffers() if name not in entries]
+    before = [buffer.clone() for _, buffer in others]
+    try:
+        yield
+    finally:
+        for (name, buffer), values in zip(others, before, strict=True):
+            owner, _, last = name.rpartition(".")
+            setattr(module.get_submodule(owner), last, buffer.copy_(values))
+
+
+def companions_of(module: nn.Module) -> dict[str, str | npt.NDArray[Any]]:
+    """What `state_dict` has besides the entries of the layout: for another name of one (tied weights) that
+    entry's name, for a buffer of integers its values."""
+    # Of tied weights every name has the same tensor.
+    entries = {tensor.data_ptr(): name for name, tensor in _entries(module) if tensor.numel()}
+    names = {name for name, _ in _entries(module)}
+    found: dict[str, str | npt.NDArray[Any]] = {}
+    for name, tensor in module.state_dict().items():
+        if name not in names and isinstance(tensor, torch.Tensor):
+            found[name] = entries.get(tensor.data_ptr()) or tensor.numpy().copy()
+    return found
+
+
+def misfits_of(module: nn.Module) -> list[str]:
+    """Entries that no flat model could hold, each with what was expected of it."""
+    problems = []
+    for name, entry in _tensors(module):
+        if is_lazy(entry):
+            problems.append(f"{name} has no shape: expected the sizes of its layer, got a lazy module")
+        elif entry.dtype not in (torch.float32, torch.float16, torch.bfloat16, dtype_of(module)):
+            kept = "" if isinstance(entry, nn.Parameter) else ", or a buffer with persistent=False"
+            problems.append(f"{name}: expected float32, in which models travel{kept}, got {entry.dtype}")
+    return problems
+
+
 def _entries(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    for name, parameter in module.named_parameters():
-        yield name, parameter.detach()
-    for name, buffer in module.named_buffers():
-        if buffer.is_floating_point():
-            yield name, buffer.detach()
+    return ((name, tensor.detach()) for name, tensor in _tensors(module))
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    yield from module.named_parameters()
+    buffers = [(name, buffer) for name, buffer in module.named_buffers() if _is_no_integer(buffer)]
+    kept = module.state_dict().keys() if buffers else ()
+    for name, buffer in buffers:
+        if name in kept:
+            yield name, buffer
+
+
+def _is_no_integer(buffer: torch.Tensor) -> bool:
+    return buffer.is_floating_point() or buffer.is_complex()

@@ -3,7 +3,7 @@ run."""
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
 
 import numpy as np
 from torch import nn
@@ -12,14 +12,12 @@ from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import PRECISIONS, LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
-from roambench.learning.layout import Layout, head_of, layout_of
+from roambench.learning.layout import Layout, flatten, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
-from roambench.learning.shards import Labels, Shard
+from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.task_parts import build_model
 from roambench.learning.training import TrainingResult, train
-
-_CLASSES: Final[Labels] = np.zeros(0, dtype=np.int64)
 
 
 def module_of(spec: LearningSpec) -> nn.Module:
@@ -89,16 +87,32 @@ class Learner:
             kept=kept,
         )
 
-    def warm_up(self, steps: int = 1, labels: Labels = _CLASSES) -> float:
-        """Throw-away steps on batches of zeros, with labels like `labels`, so that the first order finds
-        everything loaded.
+    def warm_up(self, shard: Shard, steps: int = 1) -> float:
+        """Throw-away steps on the first batch of the device's `shard`, so that the first order finds
+        everything loaded; a single sample is taken twice, as batch statistics need two. Errors as `train`
+        raises.
 
         Returns the CPU-seconds of one step.
         """
-        images = steps * self._spec.batch_size
-        pixels = np.zeros(
-            (images, self._spec.in_channels, self._spec.height, self._spec.width), dtype=np.float32
-        )
-        blank = Shard(pixels, np.zeros((images, *labels.shape[1:]), labels.dtype))
-        start: Vector = np.zeros(self.layout.size, dtype=self._spec.precision)
-        return self.train(blank, LocalTraining(), start, keeps_velocity=False).cpu_s / steps
+        samples = len(shard.labels)
+        first = np.arange(min(self._spec.batch_size, max(2, samples))) % samples
+        batch = Shard(shard.images[first], shard.labels[first])
+        # Steps of no size: what is trained for its time alone cannot diverge.
+        still = replace(self._spec, learning_rate=0.0)
+        training, model = LocalTraining(epochs=steps), flatten(self._module)
+        return train(self._module, batch, model, training, still, keeps_velocity=False).cpu_s / steps
+
+
+def works_channels_last(spec: LearningSpec, shard: Shard) -> bool:
+    """Whether the run's model can be trained on such data with images and weights channels last. Not so, for
+    example, where it makes rows of them by `view`. True where it cannot be trained at all: whoever trains it
+    says why."""
+
+    def fails(channels_last: bool) -> bool:
+        try:
+            Learner(replace(spec, channels_last=channels_last)).warm_up(shard)
+        except Exception:  # of the user's model, whatever it is
+            return True
+        return False
+
+    return not fails(True) or fails(False)

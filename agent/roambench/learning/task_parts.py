@@ -19,7 +19,7 @@ from roambench.learning.datasets.checks import wrong_data
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.evaluation import Evaluation, evaluate
 from roambench.learning.local_algorithms import cross_entropy
-from roambench.learning.models.build import build, draw_weights
+from roambench.learning.models.build import build, draw_weights, refuse_misfits
 from roambench.learning.partition import Indices
 from roambench.learning.partitions import PARTITIONS, PartitionRequest, make_partition
 from roambench.learning.shards import Images, Labels, are_classes
@@ -81,6 +81,7 @@ def build_model(task: str, model: str, in_channels: int, classes: int, seed: int
         module = asked(task, "build", in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"task {task!r}: build: expected a torch.nn.Module, got {type(module).__name__}"])
+    refuse_misfits(f"task {task!r}: build", module)
     draw_weights(module, seed, only_meta=True)
     if not any(True for _ in module.parameters()):
         raise ConfigError([f"task {task!r}: build: expected a model with parameters, got none"])

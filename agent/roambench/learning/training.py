@@ -19,7 +19,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
-from roambench.learning.layout import dtype_of, flatten, load
+from roambench.learning.layout import dtype_of, flatten, load, others_restored
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
@@ -117,19 +117,22 @@ def train(
     if run is not None and objective.before is not None:
         with torch.no_grad():
             hooked(training.objective, objective.before, parameters, run)
-    for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-        batch_losses = loss(module(pixels), targets)
-        gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
-        with torch.no_grad():
-            force.add_to(gradients, parameters)
-            if objective.correct is not None:
-                hooked(training.objective, objective.correct, gradients, parameters, run, number)
-            if objective.clip_norm < math.inf:
-                _clip(gradients, objective.clip_norm)
-            if objective.schedule is not None:
-                optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
-            optimiser.step(gradients)
-        losses.append(batch_losses.detach())
+    # Step counters and torch's generator (dropout) are no part of a model: no training sees another's.
+    with others_restored(module), torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(training.seed)
+        for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
+            batch_losses = loss(module(pixels), targets)
+            gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
+            with torch.no_grad():
+                force.add_to(gradients, parameters)
+                if objective.correct is not None:
+                    hooked(training.objective, objective.correct, gradients, parameters, run, number)
+                if objective.clip_norm < math.inf:
+                    _clip(gradients, objective.clip_norm)
+                if objective.schedule is not None:
+                    optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
+                optimiser.step(gradients)
+            losses.append(batch_losses.detach())
     vector = flatten(module)
     sent: Mapping[str, Sequence[Tensor]] = {}
     if run is not None and objective.after is not None:

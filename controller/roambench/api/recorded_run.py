@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # at run time what a report needs is loaded when it is asked 
     from roambench.report.summaries.evidence import RunEvidence
     from roambench.report.summaries.run import RunSummary
 
-Tensors = Mapping[str, npt.NDArray[np.floating[Any]]]
+Tensors = Mapping[str, npt.NDArray[Any]]
 
 _KEY_FIELDS: Final = {
     "device": field("device", pa.string(), "", "name of the device"),

@@ -97,6 +97,11 @@ def run_group(
             mine = held.enter_context(place.held(console, expects=planned_s))
             world = world_of(mine.experiment)
             world.announce(console)
+            if mine.kind.trains and world.learning_task.channels_last != experiment.learning.channels_last:
+                say(
+                    console,
+                    "learning.channels_last: false on all devices, as this model cannot be trained with true",
+                )
             return mine, world
 
         if not left.to_resume:

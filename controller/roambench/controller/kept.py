@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def global_model_kept(
             model = travelled[: layout.size]  # the local algorithm's vectors are behind it
             about = {"system": system, "digest": digest, "layout": layout.fingerprint, "steps": str(steps)}
             path = folder.path / GLOBAL_MODEL
-            save_model(path, model, names=layout.names, shapes=layout.shapes, about=about)
+            _save(path, model, learning_task, about)
 
 
 @contextmanager
@@ -68,7 +68,12 @@ def average_kept(
             about = {"system": system, "layout": layout.fingerprint, "mean_of": str(len(settings.samples))}
             about["steps"] = str(last.next_step)
             path = folder.path / GLOBAL_MODEL
-            save_model(path, last.average, names=layout.names, shapes=layout.shapes, about=about)
+            _save(path, last.average, learning_task, about)
+
+
+def _save(path: Path, model: Vector, learning_task: LearningTask, about: Mapping[str, str]) -> None:
+    layout, companions = learning_task.layout, learning_task.companions
+    save_model(path, model, names=layout.names, shapes=layout.shapes, companions=companions, about=about)
 
 
 @contextmanager

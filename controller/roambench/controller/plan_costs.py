@@ -51,9 +51,9 @@ def measure_costs(experiment: Experiment, learning_task: LearningTask) -> Machin
     """Train a few steps on the first device's data, score once, publish once: seconds, not minutes."""
     single_threaded()
     learner = Learner(learning_spec(experiment, learning_task, Path()))
-    learner.warm_up(labels=learning_task.dataset.train_labels)
     size = experiment.learning.batch_size
     whole = learning_task.shard(0)
+    learner.warm_up(whole)
     count = min(len(whole.labels), _STEPS * size)
     part = Shard(whole.images[:count], whole.labels[:count])
     steps = math.ceil(count / size)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,9 @@ class LearningTask:
     layout: Layout
     initial_model: Vector  # shape (parameters,)
     opened: frozenset[Path] = frozenset()  # files that were read for it
+    #: What the model's `state_dict` has besides the layout's entries, as `companions_of` says.
+    companions: Mapping[str, str | npt.NDArray[Any]] = field(default_factory=dict)
+    channels_last: bool = True  # as wanted, unless the model cannot be trained so
 
     def contents(self) -> dict[str, str]:
         """SHA-256 of the data as they were loaded and shared out, and of the first model, by what it is."""
@@ -87,9 +90,10 @@ class LearningTask:
             arrays["training groups"] = (data.train_groups,)
         return {name: _digest(several) for name, several in arrays.items()}
 
-    def shard(self, device: int) -> Shard:
-        """Copy of the device's part of the training set: images and labels, in the order of `parts`."""
-        indices = self.parts[device]
+    def shard(self, device: int, most: int | None = None) -> Shard:
+        """Copy of the device's part of the training set: images and labels, in the order of `parts`; `most`
+        of them, if that is given."""
+        indices = self.parts[device][:most]
         return Shard(self.dataset.train_images[indices], self.dataset.train_labels[indices])
 
 
@@ -156,8 +160,10 @@ def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
 
 
 def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
-    from roambench.learning.layout import flatten, layout_of
+    from roambench.learning.layout import companions_of, flatten, layout_of
+    from roambench.learning.learner import works_channels_last
     from roambench.learning.task_parts import build_model, load_data, share_out
+    from roambench.learning.training import single_threaded
 
     section = experiment.learning
     folder = Path(section.data_path) if section.data_path else None
@@ -186,7 +192,14 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     seed = draw_key(experiment.seed, "initial model")
     module = build_model(section.task, section.model, channels, dataset.classes, seed)
     initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
-    return LearningTask(dataset, tuple(shared[part] for part in parts), layout_of(module), initial_model)
+    held = tuple(shared[part] for part in parts)
+    wanted = section.channels_last
+    found = LearningTask(dataset, held, layout_of(module), initial_model, companions_of(module), wanted)
+    if wanted:
+        single_threaded()
+        works = works_channels_last(learning_spec(experiment, found, ""), found.shard(0, most=2))
+        found = replace(found, channels_last=works)
+    return found
 
 
 def synthetic_of(section: SyntheticSection) -> Dataset:
@@ -214,7 +227,7 @@ def learning_spec(experiment: Experiment, learning_task: LearningTask, shard: Pa
         batch_size=section.batch_size,
         shard=str(shard),
         augmentation=section.augmentation,
-        channels_last=section.channels_last,
+        channels_last=learning_task.channels_last,
         task=section.task,
         height=learning_task.dataset.train_images.shape[2],
         width=learning_task.dataset.train_images.shape[3],

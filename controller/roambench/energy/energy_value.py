@@ -6,9 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+
+#: What rounding may leave of a difference of equal sums, relative to them.
+_ROUNDING: Final = 1e-9
 
 
 class UncertaintyPart(StrEnum):
@@ -135,3 +139,9 @@ def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:
         known = sums.get((part, source), 0.0)
         sums[part, source] = known + u_j if source else math.hypot(known, u_j)
     return tuple((*key, sums[key]) for key in sorted(sums) if sums[key])
+
+
+def told_from_zero(reference: float, u: float, value: float = 0.0) -> bool:
+    """Whether a ratio of `value` to `reference` says anything: `reference` is more than the standard
+    uncertainty `u`, and more than what rounding leaves of a difference of the size of `value`."""
+    return abs(reference) > max(u if math.isfinite(u) else 0.0, _ROUNDING * abs(value))

@@ -21,7 +21,7 @@ from typing import Final
 import scipy
 
 from roambench.contract.metric import Better
-from roambench.energy.energy_value import Term, UncertaintyPart
+from roambench.energy.energy_value import Term, UncertaintyPart, told_from_zero
 
 CONFIDENCE: Final = 0.95
 #: Errors of a meter that are the same in every run on it; all others scatter between repeats.
@@ -34,6 +34,11 @@ class Measured:
 
     value: float
     terms: tuple[Term, ...] = ()
+
+    @property
+    def u(self) -> float:
+        """Standard uncertainty."""
+        return math.hypot(*(u for _, _, u in self.terms))
 
     def lasting(self) -> dict[tuple[UncertaintyPart, str], float]:
         """Uncertainties that every run has alike, by part and source."""
@@ -68,8 +73,9 @@ class MeanInterval:
 class Improvement:
     """Over `pairs` of runs. `factor` tells how many times better A is: above 1 A is, below 1 B is.
 
-    None where a value is not positive: then no ratio says anything (`reason`), and the difference B - A is
-    what remains. Intervals are None for a single pair. `u_meter` is relative, of the factor (k = 1).
+    None where a value is not positive, or less than its uncertainty: then no ratio says anything (`reason`),
+    and the difference B - A is what remains. Intervals are None for a single pair. `u_meter` is relative, of
+    the factor (k = 1).
     """
 
     a: MeanInterval
@@ -111,10 +117,14 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
     a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     differences = [of_b.value - of_a.value for of_a, of_b in pairs]
     u_difference = _apart(_mean_terms(a, relative=False), _mean_terms(b, relative=False))
-    positive = all(run.value > 0.0 for run in (*a, *b))
+    reason = ""
+    if not all(run.value > 0.0 for run in (*a, *b)):
+        reason = "a value of 0 or less has no ratio"
+    elif not all(told_from_zero(run.value, run.u) for run in (*a, *b)):
+        reason = "a value that is less than its own uncertainty has no ratio"
     factor = interval = None
     u_meter = math.nan
-    if positive:
+    if not reason:
         u_meter = _apart(_mean_terms(a, relative=True), _mean_terms(b, relative=True))
         sign = 1.0 if better == "lower" else -1.0
         logs = [sign * math.log(of_b.value / of_a.value) for of_a, of_b in pairs]
@@ -131,7 +141,7 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
         math.fsum(differences) / len(differences),
         t_interval(differences, u_difference),
         better,
-        "" if positive else "a value of 0 or less has no ratio",
+        reason,
     )
 
 

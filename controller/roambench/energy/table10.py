@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.energy.ledger import EVERY, NONE, Basis, Chosen, Codes, Kind, Ledger, Numbers, Rows
 
 
@@ -118,13 +118,23 @@ def basis_of(tables: Sequence[Table10]) -> Basis:
 
 
 def factors_between(a: Table10, b: Table10) -> dict[str, float]:
-    """How many times more `a` spends than `b`, row by row; NaN where both are 0, inf where only `b` is.
+    """How many times more `a` spends than `b`, row by row; NaN where both are 0, or `b` is nothing beside its
+    uncertainty, inf where only `b` is 0.
 
     ValueError where one is measured and the other modelled.
     """
     basis_of((a, b))
     other = b.headline()
-    return {name: _factor(value, other[name]) for name, value in a.headline().items()}
+    totals = {"wasted": b.cumulative_wasted, "consumed": b.cumulative_consumed}
+    lost = [
+        of
+        for of, total in totals.items()
+        if total.joules and not told_from_zero(total.joules, total.u_joules)
+    ]
+    return {
+        name: math.nan if any(of in name for of in lost) else _factor(value, other[name])
+        for name, value in a.headline().items()
+    }
 
 
 def _factor(a: float, b: float) -> float:

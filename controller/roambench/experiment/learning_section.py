@@ -68,7 +68,9 @@ class LearningSection(Section):
         "none", description="Random change of training images; `crop_flip` is the usual one for CIFAR."
     )
     channels_last: bool = Field(
-        True, description="Memory layout of convolutions; about 1.2 times faster on the CPUs we measured."
+        True,
+        description="Memory layout of convolutions; about 1.2 times faster on the CPUs we measured. A model "
+        "that cannot be trained so (`view` may need `false`) is trained with `false`, on every fleet.",
     )
     train_images: int = Field(
         0,

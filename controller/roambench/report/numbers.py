@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.energy.table10 import MeanSd
 
 NONE = "–"
@@ -60,11 +60,15 @@ def signed_percent(share: float | None, places: int = 2) -> str:
 
 
 def against_truth(measured_j: float, u_j: float, true_j: float) -> str:
-    """How far a measured energy is from the truth: +4.9 % (+10.2 u)."""
-    if true_j == 0.0 or not math.isfinite(true_j):
+    """How far a measured energy is from the truth: +4.9 % (+10.2 u). In joules, +0.03 J (+0.4 u), where the
+    truth is negligible beside the uncertainty: a share of it would say nothing."""
+    if not math.isfinite(measured_j - true_j) or measured_j == true_j == 0.0:
         return NONE
-    share = f"{100.0 * (measured_j / true_j - 1.0):+.2f} %"
-    return f"{share} ({(measured_j - true_j) / u_j:+.1f} u)" if u_j > 0.0 else share
+    if told_from_zero(true_j, u_j, measured_j):
+        apart = f"{100.0 * (measured_j / true_j - 1.0):+.2f} %"
+    else:
+        apart = f"{measured_j - true_j:+.{_places(measured_j - true_j)}f} J"
+    return f"{apart} ({(measured_j - true_j) / u_j:+.1f} u)" if u_j > 0.0 else apart
 
 
 def number(value: float | None, places: int = 2) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
@@ -22,13 +24,15 @@ def save_model(
     *,
     names: Sequence[str] = (),
     shapes: Sequence[tuple[int, ...]] = (),
+    companions: Mapping[str, str | npt.NDArray[Any]] | None = None,
     about: Mapping[str, str] | None = None,
 ) -> Path:
     """Write a flat model to `path`, replaced as a whole; returns it.
 
     The model is float32, or float64 as in the float64 test mode, and has the shape (parameters,). With
     `names` and `shapes` (parallel, in the order of the vector) it becomes one tensor per entry, else one
-    tensor "model". `about` goes into the file's metadata. Raises ModelError when they do not fit.
+    tensor "model". `companions` are tensors that the module has besides: another name of an entry (tied
+    weights), or values. `about` goes into the file's metadata. Raises ModelError when they do not fit.
     """
     if len(names) != len(shapes):
         raise ModelError(f"{path.name}: {len(names)} names for {len(shapes)} shapes")
@@ -40,10 +44,11 @@ def save_model(
             f"got {model.dtype} of shape {model.shape}"
         )
     pieces = np.split(model, np.cumsum(sizes)[:-1])
-    tensors = {
-        name: np.ascontiguousarray(piece.reshape(shape))
-        for name, shape, piece in zip(names, shapes, pieces, strict=True)
+    tensors: dict[str, npt.NDArray[Any]] = {
+        name: piece.reshape(shape) for name, shape, piece in zip(names, shapes, pieces, strict=True)
     }
+    for name, values in (companions or {}).items():
+        tensors[name] = tensors[values] if isinstance(values, str) else values
     # safetensors sorts by name inside the file; the order of the vector is kept in the metadata.
     metadata = {**(about or {}), "order": "\n".join(names)}
     with naming(path):
@@ -54,18 +59,26 @@ def save_model(
 
 def load_model(path: Path) -> Vector:
     """The flat vector that `save_model` wrote, shape (parameters,); RunError or ModelError otherwise."""
-    return np.concatenate([tensor.ravel() for tensor in load_tensors(path).values()])
+    order, tensors = _load(path)
+    return np.concatenate([tensors[name].ravel() for name in order])
 
 
-def load_tensors(path: Path) -> dict[str, Vector]:
-    """The tensors that `save_model` wrote, by name, in the model's order; RunError or ModelError if not."""
+def load_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The tensors that `save_model` wrote, by name, those of the vector first and in its order: what the
+    module's `load_state_dict` takes. RunError or ModelError if they cannot be read."""
+    return _load(path)[1]
+
+
+def _load(path: Path) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:
+    """The names of the vector's entries in its order, and all tensors."""
     if not path.is_file():
         raise RunError(f"{path}: no such model")
     try:
         with safe_open(path, framework="numpy") as file:
             order = (file.metadata() or {}).get("order", "").split("\n")
-            if set(order) != set(file.keys()):
+            others = sorted(set(file.keys()) - set(order))
+            if not set(order) <= set(file.keys()):
                 raise ModelError(f"{path}: was not written by a run (its tensors have no order)")
-            return {name: file.get_tensor(name) for name in order}
+            return order, {name: file.get_tensor(name) for name in (*order, *others)}
     except SafetensorError as error:
         raise ModelError(f"{path}: {error}") from None

@@ -44,7 +44,7 @@ FILES: Final[Mapping[str, str]] = {
     "bench.json": "of a run on a bench: its description, every device's host and meter, what was waived, and "
     "`packages`: the user's packages that its boards have, each with version and digest of its wheel",
     "models/global.safetensors": "the last global model (decentralised: the mean of the devices'), by "
-    "tensor; system, digest and steps in its metadata",
+    "tensor, as the module's `load_state_dict` takes them; system, digest and steps in its metadata",
     "truth/*.csv": "true power of an emulated board, which no sensor saw, from each moment `ns` (device "
     "time) on: `watts` of the board, or `idle_watts` if it idled; see [emulator](emulator.md)",
     "checkpoint.json": "what a run goes on from; gone when it has finished",

@@ -103,6 +103,15 @@ def test_nothing_wasted_has_no_ratio_but_a_difference() -> None:
     assert found.winner == "A"  # 6 ± 2.48 holds no 0
 
 
+def test_a_value_that_its_uncertainty_hides_has_no_ratio_but_a_difference() -> None:
+    """1e-15 J is what rounding leaves of a net energy of nothing."""
+    nothing = Measured(1e-15, ((UncertaintyPart.SAMPLING, "pi-1/upload", 0.3),))
+    found = improvement([(nothing, Measured(5.0)), (nothing, Measured(6.0))], "lower")
+    assert found.factor is None
+    assert found.reason == "a value that is less than its own uncertainty has no ratio"
+    assert found.difference == pytest.approx(5.5)
+
+
 def test_one_pair_gives_a_factor_and_claims_nothing() -> None:
     found = plain([2.0], [3.0])
     assert (found.factor, found.factor_interval, found.winner) == (pytest.approx(1.5), None, "")

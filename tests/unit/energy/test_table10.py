@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -53,6 +54,14 @@ def test_means_per_board_are_over_its_whole_run_also_for_boards_that_never_train
     assert table10(Ledger.of(ROWS)).per_board_consumed.sd == pytest.approx(math.sqrt(800.0))
     assert table10(Ledger.of(ROWS)).per_board_wasted.mean == pytest.approx(35.0)
     assert table10(Ledger.of(ROWS), devices=["a", "b", "c"]).per_board_consumed.mean == pytest.approx(40.0)
+
+
+def test_a_net_energy_that_its_uncertainty_hides_is_no_measure_of_another() -> None:
+    """Of 1e-15 J ± 0.2 J everything else would be a quadrillion times as much."""
+    hidden = [replace(ROWS[3], net_j=1e-15), replace(ROWS[2], net_j=7.0)]
+    factors = factors_between(table10(Ledger.of(ROWS), "net"), table10(Ledger.of(hidden), "net"))
+    assert all(math.isnan(value) for name, value in factors.items() if "wasted" in name)
+    assert factors["cumulative_consumed_j"] == pytest.approx(114.0 / 7.0)
 
 
 def test_means_per_round_leave_empty_rounds_out_and_count_them() -> None:

@@ -60,7 +60,7 @@ def test_a_learner_trains_by_its_settings(shard: Shard):
 def test_warming_up_does_not_change_what_comes_after(shard: Shard):
     start = flatten(build("mlp", 1, 10, seed=3))
     cold, warm = Learner(SPEC), Learner(SPEC)
-    warm.warm_up()
+    warm.warm_up(shard)
     first = cold.train(shard, LocalTraining(1, 5), start)
     assert warm.train(shard, LocalTraining(1, 5), start).vector.tobytes() == first.vector.tobytes()
 

@@ -147,6 +147,7 @@ class ExchangeOrders:
     ) -> _HalfStepDone | Answer:
         """What was trained, or the answer of one who could not."""
         place, order_id = self.place, order.order_id
+        await place.worker.ready()  # as for a train order
         await place.fall_quiet()
         download = (
             await self._download(given, order) if order.start_digest else ModelTransfer(NOTHING_MOVED, 0.0)

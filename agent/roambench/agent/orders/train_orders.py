@@ -25,6 +25,7 @@ class TrainOrders:
     async def carry_out(self, given: GivenOrder, order: TrainOrder) -> Answer:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, order_id = self.place, order.order_id
+        await place.worker.ready()  # before the measured phases: a trainer that died was forked again, cold
         await place.fall_quiet()
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"

@@ -69,7 +69,7 @@ class Trainer:
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
         self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
         self._learner = Learner(spec)
-        step_cpu_s = min(self._learner.warm_up(_WARM_STEPS, self._shard.labels) for _ in range(_WARM_UPS))
+        step_cpu_s = min(self._learner.warm_up(self._shard, _WARM_STEPS) for _ in range(_WARM_UPS))
         return {
             "layout": self._learner.layout.fingerprint,
             "rss_bytes": rss_bytes(),

@@ -155,16 +155,19 @@ class Worker:
     async def prepare(self, spec: LearningSpec) -> None:
         """Load model and data and take throw-away steps, so that the first order finds a warm trainer."""
         async with self._turn:
-            self._spec, self._prepared = spec, False
+            self._spec, self._prepared, self._step_cpu_s = spec, False, 0.0
             await self._prepare()
+
+    async def ready(self) -> None:
+        """Prepare a trainer that was forked since, so that the next order finds it warm. Raises as `train`
+        does."""
+        async with self._turn:
+            await self._ready()
 
     async def train(self, job: TrainJob) -> TrainOutcome:
         """Run one job. Raises TrainerDied (the fork server has forked a new trainer) or TrainerRefused."""
         async with self._turn:
-            if self._spec is None:
-                raise TrainerRefused("no learning settings received yet")
-            if not self._prepared:
-                await self._prepare()
+            await self._ready()
             reply = await self._ask({"op": "train", "job": asdict(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
 
@@ -210,13 +213,19 @@ class Worker:
         if self._writer is not None:
             self._writer.close()
 
+    async def _ready(self) -> None:
+        if self._spec is None:
+            raise TrainerRefused("no learning settings received yet")
+        if not self._prepared:
+            await self._prepare()
+
     async def _prepare(self) -> None:
         assert self._spec is not None
         reply = await self._ask({"op": "prepare", "spec": self._spec.to_json().decode()})
         self.rss_bytes = int(reply["rss_bytes"])
         self._pid = int(reply.get("pid", 0))
         self._samples = int(reply["samples"])
-        self._step_cpu_s = float(reply["step_cpu_s"])
+        self._step_cpu_s = self._step_cpu_s or float(reply["step_cpu_s"])
         self._prepared = True
 
     async def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
+from roambench.learning.layout import layout_of, misfits_of
 from roambench.learning.models.catalogue import MODELS
 
 
@@ -19,27 +20,37 @@ def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module
 
     Weights are N(0, 2/fan_in), biases 0 (ours), norms 1. Every entry is drawn by its own key, so torch's
     global generator is neither read nor moved. Raises ConfigError for an unknown name, and for a
-    builder of another package that makes no module.
+    builder of another package that makes no module, or one that no flat model could hold.
     """
     module = MODELS.load(name)(in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"model {name!r}: expected a torch.nn.Module, got {type(module).__name__}"])
+    refuse_misfits(f"model {name!r}", module)
     draw_weights(module, seed)
     return module
 
 
+def refuse_misfits(where: str, module: nn.Module) -> None:
+    """ConfigError, with all of them, where the module has entries that no flat model could hold."""
+    if problems := misfits_of(module):
+        raise ConfigError([f"{where}: {problem}" for problem in problems])
+
+
 def draw_weights(module: nn.Module, seed: int, *, only_meta: bool = False) -> None:
-    """Give every parameter and buffer, or only those on the meta device, the values `build` promises."""
-    for index, (entry, parameter) in enumerate([*module.named_parameters(), *module.named_buffers()]):
-        if only_meta and not parameter.is_meta:
-            continue
-        owner, _, name = entry.rpartition(".")
-        values = torch.from_numpy(_initial(entry, tuple(parameter.shape), seed, index))
-        # Not `to_empty`: on meta tensors it imports sympy, 500 modules and 45 MB for nothing.
-        if isinstance(parameter, nn.Parameter):
-            module.get_submodule(owner).register_parameter(name, nn.Parameter(values))
-        else:
-            module.get_submodule(owner).register_buffer(name, values.to(parameter.dtype))
+    """Give every entry of a model, or only those on the meta device, the values `build` promises; buffers
+    that are no entries get 0 where they are on the meta device. What was tied or not persistent still is."""
+    entries = layout_of(module).names
+    drawn: dict[torch.Tensor, torch.Tensor] = {}
+    for index, (entry, tensor) in enumerate([*module.named_parameters(), *module.named_buffers()]):
+        if tensor.is_meta or (entry in entries and not only_meta):
+            values = torch.from_numpy(_initial(entry, tuple(tensor.shape), seed, index)).to(tensor.dtype)
+            drawn[tensor] = nn.Parameter(values) if isinstance(tensor, nn.Parameter) else values
+    # Not `to_empty`: on meta tensors it imports sympy, 500 modules and 45 MB for nothing.
+    for part in module.modules():
+        own = [*part.named_parameters("", False, False), *part.named_buffers("", False, False)]
+        for name, tensor in own:
+            if tensor in drawn:
+                setattr(part, name, drawn[tensor])
 
 
 def mohawk_cnn(in_channels: int, classes: int) -> nn.Module:

@@ -92,7 +92,8 @@ def _table(result: OverheadResult) -> ReportTable:
 def _cells(overhead: Overhead) -> list[str]:
     idle_w = overhead.levels[DutyLevel.READER]
     parts = (overhead.agent, overhead.streaming, overhead.instrument)
-    return [f"{idle_w:.4f}", *map(_milliwatts, parts), f"{overhead.instrument.watts / idle_w:.2%}"]
+    share = f"{overhead.instrument.watts / idle_w:.2%}" if idle_w > 0.0 else "–"
+    return [f"{idle_w:.4f}", *map(_milliwatts, parts), share]
 
 
 def _milliwatts(part: PowerDifference) -> str:

@@ -64,9 +64,9 @@ class Overhead:
         """One sentence, k = 2."""
         cost = self.instrument
         text = f"the instrument costs {cost.watts * 1e3:.0f} ± {2e3 * cost.u_watts:.0f} mW"
-        share = cost.watts / self.levels[DutyLevel.READER]
+        idle_w = self.levels[DutyLevel.READER]
         if cost.resolved:
-            return f"{text}, {share:.1%} of idle"
+            return f"{text}, {cost.watts / idle_w:.1%} of idle" if idle_w > 0.0 else text
         bound_w = abs(cost.watts) + 2.0 * cost.u_watts
         return f"{text}: not resolved, less than {bound_w * 1e3:.0f} mW"
 

@@ -24,7 +24,7 @@ _ROUNDING: Final = 1e-4
 
 class StackedModel:
     """A module in training mode on `device`. Entries are those of the flat model: parameters, then floating
-    buffers; integer buffers count steps and are no part of a model."""
+    buffers; other buffers (integers count steps) are no part of a model."""
 
     def __init__(self, module: nn.Module, device: torch.device) -> None:
         self._module = module.to(device).train()
@@ -32,7 +32,7 @@ class StackedModel:
         self.layout: Layout = layout_of(module)
         self.parameters = len(list(module.parameters()))
         self._counters = [
-            (name, buffer) for name, buffer in module.named_buffers() if not buffer.is_floating_point()
+            (name, buffer) for name, buffer in module.named_buffers() if name not in self.layout.names
         ]
         head = head_of(module)
         sizes = [math.prod(shape) for shape in self.layout.shapes]
@@ -54,7 +54,7 @@ class StackedModel:
         return matrix
 
     def counters(self, models: int) -> list[Tensor]:
-        """A fresh copy of the integer buffers for every model."""
+        """A fresh copy of the buffers that are no entries, for every model."""
         return [buffer.expand(models, *buffer.shape).clone() for _, buffer in self._counters]
 
     def logits(self, entries: list[Tensor], counters: list[Tensor], pixels: Tensor) -> Tensor:

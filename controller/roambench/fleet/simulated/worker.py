@@ -41,7 +41,7 @@ class TaskTrainer:
         self._learner = Learner(learning)
         self._images, self._labels = images, labels
         self._parts, self._offsets = parts, offsets
-        self._learner.warm_up(labels=labels)
+        self._learner.warm_up(self._shard(0))
 
     def carry_out(
         self,

@@ -66,10 +66,13 @@ print(first, last, count, file=sys.stderr)
 _PYTHON: Final = Script('python3 -c "$@"')
 #: CPU-seconds of an SGD step of experiments/demo_full.toml's model; torch is that of the agent.
 _STEP: Final = """
+import numpy as np
 from roambench.contract.learning_spec import LearningSpec
 from roambench.learning.learner import Learner
+from roambench.learning.shards import Shard
 learner = Learner(LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 0.0, 8, ""))
-print(min(learner.warm_up(4) for _ in range(3)))
+batch = Shard(np.zeros((8, 1, 32, 32), np.float32), np.zeros(8, np.int64))
+print(min(learner.warm_up(batch, 4) for _ in range(3)))
 """
 _STEP_PATIENCE_S: Final = 300.0
 _TRIPS: Final = 6

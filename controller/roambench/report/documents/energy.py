@@ -65,6 +65,9 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
                 "readings": board.readings,
                 "inconsistent": board.inconsistent,
                 "undervoltage": board.undervoltage,
+                "frozen": [
+                    {"duration_s": stretch.duration_s, "watts": stretch.watts} for stretch in board.frozen
+                ],
                 "split": _split(board),
                 "truth": _truth(board.truth),
                 "truth_by_phase": {

@@ -117,7 +117,7 @@ def calibrate(
     devices, meters, rates, references = [], [], [], []
     for device, window_of_order in windows.items():
         meter = device_meter(device, store.events(device), section)
-        raw, _ = samples_of(store.readings(device), meter, None, None)
+        raw = samples_of(store.readings(device), meter, None, None).samples
         samples = PowerSamples(raw.ns, meter.calibration.correct(raw.watts))
         powers = window_powers(
             samples,

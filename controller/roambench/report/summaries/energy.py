@@ -23,6 +23,7 @@ from roambench.energy.ledger import Ledger, running_sum
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.radio_work import PAPER
 from roambench.energy.links.throughput import Direction, megabits
+from roambench.energy.readings.frozen import Frozen
 from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards
@@ -80,6 +81,7 @@ class BoardEnergy:
     readings: int
     inconsistent: int
     undervoltage: int
+    frozen: tuple[Frozen, ...]  # stretches of lines that the meter repeated
     misfit: Misfit | None  # the readings that the split explains worst
     locked: tuple[str, ...]  # what begins at the same instant of the meter's period every time
     offsets: int  # of TENTHS of that period, in how many phases began; of the phase with the fewest
@@ -259,6 +261,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         readings=len(device.readings),
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),
         undervoltage=device.flagged(ReadingFlag.UNDERVOLTAGE),
+        frozen=device.frozen,
         misfit=split.misfit,
         locked=split.locked,
         offsets=split.offsets,

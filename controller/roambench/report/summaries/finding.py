@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from roambench.contract.metric import ACCURACY
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.report import numbers
 from roambench.report.summaries.run import RunSummary, comparison_flags, reference_of
 from roambench.runs.info import RunState
@@ -118,7 +118,7 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     modelled = "" if run.measured else " (modelled)"
     if consumed is not None and consumed.joules > 0.0:
         parts.append(f"drew {numbers.energy(consumed)}{modelled} in transfers and trainings")
-        if wasted is not None:
+        if wasted is not None and told_from_zero(consumed.joules, consumed.u_joules):
             parts.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
     elif run.trainings.wasted_share is not None and run.peers is None and not run.info.lookahead:
         parts.append(f"wasted {numbers.percent(run.trainings.wasted_share, 0)} of its trainings")

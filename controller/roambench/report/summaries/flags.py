@@ -121,6 +121,12 @@ def _pause_flags(run: RunEvidence) -> list[str]:
 
 def _energy_flags(energy: EnergySummary) -> list[str]:
     flags, on = [], partial(_boards, of=len(energy.boards))
+    frozen = {board.device: few([str(stretch) for stretch in board.frozen]) for board in energy.boards}
+    if frozen := {device: told for device, told in frozen.items() if told}:
+        flags.append(
+            f"the meter repeated its last line, as a frozen one does, on {on(frozen)}: that time counts as "
+            "not measured; restart the meter and check its firmware"
+        )
     if energy.whole_run.coverage < COVERAGE_LIMIT:
         flags.append(
             f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.energy.energy_value import Energy
+from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.runs.measured.accounts import DeviceEnergy
 
 
@@ -34,8 +34,9 @@ class TruthCheck:
 
     @property
     def error(self) -> float:
-        """Relative: +0.03 is 3 % too much."""
-        return self.measured_j / self.true_j - 1.0 if self.true_j > 0.0 else math.nan
+        """Relative: +0.03 is 3 % too much. NaN where the truth is negligible beside the uncertainty."""
+        told = told_from_zero(self.true_j, self.u_j, self.measured_j)
+        return self.measured_j / self.true_j - 1.0 if told and self.true_j > 0.0 else math.nan
 
 
 @dataclass(frozen=True, slots=True)

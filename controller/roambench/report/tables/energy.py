@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from roambench.energy.attribution.fit_check import TENTHS
+from roambench.energy.energy_value import told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import Table10, basis_of, factors_between
 from roambench.report import numbers
@@ -188,5 +189,6 @@ def _mean(of: str, table: Table10) -> str:
 
 
 def _share(table: Table10) -> float:
-    consumed = table.cumulative_consumed.joules
-    return table.cumulative_wasted.joules / consumed if consumed > 0.0 else math.nan
+    wasted, consumed = table.cumulative_wasted, table.cumulative_consumed
+    known = consumed.joules > 0.0 and told_from_zero(consumed.joules, consumed.u_joules, wasted.joules)
+    return wasted.joules / consumed.joules if known else math.nan

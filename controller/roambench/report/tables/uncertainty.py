@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES
-from roambench.energy.energy_value import Energy, UncertaintyBudget
+from roambench.energy.energy_value import Energy, UncertaintyBudget, told_from_zero
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.report import numbers
 from roambench.report.numbers import NONE
@@ -52,7 +52,9 @@ def budget_table(run: RunSummary) -> ReportTable | None:
                 numbers.joules(energy.joules),
                 *(_small(2.0 * part_j(budget, field)) for _, field in PARTS),
                 _small(2.0 * energy.u_joules),
-                numbers.percent(2.0 * energy.u_joules / abs(energy.joules), 2) if energy.joules else NONE,
+                numbers.percent(2.0 * energy.u_joules / abs(energy.joules), 2)
+                if told_from_zero(energy.joules, energy.u_joules)
+                else NONE,
             )
         )
     if not rows:
@@ -84,7 +86,8 @@ def baseline_table(run: RunSummary) -> ReportTable | None:
                 why = f"too short: {found.readings_before} and {found.readings_after} readings"
             rows.append((board.device, NONE, NONE, NONE, NONE, why))
             continue
-        change = found.after.watts / found.before.watts - 1.0 if found.before.watts > 0.0 else 0.0
+        known = told_from_zero(found.before.watts, found.before.u_watts)
+        change = found.after.watts / found.before.watts - 1.0 if known else None
         rows.append(
             (
                 board.device,

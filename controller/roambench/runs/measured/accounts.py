@@ -20,6 +20,7 @@ from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger, LedgerRow
+from roambench.energy.readings.frozen import Frozen
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages
 from roambench.energy.uncertainty import MeterCalibration, with_meter
@@ -48,6 +49,7 @@ class DeviceEnergy:
     (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
     board's, `u_clock_s` the standard uncertainty between readings and phases, `late_prior_s` how late lines
     were taken to arrive at most (k = 1). `reopened`: from where on its meter is not proven to be its own.
+    `frozen` are stretches of lines that the meter repeated: gaps.
     """
 
     device: str
@@ -62,6 +64,7 @@ class DeviceEnergy:
     clock: BoardClock
     u_clock_s: float
     late_prior_s: float
+    frozen: tuple[Frozen, ...] = ()
     doubt: str = ""
     reopened: Reopened | None = None
 
@@ -345,7 +348,8 @@ def _account(
     board = clocks[device]
     late_prior_s = lateness_prior_s(folder.info.time_scale)
     readings = NO_READINGS if board.refused else found.readings.outside(outages)
-    samples, u_clock_s = samples_of(readings, meter, board, clocks.get(board.reader))
+    usable = samples_of(readings, meter, board, clocks.get(board.reader), spans)
+    samples = usable.samples
     account = account_device(
         samples,
         spans,
@@ -358,7 +362,7 @@ def _account(
         window=meter.window,
         step_w=meter.traits.step_w,
         late_prior_s=late_prior_s,
-        u_clock_s=u_clock_s,
+        u_clock_s=usable.u_clock_s,
     )
     return DeviceEnergy(
         device=device,
@@ -371,8 +375,9 @@ def _account(
         meter=meter,
         samples=PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
         clock=board,
-        u_clock_s=u_clock_s,
+        u_clock_s=usable.u_clock_s,
         late_prior_s=late_prior_s,
+        frozen=usable.frozen,
         doubt=found.doubt or board.refusal,
         # Emulated boards have their meter by construction.
         reopened=None if folder.info.kind.emulates else next(iter(reopenings(found.events)), None),

@@ -11,9 +11,11 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent
 from roambench.energy.clocks.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, moved
 from roambench.energy.clocks.meter_clock import sample_stamps
+from roambench.energy.readings.frozen import Frozen, frozen_stretches
 from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import UNUSABLE, PowerSamples
 from roambench.energy.uncertainty import MeterCalibration, uncalibrated
@@ -88,16 +90,30 @@ def device_meter(
     return _calibrated(meter, section)
 
 
+@dataclass(frozen=True)
+class UsableReadings:
+    """Usable readings of a device at the board's time of their printing, how uncertain that time is (k = 1),
+    and the stretches in which the meter was frozen: their repeats are left out."""
+
+    samples: PowerSamples
+    u_clock_s: float
+    frozen: tuple[Frozen, ...]
+
+
 def samples_of(
-    readings: ReadingColumns, meter: DeviceMeter, board: BoardClock | None, reader: BoardClock | None
-) -> tuple[PowerSamples, float]:
-    """The usable readings at the board's time of their printing, and how uncertain that time is (k = 1), s.
+    readings: ReadingColumns,
+    meter: DeviceMeter,
+    board: BoardClock | None,
+    reader: BoardClock | None,
+    spans: Sequence[PhaseSpan] = (),
+) -> UsableReadings:
+    """The usable readings of a device whose timeline is `spans`.
 
     Lines of a meter with a clock are placed by it. Where another host reads the meter, its stamps are moved
     by the two hosts' clock fits ("controller" names the host of the controller, whose clock is the measure
     of the others). Without a fit they stay and count as known to the limit of what is accepted at all.
     """
-    usable = (readings.flags & int(UNUSABLE)) == 0
+    usable = ((readings.flags & int(UNUSABLE)) == 0) & np.isfinite(readings.watts)
     ns = sample_stamps(readings.ns[usable], readings.meter_ms[usable])
     u_clock_s = 0.0
     if board is not None and board.case is ReaderCase.REMOTE and len(ns):
@@ -111,7 +127,21 @@ def samples_of(
             first, last = int(ns[0]), int(ns[-1])
             bound_ns += own.worst_bound_ns(first - round(own.offset_ns), last - round(own.offset_ns))
             u_clock_s = _RECTANGULAR * bound_ns * 1e-9
-    return PowerSamples.of(ns, readings.watts[usable]), u_clock_s
+    volts, amps, watts = (column[usable] for column in (readings.volts, readings.amps, readings.watts))
+    trainings = [span for span in spans if span.phase is Phase.TRAIN]
+    frozen = frozen_stretches(
+        ns,
+        volts,
+        amps,
+        watts,
+        nominal_s=meter.nominal_s,
+        step_w=meter.traits.step_w,
+        changes_ns=[at_ns for span in trainings for at_ns in (span.start_ns, span.end_ns)],
+    )
+    fresh = np.ones(len(ns), np.bool_)
+    for stretch in frozen:
+        fresh[stretch.first + 1 : stretch.last + 1] = False
+    return UsableReadings(PowerSamples.of(ns[fresh], watts[fresh]), u_clock_s, tuple(frozen))
 
 
 def _only_fit(clock: BoardClock | None) -> ClockFit | None:

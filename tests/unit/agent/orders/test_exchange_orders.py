@@ -59,6 +59,8 @@ class Device:
     jobs: list[dict[str, Any]] = field(default_factory=list)
     spans: list[PhaseSpan] = field(default_factory=list)
     refuses: str = ""
+    prepared_in: list[Phase | None] = field(default_factory=list)  # the phase that was open
+    dies_after: int = -1  # of its jobs
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[Device]:
@@ -68,11 +70,11 @@ class Device:
         reader, writer = await asyncio.open_unix_connection(sock=theirs)
         training = asyncio.create_task(self._train_for_ever(reader, writer))
         worker = Worker(ours)
-        await worker.open()
-        await worker.prepare(SPEC)
         self.timeline = PhaseTimeline(
             self.name, "boot", clock, self.folder, self._record, changed=lambda phase, ns, mbit_s: None
         )
+        await worker.open()
+        await worker.prepare(SPEC)
         place = Workplace(
             timeline=self.timeline,
             worker=worker,
@@ -137,6 +139,7 @@ class Device:
         while line := await reader.readline():
             request = json.loads(line)
             if request["op"] == "prepare":
+                self.prepared_in.append(self.timeline.phase)
                 reply = {"rss_bytes": 1, "samples": 60, "step_cpu_s": 0.001}
             elif self.refuses:
                 reply = {"refused": self.refuses}
@@ -156,6 +159,9 @@ class Device:
                     "model_digest": digest_of(blob),
                 }
             writer.write(json.dumps({**reply, "id": request["id"]}).encode() + b"\n")
+            if len(self.jobs) == self.dies_after:
+                self.dies_after = -1
+                writer.write(b'{"died": "signal SIGKILL", "pid": 7}\n')
 
 
 def order(step: int, device: int, others: Sequence[tuple[int, Device]], **fields: Any) -> GivenOrder:
@@ -214,6 +220,25 @@ async def test_two_devices_go_on_from_what_their_last_exchange_left(pair: tuple[
     assert phases == ["train", "wait", "exchange", "wait"] * 2
     moved = [span.transferred_bytes for span in one.spans if span.phase.value == "exchange"]
     assert moved == [a.exchange.sent_bytes + a.exchange.received_bytes for a in one.told]
+
+
+@pytest.mark.asyncio
+async def test_a_trainer_that_died_since_is_warmed_up_before_the_next_measured_phase(
+    pair: tuple[Device, Device],
+) -> None:
+    one, other = pair
+    one.hold(10.0)
+    other.hold(20.0)
+    one.dies_after = 1
+    async with one.living(), other.living():
+        one.peers.grace_s = other.peers.grace_s = 20.0
+        for step in (1, 2):
+            one.order_queue.submit(order(step, 0, [(1, other)]))
+            other.order_queue.submit(order(step, 1, [(0, one)]))
+            answers = [await one.answer(step), await other.answer(step)]
+            assert [answer.status for answer in answers] == [wire.Answer.DONE] * 2
+        assert len(one.prepared_in) == 2
+        assert one.prepared_in[-1] is Phase.WAIT
 
 
 @pytest.mark.asyncio

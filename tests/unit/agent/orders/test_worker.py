@@ -98,6 +98,19 @@ async def test_a_trainer_that_dies_while_nobody_asks_costs_only_a_preparation() 
         assert await job == OUTCOME
 
 
+async def test_a_trainer_that_was_forked_again_is_prepared_when_asked_for_and_its_board_is_as_fast() -> None:
+    async with pair() as (worker, trainer):
+        trainer.die()
+        await asyncio.sleep(0.05)
+        ready = asyncio.create_task(worker.ready())
+        trainer.say(id=(await trainer.asked())["id"], **{**PREPARED, "step_cpu_s": 0.5})
+        await ready
+        assert (worker.is_prepared, worker.step_cpu_s) == (True, 0.01)
+        job = asyncio.create_task(worker.train(JOB))
+        assert await trainer.prepare_and_train() == ["train"]
+        assert await job == OUTCOME
+
+
 async def test_half_a_reply_of_a_dying_trainer_is_dropped() -> None:
     async with pair() as (worker, trainer):
         job = asyncio.create_task(worker.train(JOB))

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,25 @@ def test_a_meter_that_nobody_described_is_an_uncalibrated_smart_power_2(tmp_path
     # 1.10 % of 150 s x 2 W + 30 s x 3 W.
     assert device.whole_run.budget.gain_j == pytest.approx(0.01099 * 390.0, rel=0.01)
     assert device.whole_run.budget.offset_j == pytest.approx(0.0098 * 150.0, rel=0.02)
+
+
+def test_a_meter_that_repeats_its_last_line_measured_nothing_meanwhile(tmp_path: Path) -> None:
+    """Two watts that are noisy, and 50 s of one and the same line of them."""
+    draws = np.random.default_rng(0)
+    noisy = []
+    for line in lines(1.0):
+        watts = round(line.watts + 0.02 * float(draws.standard_normal()), 3)
+        noisy.append(replace(line, watts=watts, amps=watts / 5.0))
+    assert measured(tmp_path / "living", noisy, None).frozen == ()
+    stuck = next(line for line in noisy if line.monotonic_ns >= 92 * S)
+    repeated = [
+        replace(stuck, monotonic_ns=line.monotonic_ns) if 92 * S <= line.monotonic_ns <= 142 * S else line
+        for line in noisy
+    ]
+    device = measured(tmp_path / "frozen", repeated, None)
+    assert [round(stretch.duration_s) for stretch in device.frozen] == [50]
+    assert device.whole_run.gap_s == pytest.approx(50.0, abs=2.0)
+    assert device.rows[2].covered_s == pytest.approx(10.0, abs=3.0)
 
 
 def test_period_and_window_are_those_of_the_described_meter(tmp_path: Path) -> None:

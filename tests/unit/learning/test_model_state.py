@@ -1,0 +1,175 @@
+"""State of models beside their parameters: tied weights, buffers of every kind, what a state dict has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
+
+from roambench.contract.errors import ConfigError, ModelError
+from roambench.learning.evaluation import outputs
+from roambench.learning.layout import companions_of, flatten, layout_of, load
+from roambench.learning.models.build import draw_weights, refuse_misfits
+from roambench.learning.shards import Images
+from roambench.runs.models import load_model, load_tensors, save_model
+from trained_with import trained_with
+
+LABELS = np.arange(12) % 10
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, and a buffer of every kind that travels or stays."""
+
+    def __init__(self, device: str = "meta") -> None:
+        super().__init__()
+        self.first = nn.Linear(16, 16, device=device)
+        self.norm = nn.BatchNorm1d(16, momentum=None, device=device)
+        self.second = nn.Linear(16, 16, device=device)
+        self.second.weight = self.first.weight
+        self.last = weight_norm(nn.Linear(16, 10))
+        self.register_buffer("scale", torch.tensor(0.5))
+        self.register_buffer("seen", torch.tensor(False))
+        self.register_buffer("places", torch.arange(16))
+        self.register_buffer("turns", torch.ones(16, dtype=torch.complex64), persistent=False)
+        self.register_buffer("fine", torch.ones(16, dtype=torch.float64), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.seen.logical_not_()
+        self.turns *= 1j
+        self.fine = self.fine * 0.9
+        values = images.flatten(1)[:, self.places] * (self.turns.abs() * self.fine).to(images.dtype)
+        out: Tensor = self.last(self.second(self.norm(self.first(values))) * self.scale)
+        return out
+
+
+def images() -> Images:
+    return np.random.default_rng(0).standard_normal((12, 1, 4, 4)).astype(np.float32)
+
+
+def drawn(seed: int = 3) -> nn.Module:
+    module = Tied()
+    draw_weights(module, seed, only_meta=True)
+    return module
+
+
+def test_weights_tied_on_the_meta_device_are_drawn_once_and_stay_tied():
+    module = drawn()
+    assert not any(tensor.is_meta for tensor in module.state_dict().values())
+    assert module.first.weight is module.second.weight
+    assert layout_of(module).names.count("first.weight") == 1
+    assert "second.weight" not in layout_of(module).names
+
+
+def test_drawing_every_entry_leaves_ties_and_buffers_that_are_no_entries_as_they_were():
+    module = Tied(device="cpu")
+    draw_weights(module, 3)
+    assert module.first.weight is module.second.weight
+    assert module.places.tolist() == list(range(16))
+    assert {"turns", "fine"}.isdisjoint(module.state_dict())
+
+
+def test_one_training_leaves_nothing_for_the_next_in_the_same_worker():
+    """The running mean is that of all batches since the counter began: the first training counts too, if the
+    counter is not set back."""
+    module = drawn()
+    start = flatten(module)
+    settings = {"epochs": 2, "batch_size": 4, "learning_rate": 0.05, "seed": 1}
+    once, again = (trained_with(module, images(), LABELS, start, **settings).vector for _ in range(2))
+    assert again.tobytes() == once.tobytes()
+    fresh = trained_with(drawn(), images(), LABELS, start, **settings).vector
+    assert fresh.tobytes() == once.tobytes()
+
+
+def test_a_training_that_fails_leaves_nothing_either():
+    module = drawn()
+    before = {name: value.clone() for name, value in module.state_dict().items() if "tracked" in name}
+    with pytest.raises(ModelError, match="out of bounds"):
+        trained_with(module, images(), LABELS[::-1] + 90, flatten(module), batch_size=4, learning_rate=0.1)
+    assert {name: module.state_dict()[name] for name in before} == before
+
+
+def test_scoring_leaves_nothing_for_the_next_score():
+    module = drawn()
+    vector = flatten(module)
+    assert torch.equal(outputs(module, vector, images()), outputs(module, vector, images()))
+
+
+def test_dropout_draws_by_the_trainings_seed_and_leaves_torchs_generator_alone():
+    module = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 10))
+    start, state = flatten(module), torch.get_rng_state()
+
+    def trained(seed: int) -> bytes:
+        settings = {"epochs": 1, "batch_size": 12, "learning_rate": 0.05, "seed": seed}
+        return trained_with(module, images(), LABELS, start, **settings).vector.tobytes()
+
+    assert trained(2**64 - 1) == trained(2**64 - 1) != trained(1)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_is_saved_of_a_model_is_its_whole_state_dict(tmp_path):
+    module = drawn()
+    vector = np.arange(layout_of(module).size, dtype=np.float32)
+    layout = layout_of(module)
+    path = save_model(
+        tmp_path / "m.safetensors",
+        vector,
+        names=layout.names,
+        shapes=layout.shapes,
+        companions=companions_of(module),
+    )
+    other = Tied(device="cpu")
+    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
+    assert flatten(other).tobytes() == vector.tobytes()
+    assert other.scale.shape == ()
+    assert other.places.dtype == torch.int64
+    assert load_model(path).tobytes() == vector.tobytes()
+
+
+def test_a_module_in_the_test_mode_of_float64_can_be_saved_whole_too(tmp_path):
+    module = drawn().double()
+    layout, vector = layout_of(module), flatten(module)
+    path = save_model(
+        tmp_path / "m.safetensors",
+        vector,
+        names=layout.names,
+        shapes=layout.shapes,
+        companions=companions_of(module),
+    )
+    other = Tied(device="cpu").double()
+    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
+    assert flatten(other).tobytes() == vector.tobytes()
+
+
+class Buffered(nn.Module):
+    def __init__(self, **buffers: Tensor) -> None:
+        super().__init__()
+        self.fc = nn.Linear(2, 2)
+        for name, buffer in buffers.items():
+            self.register_buffer(name, buffer)
+
+
+def test_models_that_no_flat_model_could_hold_are_refused_with_all_that_is_wrong():
+    module = Buffered(exact=torch.zeros(2, dtype=torch.float64), turns=torch.zeros(2, dtype=torch.complex64))
+    with pytest.raises(ConfigError) as refused:
+        refuse_misfits("task 'a:B': build", module)
+    assert list(refused.value.problems) == [
+        "task 'a:B': build: exact: expected float32, in which models travel, or a buffer with "
+        "persistent=False, got torch.float64",
+        "task 'a:B': build: turns: expected float32, in which models travel, or a buffer with "
+        "persistent=False, got torch.complex64",
+    ]
+
+
+@pytest.mark.parametrize("lazy", [nn.LazyLinear(3), nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d())])
+def test_lazy_modules_are_refused_by_the_name_of_what_has_no_shape(lazy: nn.Module):
+    with pytest.raises(ConfigError, match=r"model 'x': (1\.)?weight has no shape: expected the sizes"):
+        refuse_misfits("model 'x'", lazy)
+
+
+def test_other_kinds_of_floats_and_integers_are_no_misfits():
+    module = Buffered(brief=torch.zeros(2, dtype=torch.bfloat16), flags=torch.zeros(2, dtype=torch.bool))
+    refuse_misfits("model 'x'", module)
+    load(module, np.arange(8, dtype=np.float32))
+    assert module.brief.tolist() == [6.0, 7.0]
