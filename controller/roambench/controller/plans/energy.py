@@ -94,7 +94,7 @@ def agents_joules(
     idle_w = PiPower().idle_w
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
     active = tuple(PhaseJoules(p.value, seconds[p], idle_w * seconds[p], net_j[p]) for p in seconds)
-    return (*active, PhaseJoules("idle, wait, absent", rest_s, idle_w * rest_s, 0.0))
+    return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))
 
 
 def _mbit_s(transferred_bytes: int, transfer_s: float) -> float:
