@@ -12,7 +12,7 @@ from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.events import EventKind
 from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply
-from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
+from roambench.contract.phases import NOTHING_MOVED, Moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class TrainOrders:
             kept_out_path=str(kept_draft),
         )
         reply = _reply(await place.train(order_id, order.step, job, before), download)
-        place.timeline.enter(Phase.WAIT, order.step)
+        place.wait(order.step)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)

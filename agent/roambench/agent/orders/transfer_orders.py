@@ -67,8 +67,7 @@ class TransferOrders:
             )
 
         sent = await place.transferred(given, attempt)
-        left = await place.rest_after(order.step, sent.moved)
-        place.timeline.enter(Phase.WAIT, order.step, moved=left)
+        place.wait(order.step, await place.rest_after(order.step, sent.moved))
         answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
         # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
         self.model_cache.remember(order_id, serialised(answer))
@@ -83,8 +82,7 @@ class TransferOrders:
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
-        left = await place.rest_after(order.step, download.moved)
-        place.timeline.enter(Phase.WAIT, order.step, moved=left)
+        place.wait(order.step, await place.rest_after(order.step, download.moved))
         divergence = await undivided(self._take_over, blob)
         return given.done(SyncReply(download.transferred_bytes, download.duration_s, divergence))
 

@@ -15,7 +15,7 @@ from roambench.agent.orders.worker import TrainJob, TrainOutcome, Worker
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
-from roambench.contract.orders import GivenOrder
+from roambench.contract.orders import GivenOrder, rests_of
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
@@ -82,9 +82,11 @@ class Workplace:
         if not self.rest_s:
             return
         since_ns, wanted_ns = None if was_loud else self.timeline.rests_since_ns, self._ns(0.5 * self.rest_s)
-        if since_ns is None or self.clock.now_ns() - since_ns < wanted_ns:
-            begins_ns = self.timeline.enter(Phase.REST, step)
-            await self.clock.sleep_until_ns((begins_ns if since_ns is None else since_ns) + wanted_ns)
+        if since_ns is None:
+            since_ns = self.timeline.enter(Phase.REST, step)
+        elif self.timeline.phase is Phase.IDLE and self.clock.now_ns() - since_ns < wanted_ns:
+            self.timeline.enter(Phase.REST, step)
+        await self.clock.sleep_until_ns(since_ns + wanted_ns)
 
     async def rest_after(self, step: int, moved: Moved) -> Moved:
         """End the measured phase, which moved so much, and rest. Without rests it stays open; returns what
@@ -95,6 +97,11 @@ class Workplace:
         begins_ns = self.timeline.enter(Phase.REST, step, moved=moved)
         await self.clock.sleep_until_ns((begins_ns if since_ns is None else since_ns) + self._ns(self.rest_s))
         return NOTHING_MOVED
+
+    def wait(self, step: int, moved: Moved = NOTHING_MOVED) -> None:
+        """Wait for the step to close from now on; `moved` is what the phase before it moved."""
+        if self.timeline.phase is not Phase.WAIT:
+            self.timeline.enter(Phase.WAIT, step, moved=moved)
 
     def _ns(self, device_s: float) -> int:
         return round(device_s * 1e9)
@@ -112,8 +119,9 @@ class Workplace:
         self.emit(SessionEvent(kind, ns, order_id))
 
     def limit_s(self, given: GivenOrder) -> float:
-        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
-        return self.clock.host_seconds(given.deadline_s)
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer. The order's
+        rests have a part of the time."""
+        return self.clock.host_seconds(max(0.0, given.deadline_s - self.rest_s * rests_of(given.order)))
 
     def link(self) -> DataLink:
         """The link for models; ConnectionError before the controller's welcome."""

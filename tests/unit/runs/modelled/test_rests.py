@@ -63,7 +63,7 @@ def test_an_exchange_is_one_phase_whatever_it_sends_and_gets(downloaded_bytes: i
         OrderGiven(0, 0, "x", "exchange", -1, link="wifi"),
         OrderAnswered(0, 0, "x", "done", "", 0, 1.0, 10.0, 60, 1.5),
         ModelsExchanged(
-            0, 0, "x", (), (), 2_500_000, 2_500_000, 2.0, downloaded_bytes, 8e-6 * downloaded_bytes / 10.0, "",
+            0, 0, "x", (), (), 2_500_000, 2_500_000, 2.0, downloaded_bytes, 8e-6 * downloaded_bytes, "",
             model_bytes=1_250_000,
         ),
     ]  # fmt: skip
