@@ -119,8 +119,8 @@ class Workplace:
         self.emit(SessionEvent(kind, ns, order_id))
 
     def limit_s(self, given: GivenOrder) -> float:
-        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer. The order's
-        rests have a part of the time."""
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer. A part of
+        the time is for the order's rests."""
         return self.clock.host_seconds(max(0.0, given.deadline_s - self.rest_s * rests_of(given.order)))
 
     def link(self) -> DataLink:
