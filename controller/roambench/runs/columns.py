@@ -30,7 +30,7 @@ READINGS: Final[Columns] = {
 PHASES: Final[Columns] = {
     "device": _DEVICE,
     "boot_id": _BOOT,
-    "phase": ("", "idle, absent, download, train, upload, exchange, wait or lost"),
+    "phase": ("", "idle, absent, download, train, upload, exchange, rest, wait or lost"),
     "step": ("", "step in which the phase was; -1 before the first"),
     "start_ns": ("ns", "begin, in device time"),
     "end_ns": ("ns", "end, in device time; not part of the phase"),
@@ -107,7 +107,7 @@ MODELLED_LEDGER: Final[Columns] = {
     "device": _DEVICE,
     "step": ("", "round of the training served"),
     "at_step": ("", "step in which it was"),
-    "phase": ("", "download, train, upload or exchange"),
+    "phase": ("", "download, train, upload, exchange or rest"),
     "outcome": ("", "of the training served: aggregated, wasted or pending; null for none"),
     "order_id": _ORDER,
     "train_order_id": _TRAINING,
@@ -118,7 +118,7 @@ MODELLED_LEDGER: Final[Columns] = {
     "modelled_u_j": ("J", "standard uncertainty (k = 1) of the model; rows share it"),
     "transferred_bytes": ("B", "payload that moved"),
     "mbit_s": ("Mbit/s", "throughput that the energy was modelled with"),
-    "link": ("", 'wifi, lte or a link of the model; "" for trainings'),
+    "link": ("", 'wifi, lte or a link of the model; "" for trainings and rests'),
     "distance_m": ("m", "from the device to its access point"),
 }
 DEVICES: Final[Columns] = {

@@ -25,7 +25,7 @@ class TrainOrders:
     async def carry_out(self, given: GivenOrder, order: TrainOrder) -> Answer:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, order_id = self.place, order.order_id
-        await place.fall_quiet()
+        await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
         download = last = await self._fetch(given, order, order.start_digest, start_path)
@@ -33,6 +33,7 @@ class TrainOrders:
             last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = ModelTransfer(both, download.duration_s + last.duration_s)
+        before = await place.rest_after(order.step, last.moved)
         draft, kept_draft = self.model_cache.draft(order_id), self.model_cache.kept_draft(order_id)
         kept_draft.unlink(missing_ok=True)  # of a training that was cut short
         job = TrainJob(
@@ -45,7 +46,8 @@ class TrainOrders:
             kept_path=str(self.model_cache.kept() or ""),
             kept_out_path=str(kept_draft),
         )
-        reply = _reply(await place.train(order_id, order.step, job, last.moved), download)
+        reply = _reply(await place.train(order_id, order.step, job, before), download)
+        place.wait(order.step)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)
