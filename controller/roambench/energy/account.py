@@ -37,12 +37,17 @@ from roambench.energy.rest_checks import RestChecks, rest_checks
 from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
 from roambench.energy.touching import PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
-from roambench.energy.window_sums import WindowSums, cells_of, scatter, u_idle_j, window_sums
+from roambench.energy.window_sums import (
+    BEFORE_S,
+    WindowSums,
+    cells_of,
+    scatter,
+    u_idle_j,
+    window_sums,
+)
 
 #: Mean idle power under a window may be so much of its change off the straight line (k = 1).
 BENT: Final = 0.15
-#: Clocks of phases and lines may differ by so much: a line that old was not printed before its phase.
-BEFORE_S: Final = 0.1
 
 
 class Method(StrEnum):

@@ -38,10 +38,10 @@ class LedgerRow:
     shown beside. `covered_s` is how much of `duration_s` was seen by the meter; a gap is never filled in.
 
     Standard uncertainties: `u_own_j` is the row's own. Rows of one board share errors: its meter's gain
-    (relative `u_gain`, of which `u_reference` is that of the `reference` it was calibrated against) and offset
-    (`u_offset_w`, which cancels in net), its idle power (`u_idle_j` of the net energy, `u_idle_gross_j` of the
-    gross one), and where phases touch the power of the phase (`u_level_j`). `terms` tells them apart, so that
-    sums of rows come out right; `u_gross_j` and `u_net_j` are whole.
+    (relative `u_gain`, of which `u_reference` is that of the `reference` it was calibrated against) and
+    offset (`u_offset_w`, which cancels in net), its idle power (`u_idle_j` of the net energy,
+    `u_idle_gross_j` of the gross one), and where phases touch the power of the phase (`u_level_j`). `terms`
+    tells them apart, so that sums of rows come out right; `u_gross_j` and `u_net_j` are whole.
     """
 
     device: str

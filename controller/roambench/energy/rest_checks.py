@@ -1,4 +1,4 @@
-"""Whether the readings bear out the sums: the rest outlasted what a phase leaves behind, starts are spread."""
+"""Two checks of the sums: rests outlast what phases leave behind, and starts are spread over the period."""
 
 from __future__ import annotations
 

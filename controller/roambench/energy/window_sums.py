@@ -2,9 +2,9 @@
 
     E = sum over the readings that arrived in (start, end + guard] of seconds_k * (watts_k - idle(t_k))
 
-`seconds_k` is half the way to the reading before and half to the one after. Nothing is assumed of the shape of
-the power. What a meter misses between its lines is another part of it every time, since starts are spread over
-the meter's period (`rounds.dither_s`): the scatter of the sums is their uncertainty.
+`seconds_k` is the time that a line stands for (`cells_of`). Nothing is assumed of the power's shape. What a
+meter misses between its lines is another part of it every time, since starts are spread over its period
+(`rounds.dither_s`): the scatter of the sums is their uncertainty.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from roambench.energy.rests import Window
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
+#: Clocks of phases and lines may differ by so much: a line that old was not printed before its phase, s.
+BEFORE_S: Final = 0.1
 #: The expectation of the scatter counts as so many sums of its own.
 PRIOR_FREEDOM: Final = 4.0
-#: Half of the lines of a regular meter come within this share of its period, and no line earlier than `EARLY`.
+#: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
 REGULAR: Final = 0.08
 EARLY: Final = 0.3
 #: A meter's clock and the estimate of its period differ by no more than this.

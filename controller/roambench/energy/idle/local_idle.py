@@ -77,7 +77,7 @@ class IdleLines:
 def quiet_readings(
     at_s: Floats, spans: Sequence[PhaseSpan], windows: Sequence[Window], window: MeterWindow
 ) -> npt.NDArray[np.bool_]:
-    """Which readings, by their arrival, saw nothing but quiet phases outside the guards, shape (readings,)."""
+    """Which readings, by their arrival, saw quiet phases alone and no guard, shape (readings,)."""
     quiet = np.zeros(len(at_s), dtype=np.bool_)
     origin_ns = spans[0].start_ns if spans else 0
     starts, ends = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))

@@ -17,7 +17,6 @@ from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
-from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.samples import PowerSamples
@@ -45,8 +44,7 @@ class DeviceEnergy:
     in the board's time, `account.idle` is the idle power before and after. `doubt` says why the device is in
     no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
     (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
-    board's, `u_clock_s` the standard uncertainty between readings and phases, `late_prior_s` how late lines
-    were taken to arrive at most (k = 1).
+    board's, `u_clock_s` the standard uncertainty between readings and phases.
     """
 
     device: str
@@ -60,7 +58,6 @@ class DeviceEnergy:
     samples: PowerSamples
     clock: BoardClock
     u_clock_s: float
-    late_prior_s: float
     doubt: str = ""
 
     @property
@@ -339,7 +336,6 @@ def _account(
     )
     spans = without_outages(timeline, outages)
     board = clocks[device]
-    late_prior_s = lateness_prior_s(folder.info.time_scale)
     readings = NO_READINGS if board.refused else found.readings.outside(outages)
     samples, u_clock_s = samples_of(readings, meter, board, clocks.get(board.reader))
     account = account_device(
@@ -353,7 +349,6 @@ def _account(
         meter.nominal_s,
         window=meter.window,
         step_w=meter.traits.step_w,
-        late_prior_s=late_prior_s,
         u_clock_s=u_clock_s,
     )
     return DeviceEnergy(
@@ -363,11 +358,10 @@ def _account(
         events=tuple(found.events),
         account=account,
         whole_run=with_meter(account.whole_run, meter.calibration, device),
-        truth=board_truth(folder.path, device, account.curve, spans),
+        truth=board_truth(folder.path, device, account.curve, spans, account.split.guard_s),
         meter=meter,
         samples=PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
         clock=board,
         u_clock_s=u_clock_s,
-        late_prior_s=late_prior_s,
         doubt=found.doubt or board.refusal,
     )
