@@ -57,6 +57,7 @@ test_images = 200
 
 [rounds]
 cloud_every_steps = 3
+rest_s = 0.0
 
 [local]
 time_scale = 4.0

@@ -45,6 +45,7 @@ class Bench:
 async def bench(
     *,
     deadline_s: float = 5.0,
+    rest_s: float = 0.0,
     limits: AgentLimits | None = None,
     identity: Callable[[Authority], FleetIdentity | Credential] = lambda authority: authority.issue(
         CONTROLLER_NAME
@@ -66,7 +67,7 @@ async def bench(
         seen.append((device, name, kind, detail))
 
     fleet = GrpcFleet(
-        FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s),
+        FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s, rest_s=rest_s),
         identity(authority),
         DeviceClock(),
         sink or store,

@@ -9,6 +9,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.meters.protocol import Meter
+from roambench.meters.traits import TRAITS
 
 if TYPE_CHECKING:
     from roambench.meters.driver import Driver
@@ -43,6 +44,25 @@ METERS: Final[Table[MeterFactory]] = Table(
         "replay": "roambench.meters.replay:replay",  # a recorded transcript, at the pace it was recorded
     },
 )
+
+
+#: Of a meter whose driver and port do not say how often it prints: no known one is slower.
+SLOWEST_S: Final = 1.0
+
+
+def period_s(driver: str, port: str) -> float:
+    """Seconds between two lines of the meter behind `port`, which is not opened; SLOWEST_S where only the
+    meter itself would tell, or its driver is not installed here."""
+    from roambench.meters.driver import Driver  # late: it brings what opens ports
+
+    try:
+        made = METERS.load(driver)
+        if not isinstance(made, Driver):
+            return SLOWEST_S
+        where = made.port(port)
+        return made.period_s(where) or TRAITS.load(made.traits(where, SLOWEST_S)).nominal_s
+    except ConfigError:
+        return SLOWEST_S
 
 
 def open_meter(

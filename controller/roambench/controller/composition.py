@@ -15,7 +15,7 @@ from roambench.controller.bench_options import USUAL, BenchOptions
 from roambench.controller.foreign_code import foreign_code
 from roambench.controller.kept import kept_announced
 from roambench.controller.one_run import play, world_of
-from roambench.controller.places.place import Place, new_run_folder
+from roambench.controller.places.place import Place, new_run_folder, rest_s_at
 from roambench.controller.places.table import place_of
 from roambench.controller.plays.play import World
 from roambench.controller.progress import OnStepDone
@@ -161,6 +161,7 @@ def _begin(
             trace_hash=world.movement.content_hash,
             devices=len(trace.device_names),
             lookahead=place.experiment.rounds.lookahead,
+            rest_s=rest_s_at(place),
         ) as folder,
         logged(path, f"run {run_name(path)}"),
     ):

@@ -4,58 +4,109 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
-from roambench.energy.attribution.attribute import attribute
-from roambench.energy.attribution.attribution import Attribution, Resolution
-from roambench.energy.attribution.design_based import DesignBased, design_based, in_doubt, instead
-from roambench.energy.attribution.span_energy import SpanEnergy
-from roambench.energy.clocks.lateness import LATENESS_PRIOR_S
 from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
-from roambench.energy.idle.idle_curve import APART, IdleCurve, idle_curve, work_of
-from roambench.energy.integrate import Floats, PowerCurve, power_curve, span_stamps, trapezoid_by_span
-from roambench.energy.ledger import Ledger, LedgerRow
+from roambench.energy.idle.local_idle import (
+    NEAR_S,
+    IdleReadings,
+    idle_lines,
+    idle_readings,
+    quiet_readings,
+)
+from roambench.energy.integrate import (
+    GAP_PERIODS,
+    Floats,
+    PowerCurve,
+    covered_by_span,
+    power_curve,
+    span_stamps,
+    trapezoid_by_span,
+)
+from roambench.energy.ledger import LedgerRow
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
-from roambench.energy.readings.samples import FreshSamples, PowerSamples, split_looks
+from roambench.energy.readings.samples import PowerSamples, without_bursts
+from roambench.energy.rest_checks import RestChecks, rest_checks
+from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
+from roambench.energy.touching import PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
+from roambench.energy.window_sums import (
+    BEFORE_S,
+    WindowSums,
+    cells_of,
+    scatter,
+    u_idle_j,
+    window_sums,
+)
 
-#: Standard uncertainties within which the rows add up to the whole run.
-CLOSURE_U: Final = 3.0
+#: Mean idle power under a window may be so much of its change off the straight line (k = 1).
+BENT: Final = 0.15
+
+
+class Method(StrEnum):
+    """How a device's joules were divided over its phases."""
+
+    RESTS = "rests"  # sums of readings around each phase
+    TOUCHING = "touching"  # phases touch: constant powers, a model
+    NOTHING = "nothing"  # no reading
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the rows were made. `rest_s` and `guard_s` are 0 where phases touch, `idle_w` is NaN unmeasured.
+
+    `excess` says by phase how much more the sums of its windows scatter than the meter's sampling explains.
+    """
+
+    method: Method
+    rest_s: float
+    guard_s: float
+    idle_w: float
+    excess: Mapping[Phase, float]
+    checks: RestChecks
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceAccount:
-    """Everything known of one device's energy: its rows, the whole run, and the fit behind the rows.
+    """Everything known of one device's energy: its rows, the whole run, and how the rows were made.
 
-    `idle` are the baselines before and after the work. `resolutions` says of each phase type whether the
-    meter was fast enough for it (R7). `design_based` are the estimates beside the split. `closure_u` is how
-    much more the rows hold than the trapezoid over the same seconds, in standard uncertainties.
+    `idle` are the baselines before and after the work.
     """
 
     device: str
     rows: list[LedgerRow]
     whole_run: Energy  # without the meter's own part; `uncertainty.with_meter` adds it
     curve: PowerCurve
-    attribution: Attribution
+    split: Split
     idle: IdleBaselines | NoBaselines
-    resolutions: Mapping[Phase, Resolution]
-    design_based: Mapping[Phase, DesignBased]
-    closure_u: float
+    period_s: float
 
-    @property
-    def closed(self) -> bool:
-        """Whether the split adds up to the whole run: two ways of reading the same lines agree."""
-        return abs(self.closure_u) <= CLOSURE_U
 
-    @property
-    def contradicted(self) -> bool:
-        """Whether the readings speak against what the split assumes, or against its sum."""
-        return self.attribution.contradicted or not self.closed
+@dataclass(slots=True)
+class _Columns:
+    """Of each span, shape (spans,): joules above idle, idle power, and uncertainties in J.
+
+    `own_j` is the span's own, `idle_j` of the net energy and `idle_gross_j` of the gross one come of the
+    board's idle power, `level_j` is shared by all spans of the phase.
+    """
+
+    above_j: Floats
+    idle_w: Floats
+    own_j: Floats
+    idle_j: Floats
+    idle_gross_j: Floats
+    level_j: Floats
+
+    @classmethod
+    def empty(cls, count: int) -> _Columns:
+        return cls(*(np.zeros(count) for _ in range(6)))
 
 
 def account_device(
@@ -70,183 +121,234 @@ def account_device(
     *,
     window: MeterWindow = SP2_WINDOW,
     step_w: float = SP2_STEP_W,
-    fit_lateness: bool = True,
-    late_prior_s: float = LATENESS_PRIOR_S,
     u_clock_s: float = 0.0,
 ) -> DeviceAccount:
     """Account one device: `spans` is its complete timeline (see `timeline.complete_timeline`).
 
     A training without an outcome in `outcomes` is pending. An upload's row carries the round of its training.
-    `nominal_s`, `window` and `step_w` are the meter's traits. `fit_lateness` finds how late the lines
-    arrive, `late_prior_s` is how late they may, `u_clock_s` the uncertainty between the meter's clock and
-    the board's, as `attribute` explains them.
-    Net energies leave out the idle power of their own moment (`idle_curve`); where too few readings saw the
-    board idling, the level that the fit has for it.
+    `nominal_s`, `window` and `step_w` are the meter's traits, `u_clock_s` is the standard uncertainty between
+    the clocks of readings and phases.
     """
     device = spans[0].device if spans else ""
     corrected = PowerSamples(samples.ns, calibration.correct(samples.watts))
     delay_s = 0.5 * window.support_s
     curve = power_curve(corrected, start_ns, end_ns, nominal_s, delay_s, window.window_s, step_w)
-    looks, nominal_s, window_s = split_looks(corrected, nominal_s, window.window_s)
-    steady, window = looks.samples, replace(window, window_s=window_s)
-    delay_s = 0.5 * window.support_s
-    idling = idle_curve(steady, spans, window, step_w, start_ns)
-    if idling is not None:
-        seen_s = np.multiply(steady.ns - start_ns, 1e-9) - delay_s
-        steady = PowerSamples(steady.ns, steady.watts - idling.above_level(seen_s))
-    fit = attribute(
-        FreshSamples(steady, looks.fresh),
-        spans,
-        nominal_s=nominal_s,
-        window=window,
-        step_w=step_w,
-        fit_lateness=fit_lateness,
-        late_prior_s=late_prior_s,
-        u_clock_s=u_clock_s,
-    )
-    idle = idle_baselines(corrected, spans, window, step_w)
-    level_w = fit.idle_w if idling is None else idling.level_w
-    unmodelled = design_based(steady, spans, fit, level_w, late_prior_s)
-    preferred = {phase: unmodelled[phase] for phase in in_doubt(fit) & unmodelled.keys()}
-    several = {phase for phase in preferred if fit.several_kinds(phase)}
-    parts = instead(fit.span_energies(curve), spans, preferred, level_w, fit.u_idle_w, several)
-    naive = trapezoid_by_span(curve, spans)
-    u_naive = curve.u_between(*span_stamps(spans))
-    above_w, u_idle_of = _idle_of(idling, spans, [part.covered_s for part in parts], start_ns)
-    first, last = work_of(spans)
-    late_shared = min(1.0, fit.u_lateness_s / late_prior_s) if fit_lateness and late_prior_s else 0.0
-    waiting_w = {phase: fit.u_waiting_w(phase) for phase in ACTIVE_PHASES}
-    rows = []
-    for i, span in enumerate(spans):
-        active, part = span.phase in ACTIVE_PHASES, parts[i]
-        works = active or span.phase is Phase.LOST or (span.phase in APART and first < i < last)
-        above_j, u_idle_shared_w = float(above_w[i]) * part.covered_s, 0.0
-        if span.phase is Phase.LOST:
-            part = _sampled(part, float(naive[i]) - above_j, float(u_naive[i]), fit)
-        if works and span.phase in u_idle_of:
-            u_idle_w, u_idle_shared_w = u_idle_of[span.phase]
-            part = part.above(level_w, u_idle_w)
-        estimate = preferred.get(span.phase)
-        border_w = waiting_w.get(span.phase, 0.0) if estimate is None else estimate.u_shared_w
-        # A cloud aggregation's model on its way to a device belongs to no training: it has no outcome.
-        serves = active and bool(span.train_order_id)
-        rows.append(
-            _row(
-                span,
-                part,
-                calibration,
-                step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
-                outcome=outcomes.get(span.train_order_id, Outcome.PENDING) if serves else None,
-                gross_j=part.gross_j + above_j,
-                naive_j=float(naive[i]),
-                design_based=works and estimate is not None,
-                late_shared=late_shared,
-                u_idle_shared_w=u_idle_shared_w,
-                u_border_shared_w=min(border_w, part.u_level_w, part.u_net_level_w),
-            )
-        )
-    edges_j = curve.step_across_w * fit.u_lateness_s
-    whole_run = curve.energy().with_terms(
-        (UncertaintyPart.EDGES, device, edges_j), (UncertaintyPart.SAMPLING, "", fit.unseen_j)
-    )
+    steady = without_bursts(corrected, nominal_s).samples
+    origin_ns = spans[0].start_ns if spans else start_ns
+    at_s, watts = np.multiply(steady.ns - origin_ns, 1e-9), steady.watts
+    period_s = float(np.median(np.diff(at_s))) if len(at_s) > 1 else nominal_s
+    seen = _Seen(at_s, watts, spans, curve, nominal_s, period_s, window, step_w, u_clock_s)
+    columns, split = _split(seen)
+    edges_j = curve.step_across_w * (BEFORE_S / 3.0 + u_clock_s)
+    own_j = math.sqrt(math.fsum(np.square(columns.own_j).tolist()))
     return DeviceAccount(
         device,
-        rows,
-        whole_run,
+        _rows(spans, columns, curve, calibration, outcomes, step_of_training),
+        curve.energy().with_terms(
+            (UncertaintyPart.EDGES, device, edges_j),
+            (UncertaintyPart.SAMPLING, "", math.sqrt(max(0.0, own_j**2 - curve.energy().u_joules ** 2))),
+        ),
         curve,
-        fit,
-        idle,
-        {phase: fit.resolution_of(phase) for phase in dict.fromkeys(span.phase for span in spans)},
-        unmodelled,
-        _closure_u(rows, whole_run),
+        split,
+        idle_baselines(corrected, spans, window, step_w),
+        period_s,
     )
 
 
-def _sampled(part: SpanEnergy, gross_j: float, u_gross_j: float, fit: Attribution) -> SpanEnergy:
-    """The energy of LOST time: the meter was read here and there but nobody knows what the board did, so it
-    is measured and not fitted.
-    """
-    return replace(
-        part,
-        gross_j=gross_j,
-        u_gross_j=u_gross_j,
-        net_j=gross_j - fit.idle_w * part.covered_s,
-        u_net_j=math.hypot(u_gross_j, fit.u_idle_w * part.covered_s),
-        u_idle_w=fit.u_idle_w,
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What a meter saw of one device: arrivals in seconds after the timeline's start and watts, shape
+    (readings,), the timeline, the seconds that count, and the meter's traits."""
+
+    at_s: Floats
+    watts: Floats
+    spans: Sequence[PhaseSpan]
+    curve: PowerCurve
+    nominal_s: float
+    period_s: float  # median time from line to line
+    window: MeterWindow
+    step_w: float
+    u_clock_s: float
+
+
+def _split(seen: _Seen) -> tuple[_Columns, Split]:
+    """What each span drew, by sums around rests where there are any, else by constant powers."""
+    spans, rest_s = seen.spans, rest_of(seen.spans)
+    if not len(seen.at_s) or not spans:
+        return _Columns.empty(len(spans)), Split(Method.NOTHING, 0.0, 0.0, np.nan, {}, RestChecks())
+    windows = windows_of(spans, GUARD_SHARE * rest_s) if rest_s else []
+    if windows:
+        chosen = quiet_readings(seen.at_s, spans, windows, seen.window)
+        quiet = idle_readings(seen.at_s[chosen], seen.watts[chosen], seen.period_s)
+        if quiet is not None:
+            return _around_rests(seen, windows, chosen, quiet, rest_s)
+    return _touching(seen)
+
+
+def _around_rests(
+    seen: _Seen,
+    windows: Sequence[Window],
+    chosen: npt.NDArray[np.bool_],
+    quiet: IdleReadings,
+    rest_s: float,
+) -> tuple[_Columns, Split]:
+    """Sums over `windows` above lines through the readings `chosen` as quiet, and what is left to the
+    background."""
+    at_s, watts, spans, guard_s = seen.at_s, seen.watts, seen.spans, GUARD_SHARE * rest_s
+    lines = idle_lines(quiet, windows)
+    cells_s = cells_of(at_s, seen.period_s, GAP_PERIODS * seen.nominal_s)
+    sums = window_sums(
+        at_s, watts, cells_s, windows, lines, quiet, seen.period_s, BEFORE_S + 3.0 * seen.u_clock_s
     )
+    columns = _Columns.empty(len(spans))
+    origin_ns = spans[0].start_ns
+    starts_s, ends_s = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))
+    # Idle power at any moment: the lines within the windows, and straight from one to the next.
+    knots_s = np.concatenate([[w.start_s, w.until_s] for w in windows])
+    knots_w = np.concatenate([lines.at(j, np.array([w.start_s, w.until_s])) for j, w in enumerate(windows)])
+    far_s, far_w = _far_from_windows(quiet, windows)
+    order = np.argsort(np.concatenate((knots_s, far_s)), kind="stable")
+    knots_s, knots_w = np.concatenate((knots_s, far_s))[order], np.concatenate((knots_w, far_w))[order]
+    middles = np.interp(np.stack((starts_s, 0.5 * (starts_s + ends_s), ends_s)), knots_s, knots_w)
+    columns.idle_w[:] = np.array([1.0, 4.0, 1.0]) / 6.0 @ middles
+    # Readings outside of all windows are those of the background span in which they arrived.
+    home = np.clip(np.searchsorted(starts_s, at_s, "right") - 1, 0, len(spans) - 1)
+    outside = (sums.window_of < 0) & (at_s >= 0.0) & (at_s <= ends_s[-1])
+    above_w = watts - np.interp(at_s, knots_s, knots_w)
+    columns.above_j += np.bincount(home[outside], (cells_s * above_w)[outside], len(spans))
+    covered_s = covered_by_span(seen.curve, spans)
+    columns.own_j[:] = quiet.sd_w * np.sqrt(np.maximum(covered_s * seen.period_s, 0.0))
+    every_s = sum(w.until_s - w.start_s for w in windows)
+    u_idle_w = u_idle_j(range(len(windows)), windows, lines, quiet, seen.step_w) / every_s
+    background = np.array([span.phase not in QUIET_PHASES for span in spans])
+    columns.idle_j[:] = np.where(background, u_idle_w * covered_s, 0.0)
+    excess: dict[Phase, float] = {}
+    kinds = [spans[w.first].phase for w in windows]
+    for phase in dict.fromkeys(kinds):
+        own = [j for j, kind in enumerate(kinds) if kind is phase]
+        length_s = np.array([windows[j].end_s - windows[j].start_s for j in own])
+        u_j, excess[phase] = scatter(
+            sums.joules[own], length_s, sums.noise_j2[own], seen.period_s, seen.window.window_s
+        )
+        whole_s = np.array([windows[j].until_s - windows[j].start_s for j in own])
+        # Between two ends idle power need not be on the straight line: a board warms up at once, or late.
+        bent_j = BENT * float(np.abs(lines.slope_w_per_s[own]) @ np.square(whole_s))
+        idle_w = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j) / float(whole_s.sum())
+        for j, u, seconds in zip(own, u_j.tolist(), whole_s.tolist(), strict=True):
+            _share_out(columns, spans, windows[j], sums, j, u, idle_w * seconds)
+    total_s = float(covered_s.sum())
+    split = Split(
+        Method.RESTS,
+        rest_s,
+        guard_s,
+        float(columns.idle_w @ covered_s) / total_s if total_s else float("nan"),
+        excess,
+        rest_checks(at_s, watts, spans, windows, chosen, sums.joules, seen.period_s, guard_s),
+    )
+    return columns, split
 
 
-def _row(
-    span: PhaseSpan,
-    part: SpanEnergy,
+def _share_out(
+    columns: _Columns,
+    spans: Sequence[PhaseSpan],
+    window: Window,
+    sums: WindowSums,
+    j: int,
+    u_j: float,
+    idle_j: float,
+) -> None:
+    """A window's joules to its active spans, by their seconds; what lies between them idles."""
+    seconds = np.array([spans[i].duration_s for i in window.active])
+    shares = seconds / seconds.sum() if seconds.sum() > 0.0 else np.full(len(seconds), 1.0 / len(seconds))
+    split_j = 0.0 if len({spans[i].phase for i in window.active}) == 1 else 0.5 * abs(float(sums.joules[j]))
+    for i, share in zip(window.active, shares.tolist(), strict=True):
+        columns.above_j[i] = share * sums.joules[j]
+        columns.idle_w[i] = sums.idle_w[j]
+        columns.own_j[i] = np.hypot(u_j * np.sqrt(share), split_j * share * (1.0 - share))
+        columns.idle_j[i] = share * idle_j
+        columns.idle_gross_j[i] = max(
+            0.0, share * idle_j * (1.0 - seconds.sum() / (window.until_s - window.start_s))
+        )
+
+
+def _far_from_windows(quiet: IdleReadings, windows: Sequence[Window]) -> tuple[Floats, Floats]:
+    """Moments and idle power where no window is near: means of the quiet readings of each `NEAR_S`."""
+    starts = np.array([window.start_s for window in windows])
+    ends = np.array([window.until_s for window in windows])
+    place = np.searchsorted(starts, quiet.at_s)
+    after_s = np.append(starts, np.inf)[place] - quiet.at_s
+    before_s = quiet.at_s - np.concatenate(([-np.inf], ends))[place]
+    far = np.minimum(after_s, before_s) > NEAR_S
+    bins = np.floor(quiet.at_s[far] / NEAR_S).astype(np.int64)
+    _, of_bin, count = np.unique(bins, return_inverse=True, return_counts=True)
+    return tuple(np.bincount(of_bin, column[far]) / count for column in (quiet.at_s, quiet.watts))  # type: ignore[return-value]
+
+
+def _touching(seen: _Seen) -> tuple[_Columns, Split]:
+    """Constant powers by phase: what is left where boards did not rest."""
+    spans = seen.spans
+    powers = phase_powers(seen.at_s, seen.watts, spans, seen.window)
+    columns = _Columns.empty(len(spans))
+    covered_s = covered_by_span(seen.curve, spans)
+    measured_j = trapezoid_by_span(seen.curve, spans)
+    idle_w = powers.watts.get(Phase.IDLE, min(powers.watts.values(), default=0.0))
+    columns.idle_w[:] = idle_w
+    u_idle_w = powers.u_w.get(Phase.IDLE, PRIOR_W)
+    for i, span in enumerate(spans):
+        seconds, level = float(covered_s[i]), powers.of(span.phase)
+        columns.own_j[i] = powers.scatter_w * np.sqrt(seconds)
+        columns.idle_j[i] = u_idle_w * seconds
+        if span.phase is Phase.LOST:  # read here and there: what the board did there is not known
+            columns.above_j[i] = measured_j[i] - idle_w * seconds
+        elif level is not Phase.IDLE:
+            columns.above_j[i] = (powers.watts[level] - idle_w) * seconds
+            columns.level_j[i] = np.hypot(powers.u_w[level] * seconds, powers.border_j[i])
+    return columns, Split(Method.TOUCHING, 0.0, 0.0, idle_w, {}, RestChecks())
+
+
+def _rows(
+    spans: Sequence[PhaseSpan],
+    columns: _Columns,
+    curve: PowerCurve,
     calibration: MeterCalibration,
-    *,
-    step: int,
-    outcome: Outcome | None,
-    gross_j: float,
-    naive_j: float,
-    design_based: bool,
-    late_shared: float,
-    u_idle_shared_w: float,
-    u_border_shared_w: float,
-) -> LedgerRow:
-    """A span's row: `part` with its idle power's drift (in `gross_j`) and the uncertainty of its meter."""
-    offset_j = calibration.u_offset_w * part.covered_s
-    return LedgerRow(
-        device=span.device,
-        step=step,
-        phase=span.phase,
-        outcome=outcome,
-        train_order_id=span.train_order_id,
-        duration_s=span.duration_s,
-        covered_s=part.covered_s,
-        gross_j=gross_j,
-        net_j=part.net_j,
-        u_gross_j=math.hypot(part.u_gross_j, calibration.u_gain * gross_j, offset_j),
-        u_net_j=math.hypot(part.u_net_j, calibration.u_gain * part.net_j),
-        naive_j=naive_j,
-        resolved=part.resolved,
-        u_gain=calibration.u_gain,
-        u_offset_w=calibration.u_offset_w,
-        u_level_w=part.u_level_w,
-        u_net_level_w=part.u_net_level_w,
-        edge_w=part.edge_w,
-        net_edge_w=part.net_edge_w,
-        u_idle_w=part.u_idle_w,
-        u_reference=calibration.u_reference,
-        reference=calibration.reference,
-        design_based=design_based,
-        late_shared=late_shared,
-        u_idle_shared_w=u_idle_shared_w,
-        u_border_shared_w=u_border_shared_w,
-    )
-
-
-def _closure_u(rows: Sequence[LedgerRow], whole_run: Energy) -> float:
-    """By how much the rows exceed the trapezoid over their seconds, in standard uncertainties of both but for
-    the meter's gain and offset, which both share; 0 where nothing was measured.
-    """
-    split = Ledger.of(rows).total("gross")
-    terms_j = (u for part, _, u in split.terms if part not in (UncertaintyPart.GAIN, UncertaintyPart.OFFSET))
-    u_j = math.hypot(whole_run.u_joules, *terms_j)
-    return (split.joules - math.fsum(row.naive_j for row in rows)) / u_j if u_j else 0.0
-
-
-def _idle_of(
-    idling: IdleCurve | None, spans: Sequence[PhaseSpan], covered_s: Sequence[float], start_ns: int
-) -> tuple[Floats, dict[Phase, tuple[float, float]]]:
-    """Mean idle power of each span above its level, shape (spans,), and by phase type how well the idle
-    power under all its spans together is known (`IdleCurve.u_mean_w`).
-    """
-    if idling is None:
-        return np.zeros(len(spans)), {}
-    starts, ends = (np.multiply(stamps - start_ns, 1e-9) for stamps in span_stamps(spans))
-    middles = 0.5 * (starts + ends)
-    drift_w = idling.above_level(np.concatenate((starts, middles, ends))).reshape(3, -1)
-    phases, seen_s = np.array([span.phase.value for span in spans]), np.array(covered_s)
-    u_idle_of = {}
-    for phase in {span.phase for span in spans}:
-        inside = (phases == phase.value) & (seen_s > 0.0)
-        if inside.any():
-            u_idle_of[phase] = idling.u_mean_w(middles[inside], seen_s[inside])
-    return np.asarray(np.array([1.0, 4.0, 1.0]) / 6.0 @ drift_w), u_idle_of
+    outcomes: Mapping[str, Outcome],
+    step_of_training: Mapping[str, int],
+) -> list[LedgerRow]:
+    """The ledger's rows, parallel to `spans`, with the uncertainty of their meter."""
+    covered_s = covered_by_span(curve, spans) if spans else np.zeros(0)
+    naive_j = trapezoid_by_span(curve, spans) if spans else np.zeros(0)
+    rows = []
+    for i, span in enumerate(spans):
+        active = span.phase in ACTIVE_PHASES
+        # A cloud aggregation's model on its way to a device belongs to no training: it has no outcome.
+        serves = active and bool(span.train_order_id)
+        seconds, above_j = float(covered_s[i]), float(columns.above_j[i]) if covered_s[i] else 0.0
+        gross_j = above_j + float(columns.idle_w[i]) * seconds
+        net_j = 0.0 if span.phase in QUIET_PHASES else above_j
+        own_j, idle_j, idle_gross_j, level_j = (
+            float(column[i]) if seconds else 0.0
+            for column in (columns.own_j, columns.idle_j, columns.idle_gross_j, columns.level_j)
+        )
+        rows.append(
+            LedgerRow(
+                device=span.device,
+                step=step_of_training.get(span.train_order_id, span.step) if active else span.step,
+                phase=span.phase,
+                outcome=outcomes.get(span.train_order_id, Outcome.PENDING) if serves else None,
+                train_order_id=span.train_order_id,
+                duration_s=span.duration_s,
+                covered_s=seconds,
+                gross_j=gross_j if seconds else 0.0,
+                net_j=net_j,
+                u_own_j=own_j,
+                naive_j=float(naive_j[i]),
+                u_gain=calibration.u_gain,
+                u_offset_w=calibration.u_offset_w,
+                u_idle_j=idle_j,
+                u_idle_gross_j=idle_gross_j,
+                u_level_j=level_j,
+                u_reference=calibration.u_reference,
+                reference=calibration.reference,
+            )
+        )
+    return rows

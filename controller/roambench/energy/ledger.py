@@ -34,23 +34,14 @@ _BLOCK: Final = 10_000  # rows looked at one by one in Python at a time
 class LedgerRow:
     """Measured energy of one device in one phase, attributed to one training where it served one.
 
-    `gross_j` includes the board's idle power, `net_j` does not. `u_gross_j` and `u_net_j` are standard
-    uncertainties. `naive_j` is the trapezoid per phase, shown beside. `covered_s` is how much of
-    `duration_s` was seen by the meter; a gap is never filled in.
+    `gross_j` includes the board's idle power, `net_j` does not. `naive_j` is the trapezoid over the phase,
+    shown beside. `covered_s` is how much of `duration_s` was seen by the meter; a gap is never filled in.
 
-    Rows of one board share errors: its meter's gain (relative `u_gain`, of which `u_reference` is that of
-    the `reference` it was calibrated against) and offset (`u_offset_w`, which cancels in net), its clock
-    (`edge_w`, `net_edge_w`, signed), in net its idle power (`u_idle_w`), and for one phase the fitted power
-    (`u_level_w`, `u_net_level_w`). They are inside `u_gross_j` and `u_net_j` already; `terms` tells them
-    apart, so that sums of rows come out right.
-
-    Boards of one kind are wrong together where an assumption and not a reading decides: how late lines are
-    (`late_shared` of the edges, 0..1), how idle power moves (`u_idle_shared_w` of `u_idle_w`), what happens
-    at a transfer's borders (`u_border_shared_w` of the levels): what it draws while it waits, or, without a
-    model, what a training beside it begins or ends with.
-
-    `design_based` rows have the mean power of their phase from an estimate without a model of its shape,
-    since the readings contradict the fitted one, or since it is waiting (`design_based.in_doubt`).
+    Standard uncertainties: `u_own_j` is the row's own. Rows of one board share errors: its meter's gain
+    (relative `u_gain`, of which `u_reference` is that of the `reference` it was calibrated against) and
+    offset (`u_offset_w`, which cancels in net), its idle power (`u_idle_j` of the net energy,
+    `u_idle_gross_j` of the gross one), and where phases touch the power of the phase (`u_level_j`). `terms`
+    tells them apart, so that sums of rows come out right; `u_gross_j` and `u_net_j` are whole.
     """
 
     device: str
@@ -62,66 +53,43 @@ class LedgerRow:
     covered_s: float
     gross_j: float
     net_j: float
-    u_gross_j: float
-    u_net_j: float
+    u_own_j: float
     naive_j: float
-    resolved: bool = True  # False: too short for this meter (rule R7), see the uncertainty
     u_gain: float = 0.0
     u_offset_w: float = 0.0
-    u_level_w: float = 0.0
-    u_net_level_w: float = 0.0
-    edge_w: float = 0.0
-    net_edge_w: float = 0.0
-    u_idle_w: float = 0.0
+    u_idle_j: float = 0.0
+    u_idle_gross_j: float = 0.0
+    u_level_j: float = 0.0
     u_reference: float = 0.0
     reference: str = ""
-    design_based: bool = False
-    late_shared: float = 0.0
-    u_idle_shared_w: float = 0.0
-    u_border_shared_w: float = 0.0
+
+    @property
+    def u_gross_j(self) -> float:
+        """Standard uncertainty of `gross_j`, J."""
+        return math.hypot(*(u for _, _, u in self.terms("gross")))
+
+    @property
+    def u_net_j(self) -> float:
+        """Standard uncertainty of `net_j`, J."""
+        return math.hypot(*(u for _, _, u in self.terms("net")))
 
     def terms(self, kind: Kind = "gross") -> list[Term]:
         """The row's uncertainty: what it shares with other rows of this and of other boards, each with its
         source, and the rest as its own."""
-        joules, u_j = (self.gross_j, self.u_gross_j) if kind == "gross" else (self.net_j, self.u_net_j)
-        shared = [term for term in self._shared(joules, kind) if term[2]]
-        own_j2 = u_j * u_j - math.fsum(u * u for _, _, u in shared)
-        if own_j2 > 0.0:
-            shared.append((UncertaintyPart.SAMPLING, "", math.sqrt(own_j2)))
-        return shared
-
-    def _shared(self, joules: float, kind: Kind) -> list[Term]:
-        """Uncertainty terms that the row shares with others, each with its source."""
-        gross = kind == "gross"
-        board, level = self.device, f"{self.device} {self.phase.value}"
-        own_gain = _less(self.u_gain, self.u_reference)
-        edge_j = (self.edge_w if gross else self.net_edge_w) * self.covered_s
-        level_w = _less(self.u_level_w if gross else self.u_net_level_w, self.u_border_shared_w)
-        idle_w = 0.0 if gross else _less(self.u_idle_w, self.u_idle_shared_w)
-        return [
-            (UncertaintyPart.GAIN, board, own_gain * joules),
+        joules, idle_j = (
+            (self.gross_j, self.u_idle_gross_j) if kind == "gross" else (self.net_j, self.u_idle_j)
+        )
+        own_gain = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
+        offset_j = self.u_offset_w * self.covered_s if kind == "gross" else 0.0
+        terms = [
+            (UncertaintyPart.GAIN, self.device, own_gain * joules),
             (UncertaintyPart.GAIN, f"reference {self.reference}", self.u_reference * joules),
-            (UncertaintyPart.OFFSET, board, self.u_offset_w * self.covered_s if gross else 0.0),
-            (UncertaintyPart.SAMPLING, level, level_w * self.covered_s),
-            (
-                UncertaintyPart.SAMPLING,
-                f"borders of {self.phase.value}",
-                self.u_border_shared_w * self.covered_s,
-            ),
-            (UncertaintyPart.EDGES, board, _less(1.0, self.late_shared) * edge_j),
-            (UncertaintyPart.EDGES, "lateness", self.late_shared * edge_j),
-            (UncertaintyPart.BASELINE, board, -idle_w * self.covered_s),
-            (
-                UncertaintyPart.BASELINE,
-                "idle model",
-                0.0 if gross else -self.u_idle_shared_w * self.covered_s,
-            ),
+            (UncertaintyPart.OFFSET, self.device, offset_j),
+            (UncertaintyPart.BASELINE, self.device, idle_j),
+            (UncertaintyPart.MODEL, f"borders of {self.phase.value}", self.u_level_j),
+            (UncertaintyPart.SAMPLING, "", self.u_own_j),
         ]
-
-
-def _less(u: float, shared: float) -> float:
-    """The rest of a standard uncertainty without an independent part of it."""
-    return math.sqrt(max(0.0, u * u - shared * shared))
+        return [term for term in terms if term[2]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -12,6 +13,10 @@ from roambench.written.toml_file import Section
 
 #: Begins the value of `orders` that names a run folder.
 REPLAY: Final = "replay:"
+#: A rest that is long enough for what a meter averages over and a radio's tail, and for its lines: so many
+#: periods of it.
+REST_S: Final = 1.25
+REST_PERIODS: Final = 2.75
 
 
 class RoundsSection(Section):
@@ -79,6 +84,16 @@ class RoundsSection(Section):
         "of times). 0: none. The draw depends on seed and step alone; virtual devices and rehearsals wait "
         "for nothing.",
     )
+    rest_s: Literal["auto"] | Annotated[float, Field(ge=0.0)] = Field(
+        "auto",
+        json_schema_extra={"expected": '"auto" or a number ≥ 0'},
+        description="Device time in which a board rests after every measured phase (download, train, upload, "
+        "exchange), doing and sending nothing; before each it has idled or rested for half of it. Energy is "
+        "then a sum of meter lines around the phase. `auto`: 1.25 s and 2.75 periods of the slowest meter "
+        "(4 s for one line a second, 1.5 s for ten); where nothing is measured (virtual devices, "
+        "rehearsals) 0. 0: none, and where phases touch only a model of power tells them apart. Orders have "
+        "so much longer.",
+    )
     orders: str = Field(
         "system",
         pattern=r"^(system|replay:.+)$",
@@ -95,6 +110,13 @@ class RoundsSection(Section):
         if not self.stop_at_threshold:
             return None
         return self.accuracy_threshold if self.metric_threshold is None else self.metric_threshold
+
+    def rest_with(self, periods_s: Iterable[float]) -> float:
+        """Device seconds of a rest beside meters that print a line every so many seconds; without any nothing
+        is measured."""
+        if self.rest_s != "auto":
+            return self.rest_s
+        return max((REST_S + REST_PERIODS * period_s for period_s in periods_s), default=0.0)
 
     def threshold_of(self, metric: Metric) -> float | None:
         """The value of what a run is judged by that its steps are counted to."""

@@ -256,7 +256,13 @@ def resolved(experiment: Experiment) -> dict[str, Any]:
 
 
 def from_resolved(values: Mapping[str, Any], source: str = "run folder") -> Experiment:
-    """The experiment a run folder recorded; its names and paths are not looked up again."""
+    """The experiment a run folder recorded; its names and paths are not looked up again.
+
+    One that was recorded before there were rests had none.
+    """
+    rounds = values.get("rounds")
+    if isinstance(rounds, Mapping) and "rest_s" not in rounds:
+        values = {**values, "rounds": {**rounds, "rest_s": 0.0}}
     try:
         return Experiment.model_validate(dict(values))
     except ValidationError as error:

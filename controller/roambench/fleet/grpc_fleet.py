@@ -42,7 +42,8 @@ _BURSTS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class FleetSettings:
-    """`deadline_s` is in device time, per order, from the moment it is given."""
+    """`deadline_s` is in device time, per order, from the moment it is given; the rests that an order has,
+    each of `rest_s`, come on top."""
 
     run_id: str
     names: tuple[str, ...]
@@ -53,6 +54,7 @@ class FleetSettings:
     control_port: int = 0
     data_port: int = 0
     data_host: str = "127.0.0.1"  # what agents are told to dial
+    rest_s: float = 0.0  # after every measured phase, and half of it before; 0: they do not rest
     quiet: bool = False  # the agents send nothing while they measure: no keepalive, either
     host: HostSettings = field(default_factory=HostSettings)
     shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
@@ -98,6 +100,7 @@ class GrpcFleet:
             clock,
             self.sessions,
             self._outstanding,
+            rest_s=settings.rest_s,
             resumes_at=settings.resumes_at,
         )
         # A thread of its own: storing waits for the disk, and the loop paces and counts what is measured.
@@ -257,6 +260,7 @@ class GrpcFleet:
             data_address=f"{settings.data_host}:{self.data_port}",
             learning_json=settings.learning[device].to_json(),
             quiet=settings.quiet,
+            rest_s=settings.rest_s,
             host_period_s=settings.host.period_s,
             host_during_phases=settings.host.during_phases,
             exchanges=settings.exchanges,

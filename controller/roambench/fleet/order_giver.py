@@ -19,6 +19,7 @@ from roambench.contract.orders import (
     Peer,
     TransferOrder,
     UploadOrder,
+    rests_of,
 )
 from roambench.fleet.outstanding import OutstandingOrder, OutstandingOrders
 from roambench.fleet.sessions import Sessions
@@ -29,7 +30,8 @@ _REACHABLE_S = 2.0
 
 @dataclass(slots=True)
 class OrderGiver:
-    """`names` are the devices'. `deadline_s` is in device time, per order, from the moment it is given.
+    """`names` are the devices'. `deadline_s` is in device time, per order, from the moment it is given;
+    the rests that an order has, each of `rest_s`, come on top.
     `resumes_at` is the step that the run goes on with should this process die (0: none yet).
 
     `background` and `discards` have the newest of these orders per device, for agents that come back.
@@ -43,6 +45,7 @@ class OrderGiver:
     background: dict[int, GivenOrder] = field(default_factory=dict)
     discards: dict[int, GivenOrder] = field(default_factory=dict)
     resumes_at: int = 0
+    rest_s: float = 0.0
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
         """The order's answer; one that never comes is TIMEOUT or, without a session, LOST. Answers that came
@@ -61,13 +64,13 @@ class OrderGiver:
         if session is not None:
             session.send(given)
         try:
-            async with AwakeTimeout(self.clock.host_seconds(self.deadline_s)):
+            async with AwakeTimeout(self.clock.host_seconds(given.deadline_s)):
                 await asyncio.shield(entry.answered)
         except TimeoutError:
             here = self.sessions.of(order.device) is not None
             status = AnswerStatus.TIMEOUT if here else AnswerStatus.LOST
             reason = "no answer" if here else "no session"
-            entry.fail(status, f"{reason} within {self.deadline_s:.0f} s")
+            entry.fail(status, f"{reason} within {given.deadline_s:.0f} s")
         finally:
             self.outstanding.remove(order.order_id)
         if entry.unaware and isinstance(order, UploadOrder) and not order.collects:
@@ -113,4 +116,5 @@ class OrderGiver:
             peers = tuple(
                 Peer(self.names[device], self.sessions.peer_address(device)) for device in order.neighbours
             )
-        return GivenOrder(order, self.deadline_s, self.resumes_at, peers)
+        deadline_s = self.deadline_s + self.rest_s * rests_of(order)
+        return GivenOrder(order, deadline_s, self.resumes_at, peers)

@@ -18,6 +18,7 @@ class ModelledJoules:
         """RunError where the run's experiment cannot be read."""
         self._names = folder.info.device_names
         self._model, self._rate = energy_model(folder)
+        self._rest_s = folder.info.rest_s
         self._open: list[RoundRecord] = []
         self.by_step: dict[int, float] = {}
         self.by_update: dict[str, float] = defaultdict(float)
@@ -34,7 +35,7 @@ class ModelledJoules:
         return closed
 
     def _book(self, step: int) -> None:
-        rows = ledger_of_log(EventLog.of(self._open), self._names, self._model, self._rate)
+        rows = ledger_of_log(EventLog.of(self._open), self._names, self._model, self._rate, self._rest_s)
         self._open.clear()
         self.by_step[step] = float(rows.gross_j.sum())
         served = rows.work.train_order_ids

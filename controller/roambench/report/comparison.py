@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,15 +13,12 @@ from rich.text import Text
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
-from roambench.energy.comparison.transfer import WAYS
 from roambench.energy.links.models import LinkModel
-from roambench.report import numbers
 from roambench.report.console import print_table
 from roambench.report.documents import comparison as comparison_document
 from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
 from roambench.report.summaries.evidence import read_runs
-from roambench.report.summaries.flags import few
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
 from roambench.report.table import ReportTable
 from roambench.report.tables.communication import (
@@ -85,7 +82,6 @@ class RunComparisons:
             for kind, part in classes_and_total(run.comparison):
                 sentence = part.verdict(basis).sentence
                 lines.append(f"{run.label}: {kind} ({basis_name(basis, run)}){left_out}: {sentence}")
-            lines += [f"{run.label}: {line}" for line in _without_model(run)]
         return lines
 
     def _document(self) -> dict[str, Any]:
@@ -132,21 +128,6 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
         console.print(Text(line), soft_wrap=True)
 
 
-def _without_model(run: RunSummary) -> Iterator[str]:
-    """Energy of transfers if nothing is assumed of their power, and how many would show it to 5 %."""
-    for item in run.measured.phases if run.measured else ():
-        found = item.without_model
-        if found is None or item.phase not in WAYS:
-            continue
-        wanted = found.spans_wanted
-        would_do = f"; ± 5 % takes about {wanted:,}" if wanted is not None else ""
-        printed = f", printed for {few(item.by_design)}" if item.by_design else ""
-        yield (
-            f"{item.phase.value}, without the assumption of constant power while bytes move{printed}: "
-            f"{numbers.energy(found.net)} net ({found.spans:,} transfers{would_do})"
-        )
-
-
 def _why_not(run: RunSummary) -> str | None:
     """Why a run has nothing to compare, or None."""
     if run.comparison is not None:
@@ -178,11 +159,6 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "total": comparison_document.compared(comparison.total),
         "download": comparison_document.compared(comparison.download),
         "upload": comparison_document.compared(comparison.upload),
-        "design_based": {
-            item.phase.value: comparison_document.without_model(item.without_model)
-            for item in (run.measured.phases if run.measured else ())
-            if item.phase in WAYS
-        },
         "classes": comparison_document.classes(comparison),
         "devices": comparison_document.devices(comparison),
         "transfers": [comparison_document.transfer(item) for item in comparison.transfers],

@@ -63,6 +63,7 @@ class RunFolder:
         device_names: Sequence[str],
         time_scale: float = 1.0,
         lookahead: bool = False,
+        rest_s: float = 0.0,
         versions: Mapping[str, str] | None = None,
     ) -> Self:
         """Make the folder and lock it; raises RunError when it exists already or cannot be written."""
@@ -86,6 +87,7 @@ class RunFolder:
             time_scale=time_scale,
             created_utc=datetime.now(UTC).isoformat(timespec="seconds"),
             lookahead=lookahead,
+            rest_s=rest_s,
             versions=dict(versions or {}),
         )
         try:

@@ -51,6 +51,7 @@ class RunInfo:
     model_bytes: int | None = None
     model_parameters: int | None = None
     lookahead: bool = False
+    rest_s: float = 0.0  # that boards rested after every measured phase, device time; before it half of that
     doubts: tuple[str, ...] = ()  # what a report must say before its numbers: checks that were waived
     versions: Mapping[str, str] = field(default_factory=dict)
     code: tuple[

@@ -99,8 +99,9 @@ Stamps (`ns`) are device time, nanoseconds: a board's own clock, or an emulated 
 Names end in their units. `u_` is a standard uncertainty (k = 1). **Do not add `u_` columns**, neither
 linearly nor in quadrature: rows share errors (a meter's gain is wrong in all of a board's rows).
 `run.energy(by=[...])` adds them up rightly. `step = -1` is before the first step: the boards idle, and that
-is the baseline. *idle*: present, nothing ordered in this step; *wait*: present, its order is done, the step
-is not closed yet; *absent*: the trace says that the device is away, its board idles.
+is the baseline. *idle*: present, nothing ordered in this step; *rest*: around a measured phase, doing
+nothing, so that its joules stand alone; *wait*: present, its order is done, the step is not closed yet;
+*absent*: the trace says that the device is away, its board idles.
 
 `tests/unit/runs/test_reference.py` makes runs and finds each of their files and columns here.
 """

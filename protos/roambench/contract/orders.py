@@ -176,6 +176,22 @@ Task = TrainOrder | UploadOrder | SyncOrder | ExchangeOrder
 Order = Task | DiscardOrder | IdleOrder
 
 
+def rests_of(order: Order | TransferOrder | UnknownOrder) -> float:
+    """How many rests a device takes while it carries the order out, at most: half a one before the first
+    measured phase, a whole one after each."""
+    match order:
+        case TrainOrder():
+            return 2.5
+        case UploadOrder():
+            return 0.0 if order.collects else 1.5
+        case SyncOrder():
+            return 0.0 if order.free else 1.5
+        case ExchangeOrder():
+            return 3.5 if order.start_digest else 2.5
+        case _:
+            return 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Peer:
     """A device as its neighbours find it; no `address`: nobody does."""

@@ -17,6 +17,7 @@ class Phase(StrEnum):
     TRAIN = "train"
     UPLOAD = "upload"
     EXCHANGE = "exchange"  # device-to-device
+    REST = "rest"  # around a measured phase: nothing is ordered, nothing transferred
     WAIT = "wait"  # present, order done, the step is not closed yet
     LOST = "lost"  # the agent was down: time passes, nobody stamped it
 

@@ -68,7 +68,8 @@ class Welcome:
     revoked_serials: tuple[str, ...] = ()  # certificates that it refuses, as decimal numbers
     resumes_at: int = 0  # as in `GivenOrder`
     part: int = 0  # how many controllers of this run have died or were stopped
-    quiet: bool = False  # send nothing while a phase is measured
+    quiet: bool = False  # send nothing while a phase is measured, or the board rests around it
+    rest_s: float = 0.0  # device time in which a board rests after a measured phase; half of it before
     host_period_s: float = 0.0  # how often the board itself is looked at; 0: never
     host_during_phases: bool = False
 

@@ -68,6 +68,7 @@ def controller_frame(word: ControllerWord | Refusal) -> wire.ControllerFrame:
                 resumes_at=word.resumes_at,
                 part=word.part,
                 quiet=word.quiet,
+                rest_s=word.rest_s,
                 host_period_s=word.host_period_s,
                 host_during_phases=word.host_during_phases,
             )
@@ -162,6 +163,7 @@ def controller_word(frame: wire.ControllerFrame) -> ControllerWord | None:
                 resumes_at=welcome.resumes_at,
                 part=welcome.part,
                 quiet=welcome.quiet,
+                rest_s=welcome.rest_s,
                 host_period_s=welcome.host_period_s,
                 host_during_phases=welcome.host_during_phases,
             )

@@ -73,6 +73,7 @@ class Runs:
             parts.chores.begin(self.leave(f"another run begins: {run}", None))
             return
         parts.quiet.on = welcome.quiet
+        parts.place.rest_s = welcome.rest_s
         parts.host.follow(welcome.host_period_s, during_phases=welcome.host_during_phases)
         if self.run_id and parts.point.is_behind(run, welcome.part):
             self.is_leaving = True

@@ -28,6 +28,7 @@ from roambench.contract.orders import (
     GivenOrder,
     UploadOrder,
     UploadReport,
+    rests_of,
 )
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.session import KeptAnswer, Welcome
@@ -148,10 +149,11 @@ class ExchangeOrders:
         """What was trained, or the answer of one who could not."""
         place, order_id = self.place, order.order_id
         await place.worker.ready()  # as for a train order
-        await place.fall_quiet()
-        download = (
-            await self._download(given, order) if order.start_digest else ModelTransfer(NOTHING_MOVED, 0.0)
-        )
+        await place.rest_before(order.step)
+        download, before = ModelTransfer(NOTHING_MOVED, 0.0), NOTHING_MOVED
+        if order.start_digest:
+            download = await self._download(given, order)
+            before = await place.rest_after(order.step, download.moved)
         job = TrainJob(
             start_path=start,
             out_path=str(self.held.half_step),
@@ -162,7 +164,7 @@ class ExchangeOrders:
             velocity_out_path=str(self.held.velocity_draft(order_id)),
         )
         try:
-            trained = await place.train(order_id, order.step, job, download.moved)
+            trained = await place.train(order_id, order.step, job, before)
         except TrainerRefused as refused:
             return given.refused(str(refused), place.cost(ExchangeReply, order.training, refused, download))
         blob = await asyncio.to_thread(self.held.half_step.read_bytes)
@@ -187,7 +189,7 @@ class ExchangeOrders:
         began_ns: int,
     ) -> Answer:
         place, order_id = self.place, order.order_id
-        await place.fall_quiet()
+        await place.rest_before(order.step)
         booked_bytes = 0
 
         def on_air() -> int:
@@ -202,21 +204,24 @@ class ExchangeOrders:
         async def resting(rests: bool, moved_bytes: int) -> None:
             nonlocal booked_bytes
             if rests:
-                place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes - booked_bytes))
+                place.timeline.enter(place.pause, order.step, moved=Moved(moved_bytes - booked_bytes))
                 booked_bytes = moved_bytes
             else:
-                await place.fall_quiet()
+                await place.rest_before(order.step)
                 on_air()
 
         started_ns = on_air()
         place.event(EventKind.EXCHANGE_STARTED, order_id)
-        left_s = (1.0 - _ANSWER_SHARE) * given.deadline_s - (started_ns - began_ns) * 1e-9
+        rests_s = place.rest_s * rests_of(order)  # what they take of the time is none of the exchange's
+        until_s = (1.0 - _ANSWER_SHARE) * (given.deadline_s - rests_s) + rests_s - place.rest_s
+        left_s = until_s - (started_ns - began_ns) * 1e-9
         limit_s = place.clock.host_seconds(max(0.0, min(order.deadline_s, left_s)))
         mixed = await self.peers.exchange(
             iteration, done.model, order.device, order.own_weight, limit_s, resting
         )
         moved_bytes = mixed.sent_bytes + mixed.received_bytes - booked_bytes
-        place.timeline.enter(Phase.WAIT, order.step, moved=Moved(moved_bytes))
+        left = await place.rest_after(order.step, Moved(moved_bytes))
+        place.timeline.enter(Phase.WAIT, order.step, moved=left)
         place.event(EventKind.EXCHANGE_FINISHED, order_id)
         blob, digest = await asyncio.to_thread(_encoded, mixed)
         answer = given.done(_reply(done, mixed, digest))

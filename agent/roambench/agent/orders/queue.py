@@ -143,9 +143,7 @@ class OrderQueue:
         except (RoambenchError, TrainerDied, OSError) as error:
             return given.failed(str(error))
         finally:
-            current = self.place.timeline.current
-            if current is None or current.phase is not Phase.WAIT:
-                self.place.timeline.enter(Phase.WAIT, given.order.step)
+            self.place.wait(given.order.step)
 
     async def _answer(self, answer: Answer) -> None:
         try:

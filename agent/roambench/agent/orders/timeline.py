@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
@@ -17,6 +18,9 @@ from roambench.contract.phases import NOTHING_MOVED, Moved, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
 
 Record = Callable[[RecordKind, bytes], object]
+
+#: What a device does between the end of one order and the begin of the next, without waiting for anything.
+_RESTING: Final = frozenset({Phase.IDLE, Phase.REST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class PhaseTimeline:
         self._alive_file = os.open(folder / "alive_ns", os.O_RDWR | os.O_CREAT, 0o600)
         self._open: OpenPhase | None = None
         self._lacking = False
+        self._rests_since_ns: int | None = None
 
     @property
     def current(self) -> OpenPhase | None:
@@ -67,6 +72,11 @@ class PhaseTimeline:
     def phase(self) -> Phase | None:
         """Of the open one."""
         return self._open.phase if self._open is not None else None
+
+    @property
+    def rests_since_ns(self) -> int | None:
+        """The stamp since which the device has idled or rested without a break; None while it does not."""
+        return self._rests_since_ns
 
     def resume(self) -> int:
         """Begin: idle on a first start; after a crash close what was interrupted and name the hole.
@@ -113,11 +123,15 @@ class PhaseTimeline:
         """End the open phase for good (an orderly stop leaves no hole)."""
         if self._open is not None:
             self._finish(self._open, self._clock.now_ns())
-            self._open = None
+            self._open = self._rests_since_ns = None
             os.ftruncate(self._phase_file, 0)
 
     def _begin(self, phase: OpenPhase, mbit_s: float) -> None:
         self._open = phase
+        if phase.phase not in _RESTING:
+            self._rests_since_ns = None
+        elif self._rests_since_ns is None:
+            self._rests_since_ns = phase.start_ns
         self.alive(phase.start_ns)
         # One small write: no kill comes in the middle of it. Renaming a fresh file into place took
         # 0.14 ms instead of 0.002, and ext4 starts writing such a file to the SD card at once.

@@ -26,7 +26,7 @@ class TrainOrders:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, order_id = self.place, order.order_id
         await place.worker.ready()  # before the measured phases: a trainer that died was forked again, cold
-        await place.fall_quiet()
+        await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
         download = last = await self._fetch(given, order, order.start_digest, start_path)
@@ -34,6 +34,7 @@ class TrainOrders:
             last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = ModelTransfer(both, download.duration_s + last.duration_s)
+        before = await place.rest_after(order.step, last.moved)
         draft, kept_draft = self.model_cache.draft(order_id), self.model_cache.kept_draft(order_id)
         kept_draft.unlink(missing_ok=True)  # of a training that was cut short
         job = TrainJob(
@@ -47,10 +48,11 @@ class TrainOrders:
             kept_out_path=str(kept_draft),
         )
         try:
-            trained = await place.train(order_id, order.step, job, last.moved)
+            trained = await place.train(order_id, order.step, job, before)
         except TrainerRefused as refused:
             return given.refused(str(refused), place.cost(TrainReply, order.training, refused, download))
         reply = _reply(trained, download)
+        place.wait(order.step)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)

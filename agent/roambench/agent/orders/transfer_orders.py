@@ -42,7 +42,7 @@ class TransferOrders:
         model = self.model_cache.trained()
         if model is None or model.order_id != order.train_order_id:
             return given.refused(f"no trained model of {order.train_order_id} on disk")
-        await place.fall_quiet()
+        await place.rest_before(order.step)
         place.event(EventKind.UPLOAD_STARTED, order_id)
         blob, digest = model.path.read_bytes(), model.reply.model_digest
 
@@ -67,7 +67,7 @@ class TransferOrders:
             )
 
         sent = await place.transferred(given, attempt)
-        place.timeline.enter(Phase.WAIT, order.step, moved=sent.moved)
+        place.wait(order.step, await place.rest_after(order.step, sent.moved))
         answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
         # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
         self.model_cache.remember(order_id, serialised(answer))
@@ -79,10 +79,10 @@ class TransferOrders:
         place = self.place
         if order.free:
             return await self._sync_for_free(given, order)
-        await place.fall_quiet()
+        await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
-        place.timeline.enter(Phase.WAIT, order.step, moved=download.moved)
+        place.wait(order.step, await place.rest_after(order.step, download.moved))
         divergence = await undivided(self._take_over, blob)
         return given.done(SyncReply(download.transferred_bytes, download.duration_s, divergence))
 

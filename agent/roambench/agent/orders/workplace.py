@@ -16,7 +16,7 @@ from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.orders import ExchangeReply, GivenOrder, TrainReply
+from roambench.contract.orders import ExchangeReply, GivenOrder, TrainReply, rests_of
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
@@ -56,6 +56,7 @@ class Dial(Protocol):
 class Workplace:
     """`cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown,
     unless `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
+    `rest_s` is the device time of a rest after a measured phase, half of it before; 0: there are none.
     `moving` is called with the stamp of the open phase's first byte, how many it will move, at which pace.
     """
 
@@ -69,12 +70,48 @@ class Workplace:
     dial: Dial
     cpu_slowdown: float | None = None
     sgd_step_s: float = 0.0
-    before_phase: Callable[[], Awaitable[None]] | None = None
+    before_phase: Callable[[], Awaitable[bool]] | None = None
+    rest_s: float = 0.0
 
-    async def fall_quiet(self) -> None:
-        """Wait until nothing of our own is on the network, where runs are quiet."""
-        if self.before_phase is not None:
-            await self.before_phase()
+    async def fall_quiet(self) -> bool:
+        """Wait until nothing of our own is on the network, where runs are quiet; whether something might have
+        been until now."""
+        return self.before_phase is not None and await self.before_phase()
+
+    async def rest_before(self, step: int) -> None:
+        """Fall quiet, and rest for what is missing of half a rest: idling counts, as long as it was quiet."""
+        was_loud = await self.fall_quiet()
+        if not self.rest_s:
+            return
+        since_ns, wanted_ns = None if was_loud else self.timeline.rests_since_ns, self._ns(0.5 * self.rest_s)
+        if since_ns is None:
+            since_ns = self.timeline.enter(Phase.REST, step)
+        elif self.timeline.phase is Phase.IDLE and self.clock.now_ns() - since_ns < wanted_ns:
+            self.timeline.enter(Phase.REST, step)
+        await self.clock.sleep_until_ns(since_ns + wanted_ns)
+
+    async def rest_after(self, step: int, moved: Moved) -> Moved:
+        """End the measured phase, which moved so much, and rest. Without rests it stays open; returns what
+        the open phase has moved."""
+        if not self.rest_s:
+            return moved
+        since_ns = self.timeline.rests_since_ns  # of an exchange that ended while it paused
+        begins_ns = self.timeline.enter(Phase.REST, step, moved=moved)
+        await self.clock.sleep_until_ns((begins_ns if since_ns is None else since_ns) + self._ns(self.rest_s))
+        return NOTHING_MOVED
+
+    def wait(self, step: int, moved: Moved = NOTHING_MOVED) -> None:
+        """Wait for the step to close from now on; `moved` is what the phase before it moved."""
+        if self.timeline.phase is not Phase.WAIT:
+            self.timeline.enter(Phase.WAIT, step, moved=moved)
+
+    def _ns(self, device_s: float) -> int:
+        return round(device_s * 1e9)
+
+    @property
+    def pause(self) -> Phase:
+        """The phase after a measured one."""
+        return Phase.REST if self.rest_s else Phase.WAIT
 
     def event(self, kind: EventKind, order_id: str) -> None:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
@@ -84,8 +121,9 @@ class Workplace:
         self.emit(SessionEvent(kind, ns, order_id))
 
     def limit_s(self, given: GivenOrder) -> float:
-        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer."""
-        return self.clock.host_seconds(given.deadline_s)
+        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer. A part of
+        the time is for the order's rests."""
+        return self.clock.host_seconds(max(0.0, given.deadline_s - self.rest_s * rests_of(given.order)))
 
     def link(self) -> DataLink:
         """The link for models; ConnectionError before the controller's welcome."""
@@ -147,13 +185,13 @@ class Workplace:
         return await self.transferred(given, attempt)
 
     async def train(self, order_id: str, step: int, job: TrainJob, before: Moved) -> Trained:
-        """The training of an order, in a phase of its own; what comes after it is no part of it. `before` is
-        what the phase before it moved.
+        """The training of an order, in a phase of its own; what comes after it is no part of it, and begins
+        with a rest. `before` is what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
         `cpu_slowdown`), whatever comes of them and whatever else keeps this machine busy: its power falls
-        then. If the real training
-        needs longer, the board waits, and by how much is told, so that the run is flagged.
+        then. If the real training needs longer, the board pauses, and by how much is told, so that the run is
+        flagged.
         """
         started_ns = self.timeline.enter(
             Phase.TRAIN,
@@ -166,8 +204,10 @@ class Workplace:
         try:
             outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
         except TrainerRefused as refused:
-            refused.device_s = (self.timeline.enter(Phase.WAIT, step) - started_ns) * 1e-9
+            refused.device_s = (self.timeline.enter(self.pause, step) - started_ns) * 1e-9
+            await self.clock.sleep(self.rest_s)
             raise
+        await self.clock.sleep(self.rest_s)  # from the end of the computing, where that was late
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
 
     def cost(
@@ -192,7 +232,7 @@ class Workplace:
         training = asyncio.ensure_future(self.worker.train(job))
         if self.cpu_slowdown is None:
             outcome = await training
-            return outcome, self.timeline.enter(Phase.WAIT, step), 0.0
+            return outcome, self.timeline.enter(self.pause, step), 0.0
         step_s = self.sgd_step_s or self.worker.step_cpu_s * self.cpu_slowdown
         expected_s = step_s * self.worker.sgd_steps(job.training)
         due_ns = started_ns + round(expected_s * 1e9)
@@ -202,8 +242,8 @@ class Workplace:
             if not isinstance(training.exception(), TrainerDied):
                 # A refused one, too: one that diverged has made all its steps.
                 await self.clock.sleep_until_ns(due_ns)
-            return training.result(), self.timeline.enter(Phase.WAIT, step), 0.0
-        ended_ns = self.timeline.enter(Phase.WAIT, step)
+            return training.result(), self.timeline.enter(self.pause, step), 0.0
+        ended_ns = self.timeline.enter(self.pause, step)
         outcome = await training
         return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9
 

@@ -1,10 +1,10 @@
 """Sends nothing while energy is measured, if the experiment wants it so.
 
-Quiet phases are download, train, upload and exchange, and whatever the controller calls quiet (the idle
-baselines). In them no record is drained, no event sent and no clock probe echoed; what is to be said waits
-for the end of the phase. What still flows is the measured transfer itself, the order that begins a phase, the
-answer that follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is off for such a run:
-that an agent is gone is noticed by its order's deadline.
+Quiet phases are download, train, upload, exchange, the rests around them, and whatever the controller calls
+quiet (the idle baselines). In them no record is drained, no event sent and no clock probe echoed; what is to
+be said waits for the end of the phase. What still flows is the measured transfer itself, the order that
+begins a phase, the answer that follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is
+off for such a run: that an agent is gone is noticed by its order's deadline.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from roambench.contract.phases import Phase
+from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.session import AgentWord
 from roambench.spool.gate import Gate
 
-MEASURED: Final = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+#: Phases that are measured, and the rests around them.
+MEASURED: Final = ACTIVE_PHASES | {Phase.REST}
 #: Host seconds that a batch on its way may hold up the phase that wants silence.
 PATIENCE_S: Final = 5.0
 
@@ -34,11 +35,14 @@ class Quiet:
         self._asked = False
         self._resting = False
 
-    async def before_phase(self) -> None:
-        """Call before a measured phase: returns when nothing of ours is on its way any more."""
+    async def before_phase(self) -> bool:
+        """Call before a measured phase: returns when nothing of ours is on its way any more, and whether
+        something might have been until now."""
+        was_loud = self.on and self.gate.is_open
         if self.on:
             self._in_phase = True
             await self._fall_silent("the phase that begins")
+        return was_loud
 
     def follow(self, phase: Phase) -> None:
         """Call when a phase has begun."""

@@ -105,6 +105,7 @@ async def bench_fleet(
             control_port=bench.controller.control_port,
             data_port=bench.controller.data_port,
             data_host=bench.controller.address,
+            rest_s=folder.info.rest_s,
             quiet=experiment.energy.quiet,
             host=experiment.host.settings(),
             shards=shards,

@@ -96,6 +96,7 @@ async def local_bench(
             ),
             layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
+            rest_s=folder.info.rest_s,
             quiet=experiment.energy.quiet,
             host=experiment.host.settings(),
             exchanges=is_decentralised(experiment),

@@ -62,6 +62,7 @@ _MARKERS: Final = ("o", "s", "D", "^", "P", "X")
 _HATCHES: Final[Mapping[Phase, str]] = {
     Phase.IDLE: "...",
     Phase.ABSENT: "xxx",
+    Phase.REST: "---",
     Phase.WAIT: "///",
     Phase.UPLOAD: "\\\\\\",
     Phase.EXCHANGE: "|||",
@@ -279,7 +280,7 @@ def _stacked(axes: Any, rows: Sequence[tuple[str, str, Mapping[Phase, float]]]) 
 def _phases() -> Iterator[Phase]:
     """Work first, as the report stacks it."""
     yield from (phase for phase in Phase if phase in ACTIVE_PHASES)
-    yield from (Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST)
+    yield from (Phase.REST, Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST)
 
 
 def _bar(axes: Any, at: int, width: float, left: float, colour: str, hatch: str, gid: str) -> Any:

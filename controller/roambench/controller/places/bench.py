@@ -28,6 +28,7 @@ from roambench.controller.world import LearningTask
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
+from roambench.meters.catalogue import period_s
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
@@ -94,6 +95,12 @@ class BenchPlace:
     def without_meter(self) -> tuple[str, ...]:
         """Hosts whose description gives them no meter."""
         return tuple(host.name for host in self.hosts if host.meter.driver == NO_METER)
+
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """Of the hosts' meters, as the bench describes them."""
+        meters = (host.meter for host in self.hosts)
+        return tuple(period_s(meter.driver, meter.port) for meter in meters if meter.driver != NO_METER)
 
     def names(self, devices: int) -> tuple[str, ...]:
         """Names of the first `devices` hosts by their slot in the inventory."""

@@ -18,6 +18,8 @@ from roambench.controller.plays.stage import Stage
 from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask
 from roambench.experiment.sections import Experiment
+from roambench.meters.catalogue import period_s
+from roambench.meters.emulator.profiles import profile
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -31,6 +33,13 @@ class LocalPlace(ThisMachine):
     def time_scale(self) -> float:
         """Device seconds per second of this machine: `local.time_scale`."""
         return self.experiment.local.time_scale
+
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """Of the emulated meters, and of the real ones."""
+        local = self.experiment.local
+        emulated = profile(local.meter_profile).period(local.meter_interval_ms or None)
+        return (emulated, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
 
     def agents(
         self,

@@ -53,6 +53,11 @@ class Place(Protocol):
         ...
 
     @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """Seconds between two lines of each meter that measures here."""
+        ...
+
+    @property
     def time_scale(self) -> float:
         """Device seconds per second of this machine."""
         ...
@@ -128,6 +133,11 @@ class ThisMachine:
     fewer_by: ClassVar[tuple[str, ...]] = ()
     without_meter: ClassVar[tuple[str, ...]] = ()
 
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """None: nothing is measured."""
+        return ()
+
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
         """The place for a run that begins; needs neither `file` nor `options`."""
@@ -164,6 +174,11 @@ class ThisMachine:
         """Nobody else is concerned."""
 
 
+def rest_s_at(place: Place) -> float:
+    """Device seconds that boards rest after every measured phase of a run that begins here."""
+    return place.experiment.rounds.rest_with(place.meter_periods_s)
+
+
 def new_run_folder(
     place: Place,
     path: Path,
@@ -173,6 +188,7 @@ def new_run_folder(
     trace_hash: str,
     devices: int,
     lookahead: bool = False,
+    rest_s: float = 0.0,
 ) -> RunFolder:
     """A run folder that knows where it is made; its `run_id` is else the folder's name. Raises as
     `RunFolder.create` does."""
@@ -188,6 +204,7 @@ def new_run_folder(
         device_names=place.names(devices),
         time_scale=place.time_scale,
         lookahead=lookahead,
+        rest_s=rest_s,
         versions=versions(),
     )
     place.note(path)

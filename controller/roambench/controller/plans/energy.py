@@ -12,7 +12,6 @@ from roambench.controller.plans.rehearsed import Rehearsed
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
-from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled.accounts import ledger_of_log
@@ -34,19 +33,20 @@ class PhaseJoules:
 
 
 def simulated_joules(
-    experiment: Experiment, records: Sequence[RoundRecord], names: Sequence[str]
+    fleet: PlannedFleet, records: Sequence[RoundRecord], names: Sequence[str]
 ) -> tuple[PhaseJoules, ...]:
     """Joules of the finished run's modelled ledger, by phase."""
+    experiment = fleet.experiment
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
-    ledger = ledger_of_log(records, names, model, section.energy_rate)
+    ledger = ledger_of_log(records, names, model, section.energy_rate, fleet.rest_s)
     exchanging = any(isinstance(record, ModelsExchanged) for record in records)
     last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
     columns = ledger.duration_s, ledger.idle_j, ledger.net_j
     return tuple(
         PhaseJoules(phase.value, *(math.fsum(column[ledger.of_phase(phase)].tolist()) for column in columns))
-        for phase in (Phase.DOWNLOAD, Phase.TRAIN, last)
+        for phase in (Phase.DOWNLOAD, Phase.TRAIN, last, *([Phase.REST] if fleet.rest_s else []))
     )
 
 
@@ -94,7 +94,7 @@ def agents_joules(
     idle_w = PiPower().idle_w
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
     active = tuple(PhaseJoules(p.value, seconds[p], idle_w * seconds[p], net_j[p]) for p in seconds)
-    return (*active, PhaseJoules("idle, wait, absent", rest_s, idle_w * rest_s, 0.0))
+    return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))
 
 
 def _mbit_s(transferred_bytes: int, transfer_s: float) -> float:

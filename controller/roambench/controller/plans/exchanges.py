@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from roambench.contract.orders import ExchangeOrder, Vector
+from roambench.contract.orders import ExchangeOrder, Vector, rests_of
 from roambench.controller.plan_costs import MachineCosts
 from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import AirTime, Batch, Rehearsed
@@ -107,7 +107,11 @@ class ExchangeTiming:
         self.batches.append(
             Batch(
                 tuple(steps.values()),
-                tuple(told.download_s + told.train_s + told.exchange_s for told in times.values()),
+                tuple(
+                    told.download_s + told.train_s + told.exchange_s + self.fleet.rest_s * rests_of(order)
+                    for order in orders
+                    for told in (times[order.device],)
+                ),
             )
         )
         return times

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.controller.bench_options import BenchOptions
+from roambench.controller.places.place import rest_s_at
 from roambench.controller.places.table import place_of
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
@@ -19,11 +20,13 @@ _READINGS_HZ: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedFleet:
-    """`experiment` has as many devices as take part; `names` is empty where the fleet has none of its own."""
+    """`experiment` has as many devices as take part; `names` is empty where the fleet has none of its own.
+    Devices rest for `rest_s` after every measured phase, and half of it before."""
 
     kind: FleetKind
     experiment: Experiment
     names: tuple[str, ...] = ()
+    rest_s: float = 0.0
 
     @property
     def has_agents(self) -> bool:
@@ -83,4 +86,4 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
     """
     place = place_of(experiment, fleet, BenchOptions(tuple(only)))
     names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
-    return PlannedFleet(place.kind, place.experiment, names)
+    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place))

@@ -95,7 +95,7 @@ def _plan_system(
     times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
     joules: tuple[PhaseJoules, ...] = ()
     if fleet.kind.is_virtual:
-        joules = simulated_joules(fleet.experiment, rehearsed.records, names)
+        joules = simulated_joules(fleet, rehearsed.records, names)
     elif fleet.has_agents:
         joules = agents_joules(fleet, rehearsed, devices, times.device_s)
     disk = _written_bytes(fleet, system, movement, names, rehearsed.records)
@@ -164,6 +164,7 @@ def _written_bytes(
             trace_hash=movement.content_hash,
             fleet=fleet.kind.name,
             device_names=names,
+            rest_s=fleet.rest_s,
         ) as folder:
             write_trace(movement.trace, path / "trace.parquet")
             folder.journal.extend(records)

@@ -14,7 +14,6 @@ from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import Batch, Rehearsed
 from roambench.controller.plays.hierarchical import composed
 from roambench.controller.world import Movement
-from roambench.experiment.sections import Experiment
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import (
     CloudAggregated,
@@ -48,7 +47,7 @@ def rehearse_rounds(
     deferred = fleet.kind.is_virtual and may_defer(experiment.simulated, rounds.system)
     return Rehearsed(
         records,
-        tuple(_batches(experiment, records, deferred=deferred)),
+        tuple(_batches(fleet, records, deferred=deferred)),
         scorings=1 + sum(isinstance(record, CloudAggregated) and bool(record.aps) for record in records),
         published=sum(isinstance(record, EdgeAggregated | CloudAggregated) for record in records),
     )
@@ -85,7 +84,7 @@ class _Told:
         return replace(answer, transfer_s=transfer_s, train_s=train_s)
 
 
-def _batches(experiment: Experiment, records: Sequence[RoundRecord], *, deferred: bool) -> Iterator[Batch]:
+def _batches(fleet: PlannedFleet, records: Sequence[RoundRecord], *, deferred: bool) -> Iterator[Batch]:
     """Answers that follow each other were given together. A deferred training is computed at its upload."""
     served: dict[str, str] = {}  # by upload
     untrained: dict[str, int] = {}
@@ -96,9 +95,10 @@ def _batches(experiment: Experiment, records: Sequence[RoundRecord], *, deferred
             served[record.order_id] = record.train_order_id
         if isinstance(record, OrderAnswered):
             if record.transferred_bytes or record.samples:
-                device_s.append(record.transfer_s + record.train_s)
+                rests = 0.5 + bool(record.transferred_bytes) + bool(record.samples)
+                device_s.append(record.transfer_s + record.train_s + fleet.rest_s * rests)
             if record.samples:
-                untrained[record.order_id] = sgd_steps(experiment, record.samples)
+                untrained[record.order_id] = sgd_steps(fleet.experiment, record.samples)
             due = served.get(record.order_id, "") if deferred else record.order_id
             if due in untrained:
                 computed.append(untrained.pop(due))

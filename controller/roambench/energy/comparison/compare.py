@@ -28,16 +28,14 @@ def compare_transfers(
     *,
     named: LinkModel | None = None,
     paper: LinkModel = PAPER,
-    period_of: Mapping[str, float] | None = None,
     true_net_j: npt.NDArray[np.float64] | None = None,
 ) -> TransferComparison:
     """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `account_device` makes them).
 
     Spans of several devices may be concatenated. Orders missing from `link_of_order` are not compared, nor
     are transfers that moved no byte. `paper` has the parameters of each link class; `named` is one more
-    model. A transfer whose link class a model does not know is measured all the same. `period_of`: seconds
-    from line to line of a board's meter, for the verdicts. `true_net_j`, shape (rows,), is the truth of
-    emulated boards.
+    model. A transfer whose link class a model does not know is measured all the same. `true_net_j`, shape
+    (rows,), is the truth of emulated boards.
     """
     if len(rows) != len(spans):
         raise ValueError(f"{len(rows)} ledger rows for {len(spans)} spans")
@@ -54,7 +52,7 @@ def compare_transfers(
         for indices in pieces.values()
         if any(spans[i].transferred_bytes for i in indices)
     )
-    return TransferComparison(transfers, ledger, models, dict(period_of or {}), true_net_j)
+    return TransferComparison(transfers, ledger, models, true_net_j)
 
 
 def _transfer(
@@ -94,7 +92,6 @@ def _transfer(
         math.fsum(row.naive_j for row in rows),
         {basis: done.energy(models[basis].of(use.link, first.device)) for basis, done in work.items()},
         work,
-        all(row.resolved for row in rows),
         tuple(indices),
     )
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from roambench.energy.attribution.attribution import RESOLVED_PERIODS
 from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way, rate_of, residual_of
 from roambench.energy.comparison.verdict import ModelVerdict, verdict_of
 from roambench.energy.energy_value import Energy
@@ -19,8 +18,6 @@ from roambench.energy.links.models import KnownLink, LinkModel
 from roambench.energy.links.radio_work import Modelled, RadioWork, energy_of
 from roambench.energy.links.throughput import megabits
 
-#: A power that readings determined is known to this share at least; one held by the fit's prior to about 1.
-READ_SHARE: Final = 0.25
 Key = TypeVar("Key", bound=Hashable)
 
 
@@ -28,35 +25,19 @@ Key = TypeVar("Key", bound=Hashable)
 class ComparisonTotal:
     """A sum over transfers that the meter saw in full.
 
-    `left_out` more had unmeasured time. `resolved_s` of `duration_s` was in transfers that the meter
-    resolves by themselves (R7). `u_linear_j` is the boards' uncertainties of `net` added up as if they were
-    one error. `modelled` lacks a basis that does not speak of every transfer in the sum.
+    `left_out` more had unmeasured time. `modelled` lacks a basis that does not speak of every transfer in the
+    sum.
     """
 
     transfers: int
     left_out: int
     transferred_bytes: int
     duration_s: float
-    resolved_s: float
-    period_s: float
     gross: Energy
     net: Energy
-    u_linear_j: float
     naive_gross_j: float
     modelled: Mapping[ModelBasis, Modelled]
     true_net_j: float  # of emulated boards; NaN where nobody knows it
-
-    @property
-    def resolved(self) -> bool:
-        """R7 for a sum: half of its time is in resolved transfers, or it is long enough as a whole.
-
-        Ten periods spread over boards that hardly saw a transfer each are not enough: there the power was
-        guessed, not read, and a guess would be the same on every board. Then `u_linear_j` is large.
-        """
-        if 2.0 * self.resolved_s >= self.duration_s:
-            return True
-        long = self.duration_s >= RESOLVED_PERIODS * self.period_s
-        return long and self.u_linear_j <= READ_SHARE * abs(self.net.joules)
 
     @property
     def achieved_mbit_s(self) -> float:
@@ -101,9 +82,6 @@ class ComparisonTotal:
             u_ratio=self.u_ratio(basis),
             transfers=self.transfers,
             left_out=self.left_out,
-            mean_s=self.duration_s / self.transfers if self.transfers else 0.0,
-            period_s=self.period_s,
-            resolved=self.resolved,
             u_lasting=self.u_lasting(basis),
         )
 
@@ -115,7 +93,6 @@ class TransferComparison:
     transfers: tuple[Transfer, ...]
     ledger: Ledger
     models: Mapping[ModelBasis, LinkModel]  # where Eq. 1 has its parameters from
-    period_of: Mapping[str, float]  # seconds from line to line of each board's meter; 1 if not there
     true_net_j: npt.NDArray[np.float64] | None = None  # of the rows of emulated boards, shape (rows,)
 
     @property
@@ -162,18 +139,13 @@ class TransferComparison:
         chosen = list(transfers)
         seen = [transfer for transfer in chosen if transfer.seen]
         rows = np.array([index for transfer in seen for index in transfer.row_indices], np.int64)
-        device = self.ledger.device[rows]
-        boards = (self.ledger.total("net", rows[device == board]) for board in np.unique(device))
         return ComparisonTotal(
             len(seen),
             len(chosen) - len(seen),
             sum(transfer.transferred_bytes for transfer in seen),
             math.fsum(transfer.duration_s for transfer in seen),
-            math.fsum(transfer.duration_s for transfer in seen if transfer.resolved),
-            max((self.period_of.get(transfer.device, 1.0) for transfer in chosen), default=1.0),
             self.ledger.total("gross", rows),
             self.ledger.total("net", rows),
-            math.fsum(board.u_joules for board in boards),
             math.fsum(transfer.naive_gross_j for transfer in seen),
             self._modelled(seen),
             self._true_net_j(seen),

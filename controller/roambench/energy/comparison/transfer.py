@@ -66,7 +66,6 @@ class Transfer:
     naive_gross_j: float
     modelled: Mapping[ModelBasis, Modelled]
     work: Mapping[ModelBasis, RadioWork]
-    resolved: bool
     row_indices: tuple[int, ...]
 
     @property

@@ -17,8 +17,7 @@ class ModelFinding(StrEnum):
     """How a model stands beside a measurement."""
 
     NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
-    UNRESOLVED = "unresolved"  # rule R7: too short for the meter
-    VAGUE = "vague"  # the interval holds 1 and a factor of two
+    NOT_RESOLVED = "not resolved"  # the interval holds 1 and a factor of two
     AGREES = "agrees"
     OVERSTATES = "overstates"  # the model says more than was measured
     UNDERSTATES = "understates"
@@ -44,16 +43,13 @@ def verdict_of(
     u_ratio: float,
     transfers: int,
     left_out: int,
-    mean_s: float,
-    period_s: float,
-    resolved: bool,
     u_lasting: float = 0.0,
 ) -> ModelVerdict:
-    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio`; agreement is within 2 u, where
-    that excludes a factor of two. `u_lasting` is the part of `u_ratio` that no further transfer would lower.
+    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio` by its interval of ± 2 u alone,
+    for one transfer, a board and a sum alike; it agrees where the interval holds 1 and excludes a factor of
+    two. `u_lasting` is the part of `u_ratio` that no further transfer would lower.
 
-    `transfers` of `mean_s` each were summed, `left_out` more not seen in full, with a meter that speaks
-    every `period_s`.
+    `transfers` were summed, `left_out` more not seen in full.
     """
     if not transfers:
         why = f"{_count(left_out)} not seen in full" if left_out else "no transfer"
@@ -62,12 +58,6 @@ def verdict_of(
         return ModelVerdict(
             ModelFinding.NOTHING, "nothing to compare with: no model knows this link", "no model"
         )
-    if not resolved:
-        return ModelVerdict(
-            ModelFinding.UNRESOLVED,
-            f"not resolved by this meter: {_count(transfers)} of {_seconds(mean_s)} at {1.0 / period_s:g} Hz",
-            "not resolved",
-        )
     if abs(ratio - 1.0) > 2.0 * u_ratio:
         finding = ModelFinding.OVERSTATES if ratio < 1.0 else ModelFinding.UNDERSTATES
         said, remark = f"the model {finding.value}", finding.value
@@ -75,7 +65,8 @@ def verdict_of(
         finding, said, remark = ModelFinding.AGREES, "agrees within 2u", "agrees"
     else:
         enough = _enough(transfers, u_ratio, u_lasting)
-        finding, said, remark = ModelFinding.VAGUE, f"too uncertain to tell ({enough})", "too uncertain"
+        finding, remark = ModelFinding.NOT_RESOLVED, "not resolved"
+        said = f"{remark} ({enough})"
     return ModelVerdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
 
 
@@ -101,7 +92,3 @@ def ratio_text(ratio: float, u_ratio: float) -> str:
 
 def _count(transfers: int) -> str:
     return "1 transfer" if transfers == 1 else f"{transfers} transfers"
-
-
-def _seconds(value: float) -> str:
-    return f"{value:.0f} s" if value >= 10.0 else f"{value:.1f} s" if value >= 0.1 else f"{value:.2f} s"

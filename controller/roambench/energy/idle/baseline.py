@@ -23,7 +23,7 @@ MARGIN_S: Final = 0.5
 MIN_BASELINE_READINGS: Final = 10
 #: Before the work and after it a board idles under any of these names: the minute after a run is stamped
 #: `wait` where the last order was one of its own, `absent` where the trace has sent it away.
-BASELINE_PHASES: Final = frozenset({Phase.IDLE, Phase.WAIT, Phase.ABSENT})
+BASELINE_PHASES: Final = frozenset({Phase.IDLE, Phase.REST, Phase.WAIT, Phase.ABSENT})
 DRIFT_SIGMAS: Final = 3.0
 DRIFT_SHARE: Final = 0.02
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
-from roambench.energy.attribution.attribute import attribute
+from roambench.energy.idle.local_idle import idle_lines, idle_readings, quiet_readings
+from roambench.energy.integrate import GAP_PERIODS
 from roambench.energy.links.sweep import SweepWindow, long_enough
 from roambench.energy.readings.occupancy import SP2_WINDOW, MeterWindow
-from roambench.energy.readings.samples import PowerSamples
+from roambench.energy.readings.samples import PowerSamples, without_bursts
+from roambench.energy.rests import GUARD_SHARE, windows_of
+from roambench.energy.window_sums import BEFORE_S, cells_of, sampling_j2, u_idle_j, window_sums
 
 #: A border stamped before the next begins leaves at most this much between two spans.
 _SEAM_NS = 5_000_000
@@ -57,7 +61,8 @@ def window_powers(
     nominal_s: float = 1.0,
     meter_window: MeterWindow = SP2_WINDOW,
 ) -> list[WindowPower]:
-    """Fit one power per window and one per idle stretch by least squares (R3), in order of time.
+    """The power of each window, in order of time: its readings and those of a guard behind it, summed above
+    the idle power nearby.
 
     `samples` are raw arrivals in device time (corrected for a known gain), `spans` one device's phases,
     sorted. A window counts when both its neighbours are idle stretches and all its transfers are there:
@@ -66,42 +71,56 @@ def window_powers(
     stretches = _stretches(spans, window_of_order)
     if len(stretches) < 3 or not len(samples):
         return []
-    fit = attribute(
-        samples,
-        [_own_level(stretch) for stretch in stretches],
-        nominal_s=nominal_s,
-        window=meter_window,
-        own_level_s=0.0,
-        fit_lateness=True,
-    )
+    steady = without_bursts(samples, nominal_s).samples
+    timeline = [_as_span(stretch) for stretch in stretches]
+    guard_s = GUARD_SHARE * min(span.duration_s for span in timeline if span.phase is Phase.REST)
+    windows = windows_of(timeline, guard_s)
+    at_s = np.multiply(steady.ns - timeline[0].start_ns, 1e-9)
+    chosen = quiet_readings(at_s, timeline, windows, meter_window)
+    quiet = idle_readings(at_s[chosen], steady.watts[chosen], nominal_s)
+    if quiet is None:
+        return []
+    lines = idle_lines(quiet, windows)
+    cells_s = cells_of(at_s, nominal_s, GAP_PERIODS * nominal_s)
+    sums = window_sums(at_s, steady.watts, cells_s, windows, lines, quiet, nominal_s, BEFORE_S)
     found = []
-    for i in range(1, len(stretches) - 1):
-        before, here, after = stretches[i - 1 : i + 2]
-        whole = here.window is not None and here.transferred_bytes == _planned_bytes(here.window)
-        joined = here.start_ns - before.end_ns <= _SEAM_NS and after.start_ns - here.end_ns <= _SEAM_NS
-        if here.window is None or not whole or not joined or before.window or after.window:
-            continue
-        at = fit.level_of_span[i - 1 : i + 2]
-        if fit.readings[at].min() < 1.0:
-            continue  # the meter was silent
-        weights = np.array([-0.5, 1.0, -0.5])
-        covariance = fit.covariance_w2[np.ix_(at, at)]
+    for j, window in enumerate(windows):
+        here = stretches[window.first]
+        assert here.window is not None
+        whole = here.transferred_bytes == _planned_bytes(here.window) and len(window.active) == 1
+        between = 0 < window.first < len(stretches) - 1
+        length_s, seen_s = window.until_s - window.start_s, float(sums.seconds[j])
+        if (
+            not whole
+            or not between
+            or not _joined(stretches, window.first)
+            or abs(seen_s - length_s) > 2.0 * nominal_s
+        ):
+            continue  # it broke off, or the meter was silent
+        active_s = window.end_s - window.start_s
+        power_w = float(sums.joules[j]) / active_s
+        sampling = sampling_j2(power_w, np.array([active_s]), nominal_s, meter_window.window_s)[0]
+        u_idle = u_idle_j([j], windows, lines, quiet, 0.0)
+        u_j = math.sqrt(float(sampling) + float(sums.noise_j2[j]) + u_idle**2)
         found.append(
             WindowPower(
-                here.window,
-                float(weights @ fit.watts[at]),
-                float(np.sqrt(weights @ covariance @ weights)),
-                float(fit.watts[at[[0, 2]]].mean()),
-                (here.end_ns - here.start_ns) * 1e-9,
-                here.transferred_bytes,
+                here.window, power_w, u_j / active_s, float(sums.idle_w[j]), active_s, here.transferred_bytes
             )
         )
     return found
 
 
-def _own_level(stretch: _Stretch) -> PhaseSpan:
-    """As a span with a power of its own: background spans would share one idle power over hours of drift."""
-    return PhaseSpan("", "", Phase.EXCHANGE, 0, stretch.start_ns, stretch.end_ns)
+def _as_span(stretch: _Stretch) -> PhaseSpan:
+    """A window of transfers as a phase, the time between two of them as a rest."""
+    phase = Phase.REST if stretch.window is None else Phase.EXCHANGE
+    return PhaseSpan("", "", phase, 0, stretch.start_ns, stretch.end_ns)
+
+
+def _joined(stretches: Sequence[_Stretch], index: int) -> bool:
+    """Whether a window has idle stretches for neighbours, without a hole between them."""
+    before, here, after = stretches[index - 1 : index + 2]
+    close = here.start_ns - before.end_ns <= _SEAM_NS and after.start_ns - here.end_ns <= _SEAM_NS
+    return close and before.window is None and after.window is None
 
 
 def _planned_bytes(window: SweepWindow) -> int:

@@ -17,7 +17,7 @@ from roambench.energy.ledger import PHASES, Chosen, Codes, Errors, Ledger, Numbe
 from roambench.energy.links.models import KnownLink, LinkModel
 from roambench.energy.modelled.device_power import DevicePower
 
-_TRAIN, _UP = PHASES.index(Phase.TRAIN), PHASES.index(Phase.UPLOAD)
+_TRAIN, _UP, _REST = (PHASES.index(phase) for phase in (Phase.TRAIN, Phase.UPLOAD, Phase.REST))
 _TERMS: Final = 4  # of a row: the three axes of a link's parameters and a meter's gain
 
 
@@ -48,12 +48,13 @@ class EnergyModel:
 
 @dataclass(frozen=True, eq=False)
 class ModelledWork:
-    """Transfers and trainings that were done: the part of their rows that no energy model decides.
+    """Transfers and trainings that were done, and rests around them: the part of their rows that no energy
+    model decides.
 
     All columns have the shape (rows,). `device` is a place in `names`, `phase` in PHASES (download, training,
-    upload or exchange), `outcome` in OUTCOMES and `link` in `links`; NONE is an outcome or training that is
-    none. Rows of one training share a number in `training`. `train_s` counts in trainings only, `mbit_s`
-    (positive) and the last columns in transfers only; they are 0 elsewhere.
+    upload, exchange or rest), `outcome` in OUTCOMES and `link` in `links`; NONE is an outcome or training
+    that is none. Rows of one training share a number in `training`. `train_s` counts in trainings and rests
+    only, `mbit_s` (positive) and the last columns in transfers only; they are 0 elsewhere.
     """
 
     names: Sequence[str]
@@ -94,7 +95,7 @@ class ModelledLedger(Ledger):
 
 def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
     """Eq. 1 for the transfers, the devices' own power for the trainings."""
-    moved, up = work.phase != _TRAIN, work.sent()
+    moved, up = (work.phase != _TRAIN) & (work.phase != _REST), work.sent()
     transfers = 1 if work.transfers is None else work.transfers
     size_mbit = (work.transferred_bytes + model.overhead_bytes * transfers) * 8e-6
     duration_s = np.divide(size_mbit, work.mbit_s, out=work.train_s.copy(), where=moved)
@@ -111,7 +112,7 @@ def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
     known = [model.known(work.links[link], work.names[n - 1] if n else "") for link, n in pairs]
     values = np.array([link.values for link, _ in known]).reshape(-1, 3)[of_group]
     mbit, active_s, sent = size_mbit[moved], duration_s[moved], up[moved]
-    net_j = watts[work.device, 1] * duration_s
+    net_j = np.where(work.phase == _REST, 0.0, watts[work.device, 1] * duration_s)
     net_j[moved] = 1e-3 * (np.where(sent, values[:, 0], values[:, 1]) * mbit + values[:, 2] * active_s)
     sources: list[str] = []
     source, u_j = np.zeros((len(group), 0), np.int64), np.zeros((len(group), 0))

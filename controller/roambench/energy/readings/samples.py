@@ -70,7 +70,8 @@ def without_bursts(samples: PowerSamples, nominal_s: float = 1.0) -> RepairedSam
     """Undo catch-up bursts (R5); two different things make them, told apart by the values.
 
     The host stalled: the meter printed on time and the lines waited in a buffer. They differ from each
-    other and their number matches the seconds that passed, so each goes back to where it was due.
+    other and, where their number matches the seconds that passed, each goes back to where it was due; where
+    it does not, they were late for another reason and stay.
     The meter stalled (a web page, a flash write): its timer fires for every missed second at once and
     all lines hold the one present value. Only the last is kept; the time before stays unmeasured.
     """
@@ -87,10 +88,9 @@ def without_bursts(samples: PowerSamples, nominal_s: float = 1.0) -> RepairedSam
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
         count = last - first + 1
         changes = int(np.count_nonzero(np.diff(watts[first : last + 1])))
-        due = _due_stamps(ns, first, last, period_ns) if 2 * changes >= count - 1 else None
-        if due is None:
+        if 2 * changes < count - 1:
             keep[first:last] = False
-        else:
+        elif (due := _due_stamps(ns, first, last, period_ns)) is not None:
             stamps[first : last + 1] = due
             respaced += count
     return RepairedSamples(

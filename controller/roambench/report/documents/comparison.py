@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from roambench.energy.attribution.design_based import WithoutModel
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer
 from roambench.energy.energy_value import Energy
@@ -23,13 +22,6 @@ def value(energy: Energy) -> dict[str, Any]:
     }
 
 
-def without_model(found: WithoutModel | None) -> dict[str, Any] | None:
-    """Net energy without a model of the phase's power, and how many spans would bring ± 2 u to 5 %."""
-    if found is None:
-        return None
-    return {"net": value(found.net), "spans": found.spans, "spans_wanted": found.spans_wanted}
-
-
 def compared(part: ComparisonTotal) -> dict[str, Any]:
     """A sum of transfers. The flat keys `modelled_j`, `ratio` and `u_ratio` are those of Eq. 1 with Eq. 2."""
     return {
@@ -37,7 +29,6 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "left_out": part.left_out,
         "bytes": part.transferred_bytes,
         "duration_s": part.duration_s,
-        "resolved_s": part.resolved_s,
         "achieved_mbit_s": part.achieved_mbit_s,
         "gross": value(part.gross),
         "idle_j": part.gross.joules - part.net.joules,
@@ -82,7 +73,6 @@ def transfer(item: Transfer) -> dict[str, Any]:
         "covered_s": item.covered_s,
         "achieved_mbit_s": item.achieved_mbit_s,
         "placement_mbit_s": item.placement_mbit_s,
-        "resolved": item.resolved,
         "in_sums": item.seen,
         "gross_j": item.gross.joules,
         "net_j": item.net.joules,

@@ -8,7 +8,7 @@ from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.energy_value import Energy
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.energy.table10 import MeanSd, Table10
-from roambench.report.documents.comparison import classes, compared, value, without_model
+from roambench.report.documents.comparison import classes, compared, value
 from roambench.report.summaries.energy import BoardEnergy, EnergySummary
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
@@ -34,9 +34,6 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
                 "idle_j": item.idle_j,
                 "net": value(item.net),
                 "naive_j": item.naive_j,
-                "unresolved_spans": item.unresolved,
-                "design_based": without_model(item.without_model),
-                "design_based_boards": list(item.by_design),
                 "truth": _split_truth(item.truth),
             }
             for item in energy.phases
@@ -101,19 +98,17 @@ def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
 
 
 def _split(board: BoardEnergy) -> dict[str, Any]:
-    """How well the split's assumptions are borne out: `misfit_z` above 4 contradicts them."""
-    misfit = board.misfit
+    """How the board's phases were told apart, and what speaks against that."""
+    split = board.split
     return {
-        "misfit": None if misfit is None else misfit.sentence,
-        "misfit_z": None if misfit is None else misfit.z,
-        "unsteady_transfers": board.unsteady,
-        "no_conversion_clock": None if board.no_clock is None else board.no_clock.value,
-        "closure_u": board.closure_u,
-        "restless": list(board.restless),
-        "locked": list(board.locked),
-        "sampling_offsets_of_10": board.offsets,
-        "lateness_s": board.lateness_s,
-        "u_lateness_s": board.u_lateness_s,
+        "method": split.method.value,
+        "rest_s": split.rest_s,
+        "guard_s": split.guard_s,
+        "tails": {
+            phase.value: {"watts": tail.watts, "z": tail.z, "rest_s": tail.rest_s}
+            for phase, tail in split.checks.tails.items()
+        },
+        "locked": [phase.value for phase in split.checks.locked],
     }
 
 

@@ -77,7 +77,7 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
             MUTED,
             "circle-open",
             "not resolved, or too uncertain",
-            {ModelFinding.UNRESOLVED, ModelFinding.VAGUE},
+            {ModelFinding.NOT_RESOLVED},
         ),
     ):
         chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
@@ -134,9 +134,7 @@ def _scatter(run: RunSummary, comparison: TransferComparison, key: str) -> Figur
         colour, errors = _COLOURS[direction], [2.0 * item.net.u_joules for item in items]
         shapes = [
             # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
-            "triangle-down-open"
-            if log and item.net.joules <= floor
-            else symbol + ("" if item.resolved else "-open")
+            "triangle-down-open" if log and item.net.joules <= floor else symbol
             for item in items
         ]
         traces.append(

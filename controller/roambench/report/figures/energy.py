@@ -77,6 +77,7 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
     traces = []
     for phase in (
         *sorted(ACTIVE_PHASES, key=list(Phase).index),
+        Phase.REST,
         Phase.WAIT,
         Phase.IDLE,
         Phase.ABSENT,
@@ -91,7 +92,7 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
         "spent",
         "Where all the joules went",
         "Gross energy of all boards over the whole run by phase. A board draws power also while it idles, "
-        "waits for the step to close, or is absent in the trace.",
+        "rests around what is measured, waits for the step to close, or is absent in the trace.",
         traces,
         130 + 48 * len(measured),
         **_AXES,

@@ -33,6 +33,7 @@ PHASE_COLOURS: Final = {phase: f"var(--phase-{phase.value})" for phase in Phase}
 PHASE_PATTERNS: Final[dict[Phase, str]] = {
     Phase.IDLE: ".",
     Phase.ABSENT: "x",
+    Phase.REST: "-",
     Phase.WAIT: "/",
     Phase.DOWNLOAD: "",
     Phase.TRAIN: "",

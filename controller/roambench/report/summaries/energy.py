@@ -11,9 +11,7 @@ import numpy as np
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.contract.records import ReadingFlag
-from roambench.energy.attribution.design_based import WithoutModel, together
-from roambench.energy.attribution.fit_check import Misfit
-from roambench.energy.attribution.steadiness import NoClock
+from roambench.energy.account import Split
 from roambench.energy.comparison.compare import compare_transfers
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import LinkUse
@@ -53,16 +51,11 @@ class PhaseSum:
 class PhaseEnergy(PhaseSum):
     """All spans of one phase over all boards. `naive_j` is the trapezoid.
 
-    `truth` is None unless all boards are emulated. `without_model` is the net energy that takes power for
-    nothing but what was read of it; None where a board has too few spans. On the boards `by_design` it is
-    in `gross` and `net`, too.
+    `truth` is None unless all boards are emulated.
     """
 
     naive_j: float
-    unresolved: int  # spans too short for the meter (R7)
     truth: TruthByKind | None
-    without_model: WithoutModel | None
-    by_design: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +75,7 @@ class BoardEnergy:
     inconsistent: int
     undervoltage: int
     frozen: tuple[Frozen, ...]  # stretches of lines that the meter repeated
-    misfit: Misfit | None  # the readings that the split explains worst
-    locked: tuple[str, ...]  # what begins at the same instant of the meter's period every time
-    offsets: int  # of TENTHS of that period, in how many phases began; of the phase with the fewest
-    unsteady: str  # what the meter's conversion clock says against transfers of constant power; "": nothing
-    restless: tuple[str, ...]  # where power wanders, beats with the meter or jumps
-    no_clock: NoClock | None  # why nothing bears out constant power within transfers; None: something does
-    closure_u: float  # what the rows have more than the trapezoid, in standard uncertainties
-    closed: bool
-    too_early: bool  # lines seem to have come before they could exist
-    lateness_s: float
-    u_lateness_s: float
+    split: Split  # how its phases were told apart, and what speaks against that
     truth: TruthCheck | None
     truth_by_phase: Mapping[Phase, TruthByKind]
     meter: DeviceMeter
@@ -147,7 +130,6 @@ def energy_summary(
     wasted = active & ledger.wasted(finished=finished)
     links = _links(records)
     true_net_j = [device.truth.net_j for device in energy.counted if device.truth is not None]
-    periods_s = {device.device: device.account.attribution.nominal_s for device in energy.devices}
     boards = tuple(_board(device, finished) for device in energy.devices)
     return EnergySummary(
         measured=energy.measured,
@@ -168,7 +150,6 @@ def energy_summary(
             energy.spans,
             links,
             named=named,
-            period_of=periods_s,
             true_net_j=np.concatenate(true_net_j) if 0 < len(true_net_j) == len(energy.counted) else None,
         ),
         truth=all_boards([board.truth for board in boards if board.truth is not None], energy.whole_run),
@@ -225,35 +206,26 @@ def _phases(
                     gross=gross[phase],
                     net=net[phase],
                     naive_j=math.fsum(row.naive_j for row in of_phase),
-                    unresolved=sum(not row.resolved for row in of_phase),
                     truth=truth_of_phase(
                         [board.truth_by_phase[phase] for board in boards if phase in board.truth_by_phase],
                         gross[phase],
                         net[phase],
                     ),
-                    without_model=_without_model(phase, devices),
-                    by_design=tuple(dict.fromkeys(row.device for row in of_phase if row.design_based)),
                 )
             )
     return tuple(found)
 
 
-def _without_model(phase: Phase, devices: Sequence[DeviceEnergy]) -> WithoutModel | None:
-    seconds = [math.fsum(row.covered_s for row in device.rows if row.phase is phase) for device in devices]
-    seen = [i for i, seen_s in enumerate(seconds) if seen_s]
-    return together([devices[i].account.design_based.get(phase) for i in seen], [seconds[i] for i in seen])
-
-
 def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
     ledger = device.ledger
     active = ledger.of_phase(*ACTIVE_PHASES)
-    account, split = device.account, device.account.attribution
+    split = device.account.split
     return BoardEnergy(
         device=device.device,
         whole_run=device.whole_run,
         net=ledger.total("net"),
         idle_w=split.idle_w if math.isfinite(split.idle_w) else None,
-        baselines=account.idle,
+        baselines=device.account.idle,
         consumed=ledger.total("gross", active),
         wasted=ledger.total("gross", active & ledger.wasted(finished=finished)),
         failed=ledger.total("gross", active & ledger.failed()),
@@ -262,17 +234,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),
         undervoltage=device.flagged(ReadingFlag.UNDERVOLTAGE),
         frozen=device.frozen,
-        misfit=split.misfit,
-        locked=split.locked,
-        offsets=split.offsets,
-        unsteady=split.unsteady,
-        restless=split.restless,
-        no_clock=split.no_clock,
-        closure_u=account.closure_u,
-        closed=account.closed,
-        too_early=split.too_early,
-        lateness_s=split.lateness_s,
-        u_lateness_s=split.u_lateness_s,
+        split=split,
         truth=None
         if device.truth is None or not device.whole_run.covered_s
         else TruthCheck.of(device.whole_run, device.truth.whole_j),

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from roambench.contract.phases import ACTIVE_PHASES
-from roambench.energy.account import CLOSURE_U
-from roambench.energy.attribution.steadiness import NoClock
+from roambench.energy.account import Method
 from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines, NoBaselines
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
@@ -165,14 +163,6 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     low = sum(board.undervoltage for board in energy.boards)
     if low:
         flags.append(f"{low} readings below 4.75 V: a board may have slowed itself down")
-    short = {
-        item.phase.value: item.unresolved
-        for item in energy.phases
-        if item.phase in ACTIVE_PHASES and item.unresolved
-    }
-    if short:
-        text = ", ".join(f"{count} of {phase}" for phase, count in short.items())
-        flags.append(f"spans too short for this meter ({text}): single values are unreliable, sums are valid")
     return flags
 
 
@@ -222,95 +212,38 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
 
 
 def _split_flags(energy: EnergySummary) -> list[str]:
-    """Objections of the readings to the split's assumptions, board by board."""
+    """Objections to what phases have of the joules, board by board; each begins with what to do."""
     flags, on = [], partial(_boards, of=len(energy.boards))
-    wrong = {
-        board.device: board.misfit.sentence
+    touching = {board.device: "" for board in energy.boards if board.split.method is Method.TOUCHING}
+    if touching:
+        flags.append(
+            f"set rounds.rest_s to measure phases by themselves: on {on(touching)} they touch, so a model of "
+            "constant powers told them apart; whole runs are not affected"
+        )
+    tails = {
+        board.device: ", ".join(
+            f"{phase.value} {tail.watts:.2f} W" for phase, tail in board.split.checks.tails.items()
+        )
         for board in energy.boards
-        if board.misfit is not None and board.misfit.contradicts
+        if board.split.checks.tails
     }
-    if wrong:
+    if tails:
+        rest_s = max(tail.rest_s for board in energy.boards for tail in board.split.checks.tails.values())
         flags.append(
-            f"split by phase not trusted on {on(wrong)}: power is not constant there, or is not what the "
-            f"phase before left; whole runs are not affected. {_instead(energy)}A meter that prints every "
-            "100 ms, or transfers of 2 s and longer, would show it"
+            f"set rounds.rest_s = {rest_s:g}: on {on(tails)} power had not fallen back to idle when the "
+            "guard behind a phase was over, so that joules of that phase are missing"
         )
-    unsteady = {board.device: board.unsteady for board in energy.boards if board.unsteady}
-    if unsteady:
-        flags.append(
-            f"transfers are not steady on {on(unsteady)}, or the meter's clock is not: nothing else "
-            f"explains the readings at their borders; whole runs are not affected. {_instead(energy)}A meter "
-            "that prints every 100 ms would show it"
-        )
-    restless = {board.device: ", ".join(board.restless) for board in energy.boards if board.restless}
-    if restless:
-        emulated = all(board.truth is not None for board in energy.boards if board.restless)
-        flags.append(
-            f"power is restless on {on(restless)}: neighbouring readings wander together or jump "
-            f"({_EMULATED_RESTLESS if emulated else _RESTLESS}"
-        )
-    locked = {board.device: ", ".join(board.locked) for board in energy.boards if board.locked}
+    locked = {
+        board.device: ", ".join(phase.value for phase in board.split.checks.locked)
+        for board in energy.boards
+        if board.split.checks.locked
+    }
     if locked:
         flags.append(
-            f"sampling locked to the rounds on {on(locked)}: these phases begin at one instant of the "
-            "meter's period every time, so the same part of them is seen again and again, and not even the "
-            "whole run is sampled evenly; set rounds.dither_s to half the meter's period (default: 0.5 s)"
-        )
-    for why in NoClock:
-        without = {board.device: "" for board in energy.boards if board.no_clock is why}
-        if without:
-            flags.append(
-                f"nothing bears out that power is constant while bytes move on {on(without)}: "
-                f"the meter looks at part of the time only, and its conversion clock tells nothing "
-                f"({why.value}). "
-                f"{_instead(energy)}{_TELLS[why]}"
-            )
-    open_ = {board.device: f"{board.closure_u:+.1f} u" for board in energy.boards if not board.closed}
-    if open_:
-        flags.append(
-            f"the phases do not add up to the whole run on {on(open_)}: more than {CLOSURE_U:g} standard "
-            "uncertainties lie between their sum and the trapezoid over the same seconds; take the whole "
-            "run's joules, and do not trust what phases have of them"
-        )
-    early = {
-        board.device: f"{1e3 * board.lateness_s:+.0f} ± {2e3 * board.u_lateness_s:.0f} ms"
-        for board in energy.boards
-        if board.too_early
-    }
-    if early:
-        flags.append(
-            f"split by phase not trusted on {on(early)}: the readings fit best if their lines had "
-            "come before they could exist, so power changed later than the phases say"
+            f"set rounds.dither_s to half the meter's period: on {on(locked)} phases began at one instant of "
+            "that period every time, so the meter saw the same part of them again and again"
         )
     return flags
-
-
-#: Why a board's power is restless, what that means, and what helps.
-_RESTLESS: Final = (
-    "a daemon, a card that writes, work in step with the meter), so ± 2 u is too small there; quiet the "
-    "board, or measure longer with a meter that prints every 100 ms"
-)
-_EMULATED_RESTLESS: Final = (
-    "emulated boards warm up and write, as real ones do), so ± 2 u is too small there; nothing is wrong: "
-    'local.power_shape = "steady" has boards that do not'
-)
-
-#: What would tell more, by why no clock does.
-_TELLS: Final = {
-    NoClock.FASTER: "Run in real time (local.time_scale = 1), or with a meter that prints every 100 ms",
-    NoClock.HOSTS: "Read the meter on the board itself, or one that prints every 100 ms",
-    NoClock.NONE: "A meter that prints every 100 ms sees all of them",
-    NoClock.FEW: "More rounds would tell it, or a meter that prints every 100 ms",
-    NoClock.UNCLEAR: "More rounds may tell it; a meter that prints every 100 ms sees all of them",
-}
-
-
-def _instead(energy: EnergySummary) -> str:
-    """Which figures come from the estimate that the misfit leaves alone."""
-    phases = [item.phase.value for item in energy.phases if item.by_design]
-    if not phases:
-        return ""
-    return f"There {', '.join(phases)} have the estimate without a model, with its wider ±. "
 
 
 def _boards(found: Mapping[str, str], of: int) -> str:

@@ -283,8 +283,5 @@ def _megabytes(count: int) -> str:
 
 
 def _doubt(item: Transfer) -> str:
-    doubts: Iterable[str] = (
-        *(() if item.seen else ("not seen in full",)),
-        *(() if item.resolved else ("undersampled",)),
-    )
+    doubts: Iterable[str] = (*(() if item.seen else ("not seen in full",)),)
     return ", ".join(doubts)

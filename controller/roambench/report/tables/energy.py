@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from roambench.energy.attribution.fit_check import TENTHS
 from roambench.energy.energy_value import told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.energy.table10 import Table10, basis_of, factors_between
@@ -143,8 +142,6 @@ def board_table(run: RunSummary) -> ReportTable:
             numbers.joules(board.wasted.joules) if board.whole_run.covered_s else NONE,
             f"{board.readings:,}",
             str(board.inconsistent),
-            (f"{board.offsets} of {TENTHS}" if board.offsets else NONE)
-            + (", locked" if board.locked else ""),
             numbers.signed_percent(board.truth.error if board.truth else None),
         )
         for board in (run.energy.boards if run.energy else ())
@@ -153,9 +150,7 @@ def board_table(run: RunSummary) -> ReportTable:
         f"boards-{run.label}",
         f"{run.label}: boards",
         "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "
-        "(gross). Lost: time in which the agent was down and nobody stamped what the board did. Offsets: in "
-        "how many tenths of the meter's period phases began, of the kind with the fewest; where one has few, "
-        "the same part of it was seen again and again.",
+        "(gross). Lost: time in which the agent was down and did not stamp what the board did.",
         (
             "board",
             "gross",
@@ -169,7 +164,6 @@ def board_table(run: RunSummary) -> ReportTable:
             "wasted",
             "readings",
             "inconsistent",
-            "offsets",
             "against truth",
         ),
         tuple(rows),

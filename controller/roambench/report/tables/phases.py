@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.summaries.energy import PhaseEnergy
 from roambench.report.summaries.run import RunSummary, boards_left_out
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
 from roambench.report.table import ReportTable
@@ -37,9 +36,7 @@ def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
             f"{item.net.joules / item.net.covered_s:+.3f} W"
             if item.net.covered_s > 0.0 and item.phase in ACTIVE_PHASES
             else NONE,
-            _without_model(item),
             numbers.joules(item.naive_j),
-            _resolution(item),
             *(_truth(item.truth) if known else ()),
         )
         for run in runs
@@ -48,15 +45,13 @@ def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
     return ReportTable(
         "phases",
         "Energy by phase",
-        "Phases partition every board's time. Gross is idle plus net, ± k = 2, by least squares over all "
-        "readings. Resolved (rule R7): a span lasts five periods of its meter (5 s at 1 Hz), or all of its "
-        "type on its board together ten (10 s); the joules of undersampled spans are in the sums, with the "
-        "large uncertainty that they have. Uncorrected: the trapezoid cut at the borders, which leaks "
-        "training power into the transfers; shown for comparison, biased, not to be used. What a radio "
-        "draws after a transfer (its tail) counts to the phase that follows. Net without a model: every "
-        "reading that touched the phase counts once, whatever shape its power has; wide, with the number of "
-        "spans that would bring ± 2 u to 5 %. Where the readings contradict the split of a board (see the "
-        "flags), it is the net." + (f" {TRUTH_MEANING}" if known else "") + boards_left_out(runs),
+        "Phases partition every board's time. Gross is idle plus net, ± k = 2. Boards rest around each "
+        "active "
+        "phase: its net energy is the sum of the readings from its start to the end of a guard behind it, "
+        "less the idle power nearby; what a radio draws after a transfer (its tail) counts to the transfer. "
+        "Where boards did not rest (rounds.rest_s = 0), phases touch, and a model of constant powers tells "
+        "them apart. Uncorrected: the trapezoid cut at the borders; shown for comparison, biased for short "
+        "phases." + (f" {TRUTH_MEANING}" if known else "") + boards_left_out(runs),
         (
             "run",
             "phase",
@@ -67,9 +62,7 @@ def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
             "idle",
             "net",
             "above idle",
-            "net without a model",
             "uncorrected (gross)",
-            "verdict",
             *(
                 ("gross against truth", "net against truth", "boards within ± 2 u (gross, net)")
                 if known
@@ -78,7 +71,6 @@ def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
         ),
         tuple(rows),
         numeric_from=2,
-        text_from=11,
     )
 
 
@@ -120,19 +112,3 @@ def _truth(found: TruthByKind | None) -> tuple[str, str, str]:
     if net is None:
         return _against(gross), NONE, within
     return _against(gross), _against(net), f"{within}, {net.within} of {net.boards}"
-
-
-def _without_model(item: PhaseEnergy) -> str:
-    found = item.without_model
-    if found is None:
-        return NONE
-    wanted = found.spans_wanted
-    return numbers.energy(found.net) + (f" ({wanted:,})" if wanted is not None else "")
-
-
-def _resolution(item: PhaseEnergy) -> str:
-    if item.phase is Phase.LOST:
-        return NONE
-    if not item.unresolved:
-        return "resolved"
-    return "undersampled" if item.unresolved == item.count else f"{item.unresolved} undersampled"

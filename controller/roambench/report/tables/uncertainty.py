@@ -21,6 +21,7 @@ PARTS: Final = (
     ("sampling", "sampling_j"),
     ("gaps", "gaps_j"),
     ("baseline", "baseline_j"),
+    ("model", "model_j"),
 )
 
 

@@ -17,7 +17,6 @@ from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.energy.account import DeviceAccount, account_device
-from roambench.energy.clocks.lateness import lateness_prior_s
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.frozen import Frozen
@@ -47,9 +46,8 @@ class DeviceEnergy:
     in the board's time, `account.idle` is the idle power before and after. `doubt` says why the device is in
     no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
     (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
-    board's, `u_clock_s` the standard uncertainty between readings and phases, `late_prior_s` how late lines
-    were taken to arrive at most (k = 1). `reopened`: from where on its meter is not proven to be its own.
-    `frozen` are stretches of lines that the meter repeated: gaps.
+    board's, `u_clock_s` the standard uncertainty between readings and phases. `reopened`: from where on its
+    meter is not proven to be its own. `frozen` are stretches of lines that the meter repeated: gaps.
     """
 
     device: str
@@ -63,7 +61,6 @@ class DeviceEnergy:
     samples: PowerSamples
     clock: BoardClock
     u_clock_s: float
-    late_prior_s: float
     frozen: tuple[Frozen, ...] = ()
     doubt: str = ""
     reopened: Reopened | None = None
@@ -346,7 +343,6 @@ def _account(
     )
     spans = without_outages(timeline, outages)
     board = clocks[device]
-    late_prior_s = lateness_prior_s(folder.info.time_scale)
     readings = NO_READINGS if board.refused else found.readings.outside(outages)
     usable = samples_of(readings, meter, board, clocks.get(board.reader), spans)
     samples = usable.samples
@@ -361,7 +357,6 @@ def _account(
         meter.nominal_s,
         window=meter.window,
         step_w=meter.traits.step_w,
-        late_prior_s=late_prior_s,
         u_clock_s=usable.u_clock_s,
     )
     return DeviceEnergy(
@@ -371,12 +366,11 @@ def _account(
         events=tuple(found.events),
         account=account,
         whole_run=with_meter(account.whole_run, meter.calibration, device),
-        truth=board_truth(folder.path, device, account.curve, spans),
+        truth=board_truth(folder.path, device, account.curve, spans, account.split.guard_s),
         meter=meter,
         samples=PowerSamples(samples.ns, meter.calibration.correct(samples.watts)),
         clock=board,
         u_clock_s=usable.u_clock_s,
-        late_prior_s=late_prior_s,
         frozen=usable.frozen,
         doubt=found.doubt or board.refusal,
         # Emulated boards have their meter by construction.

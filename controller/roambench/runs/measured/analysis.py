@@ -7,36 +7,19 @@ from enum import Enum
 from types import ModuleType
 from typing import Any, Final
 
-import numpy as np
-
 from roambench.contract.json_values import without_nan
 from roambench.contract.sources import own_code
-from roambench.energy import account, integrate
-from roambench.energy.attribution import (
-    attribute,
-    attribution,
-    constant_powers,
-    design,
-    design_based,
-    fit_check,
-    least_squares,
-    near_transfers,
-    pieces,
-    span_powers,
-    steadiness,
-    transfer_kinds,
-)
-from roambench.energy.attribution.attribution import Attribution
-from roambench.energy.clocks import clock_fit, conversion_clock, lateness, meter_clock
-from roambench.energy.idle import baseline, idle_curve
+from roambench.energy import account, integrate, rest_checks, rests, touching, window_sums
+from roambench.energy.account import Split
+from roambench.energy.clocks import clock_fit, meter_clock
+from roambench.energy.idle import baseline, local_idle
 from roambench.energy.readings import samples, timeline
 from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
-    account, attribute, attribution, baseline, clock_fit, constant_powers, conversion_clock, design,
-    design_based, fit_check, idle_curve, integrate, lateness, least_squares, meter_clock, near_transfers,
-    pieces, samples, span_powers, steadiness, timeline, transfer_kinds,
+    account, baseline, clock_fit, integrate, local_idle, meter_clock, rest_checks, rests, samples, timeline,
+    touching, window_sums,
 )  # fmt: skip
 
 
@@ -44,7 +27,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
     """By which code and with which parameters the ledger was made: raw readings outlive analyses (R12).
 
     `assumptions` are the constants of the analysis by module, priors among them; every board has its meter,
-    the bound of its clock, its baselines and the prior of each fitted power. Unknown is null.
+    the bound of its clock, its baselines and how its phases were told apart. Unknown is null.
     """
     found: dict[str, Any] = {
         **own_code(),
@@ -66,11 +49,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
                     "u_s": device.u_clock_s,
                 },
                 "baselines": asdict(device.account.idle),
-                "levels": _levels(device.account.attribution),
-                "lateness_prior_s": device.late_prior_s,
-                "lateness_s": device.account.attribution.lateness_s,
-                "u_lateness_s": device.account.attribution.u_lateness_s,
-                "verdicts": {phase.value: v.value for phase, v in device.account.resolutions.items()},
+                "split": _split(device.account.split),
             }
             for device in (energy.devices if energy else ())
         },
@@ -78,29 +57,23 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
     return {key: without_nan(value) for key, value in found.items()}
 
 
-def _levels(fit: Attribution) -> list[dict[str, Any]]:
-    """Every fitted power with its prior and how much of it was read."""
-    columns = {
-        "watts": fit.watts,
-        "u_w": np.sqrt(np.diag(fit.covariance_w2)),
-        "prior_sd_w": fit.prior_sd_w,
-        "between_sd_w": fit.between_sd_w,
-        "noise_sd_w": fit.noise_sd_w,
-        "readings": fit.readings,
+def _split(split: Split) -> dict[str, Any]:
+    """How phases were told apart; `scatter` is how much more their sums scatter than sampling explains."""
+    return {
+        "method": split.method.value,
+        "rest_s": split.rest_s,
+        "guard_s": split.guard_s,
+        "idle_w": split.idle_w,
+        "scatter": {phase.value: excess for phase, excess in split.excess.items()},
     }
-    return [
-        {"level": name} | {column: float(values[index]) for column, values in columns.items()}
-        for index, name in enumerate(fit.levels)
-    ]
 
 
 def _constants(module: ModuleType) -> dict[str, Any]:
-    """The numbers that a module of the analysis assumes, by name; those that belong together as a list, with
-    their name first where they have one."""
+    """The numbers that a module of the analysis assumes, by name; those that belong together as a list."""
     return {
         name.lstrip("_").lower(): value
         for name, value in sorted(vars(module).items())
-        if name.isupper() and (_is_number(value) or isinstance(value, pieces.SpanPart))
+        if name.isupper() and _is_number(value)
     }
 
 

@@ -17,6 +17,7 @@ from roambench.contract.errors import MeterError
 from roambench.contract.phases import ACTIVE_PHASES, PhaseSpan
 from roambench.energy.idle.baseline import BASELINE_PHASES
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
+from roambench.energy.rests import windows_of
 from roambench.meters.emulator.electric.signal import PowerSignal
 from roambench.meters.emulator.truth import read_truths
 
@@ -29,7 +30,8 @@ class BoardTruth:
     """True joules of one board over exactly the time that its meter covered.
 
     `whole_j` is of the whole run; `gross_j` and `net_j` have shape (spans,). Net is above what the board
-    would have drawn idling at the same moments, which warms up and cools down. Of an older run, whose truth
+    would have drawn idling at the same moments, which warms up and cools down; that of an active phase holds
+    what it still caused in the guard behind it, and its gross energy, too. Of an older run, whose truth
     does not say that, it is above the mean of the idle baselines before and after the work; NaN without.
     """
 
@@ -39,10 +41,10 @@ class BoardTruth:
 
 
 def board_truth(
-    folder: Path, device: str, curve: PowerCurve, spans: Sequence[PhaseSpan]
+    folder: Path, device: str, curve: PowerCurve, spans: Sequence[PhaseSpan], guard_s: float
 ) -> BoardTruth | None:
-    """The truth of `device` in a run folder; None without a truth file, or where it does not know all of
-    the time that `curve` covers.
+    """The truth of `device` in a run folder, phases with their guards of `guard_s` s; None without a truth
+    file, or where it does not know all of the time that `curve` covers.
     """
     path = folder / "truth" / f"{device}.csv"
     # A device's name comes over the network once, from a certificate: it must not lead out of the folder.
@@ -60,10 +62,24 @@ def board_truth(
     starts, ends = span_stamps(spans)
     gross_j = _within(integral, covered, starts, ends)
     if idle is not None:
-        idle_j = _within(_Integral(idle), covered, starts, ends)
+        idling = _Integral(idle)
+        net_j = gross_j - _within(idling, covered, starts, ends)
+        # What a phase left behind, a radio's tail, is the phase's and not the rest's.
+        for window in windows_of(spans, guard_s) if guard_s else ():
+            after = slice(window.last + 1, len(spans))
+            until_ns = spans[0].start_ns + round(window.until_s * 1e9)
+            from_ns = np.minimum(starts[after], until_ns)
+            to_ns = np.minimum(ends[after], until_ns)
+            reached = int(np.count_nonzero(to_ns > from_ns))
+            left = slice(window.last + 1, window.last + 1 + reached)
+            left_j = _within(integral, covered, from_ns[:reached], to_ns[:reached])
+            left_j = left_j - _within(idling, covered, from_ns[:reached], to_ns[:reached])
+            for column in (gross_j, net_j):
+                column[left] -= left_j
+                column[window.last] += left_j.sum()
     else:
-        idle_j = _idle_w(integral, spans, starts, ends) * covered_by_span(curve, spans)
-    return BoardTruth(whole_j, gross_j, gross_j - idle_j)
+        net_j = gross_j - _idle_w(integral, spans, starts, ends) * covered_by_span(curve, spans)
+    return BoardTruth(whole_j, gross_j, net_j)
 
 
 class _Integral:

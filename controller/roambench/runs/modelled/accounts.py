@@ -22,6 +22,7 @@ from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.exchange_work import exchange_work
+from roambench.runs.modelled.rests import with_rests
 from roambench.runs.modelled.training_columns import PENDING, TrainingColumns
 from roambench.runs.whole_file import read_whole, write_whole
 
@@ -45,7 +46,7 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
     if not folder.info.kind.is_virtual:
         return None
     model, rate = energy_model(folder)
-    ledger = ledger_of_log(records, folder.info.device_names, model, rate)
+    ledger = ledger_of_log(records, folder.info.device_names, model, rate, folder.info.rest_s)
     return ModelledEnergy(ledger, model.links, model.power, rate)
 
 
@@ -59,10 +60,14 @@ def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
 
 
 def ledger_of_log(
-    records: Sequence[RoundRecord], names: Sequence[str], model: EnergyModel, rate: Rate = "distance"
+    records: Sequence[RoundRecord],
+    names: Sequence[str],
+    model: EnergyModel,
+    rate: Rate = "distance",
+    rest_s: float = 0.0,
 ) -> ModelledLedger:
     """A row for every transfer and training that was done, by the event log, and for those of trainings that
-    made no model.
+    made no model; and with `rest_s` of an order's rests.
 
     With "distance" a transfer runs at the throughput that Eq. 2 gives its placement, with "transfer" at the
     one it was simulated with; where one of them is not known, the other counts.
@@ -89,27 +94,25 @@ def ledger_of_log(
     device = log.array(OrderGiven, "device")[order]
     known, place = _named(names, device)
     if (log.codes(OrderGiven, "kind", ["exchange"]) == 0).any():
-        return modelled_ledger(exchange_work(log, names, links), model)
-    return modelled_ledger(
-        ModelledWork(
-            names=known,
-            links=links,
-            device=place,
-            step=served.step,
-            at_step=log.array(OrderGiven, "step")[order],
-            phase=np.where(transfer, np.where(upload, up, down), trained),
-            outcome=served.outcome,
-            training=served.training,
-            order_ids=TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
-            train_order_ids=TextColumn(served.train_order_ids),
-            train_s=np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
-            transferred_bytes=np.where(transfer, size, 0),
-            mbit_s=np.where(transfer, mbit_s, 0.0),
-            link=log.codes(OrderGiven, "link", links)[order],
-            distance_m=np.where(transfer, log.array(OrderGiven, "distance_m")[order], 0.0),
-        ),
-        model,
+        return modelled_ledger(exchange_work(log, names, links, rest_s), model)
+    work = ModelledWork(
+        names=known,
+        links=links,
+        device=place,
+        step=served.step,
+        at_step=log.array(OrderGiven, "step")[order],
+        phase=np.where(transfer, np.where(upload, up, down), trained),
+        outcome=served.outcome,
+        training=served.training,
+        order_ids=TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
+        train_order_ids=TextColumn(served.train_order_ids),
+        train_s=np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
+        transferred_bytes=np.where(transfer, size, 0),
+        mbit_s=np.where(transfer, mbit_s, 0.0),
+        link=log.codes(OrderGiven, "link", links)[order],
+        distance_m=np.where(transfer, log.array(OrderGiven, "distance_m")[order], 0.0),
     )
+    return modelled_ledger(with_rests(work, answer, rest_s), model)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Codes
 from roambench.energy.modelled.ledger import ModelledWork
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
 from roambench.runs.event_log import EventLog, TextColumn, places
+from roambench.runs.modelled.rests import with_rests
 
 _DOWN, _TRAIN, _EXCHANGE = (PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EXCHANGE))
 #: A done iteration may be four rows: the start model, the half step, what was sent, what was received.
@@ -22,7 +23,9 @@ _PHASES: Final = np.array([_DOWN, _TRAIN, _EXCHANGE, _EXCHANGE])
 _SENT: Final = 2
 
 
-def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> ModelledWork:
+def exchange_work(
+    log: EventLog, names: Sequence[str], links: Sequence[str], rest_s: float = 0.0
+) -> ModelledWork:
     """A row for everything that was done; bytes are charged to who sends and to who receives them, and the
     overhead of every single model that moved.
 
@@ -68,7 +71,7 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
     outcome = np.where(row < len(done), OUTCOMES.index(Outcome.AGGREGATED), OUTCOMES.index(Outcome.FAILED))
     texts = TextColumn(orders.take(pa.array(row)))
     step: Codes = exchanged("step")[row]
-    return ModelledWork(
+    work = ModelledWork(
         names=names,
         links=links,
         device=exchanged("device")[row],
@@ -87,6 +90,7 @@ def exchange_work(log: EventLog, names: Sequence[str], links: Sequence[str]) -> 
         sends=part == _SENT,
         transfers=_transfers(size, exchanged("model_bytes"))[row, part],
     )
+    return with_rests(work, row, rest_s)
 
 
 def _transfers(

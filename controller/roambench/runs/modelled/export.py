@@ -92,8 +92,10 @@ def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[P
 
 
 def modelled_ledger_table(modelled: ModelledEnergy) -> pa.Table:
-    """A row for every transfer and training that was done; what it was modelled with, as metadata."""
+    """A row for every transfer and training that was done, and for the rests of an order, if it has any; what
+    it was modelled with, as metadata."""
     rows, work = modelled.ledger, modelled.ledger.work
+    linkless = rows.of_phase(Phase.TRAIN, Phase.REST)
     columns: dict[str, Any] = {
         "device": _named(work.names, work.device),
         "step": work.step,
@@ -109,7 +111,7 @@ def modelled_ledger_table(modelled: ModelledEnergy) -> pa.Table:
         "modelled_u_j": rows.errors["net"].each(),
         "transferred_bytes": work.transferred_bytes,
         "mbit_s": work.mbit_s,
-        "link": _named(work.links, np.where(rows.of_phase(Phase.TRAIN), NONE, work.link)).fill_null(""),
+        "link": _named(work.links, np.where(linkless, NONE, work.link)).fill_null(""),
         "distance_m": work.distance_m,
     }
     arrays = [

@@ -61,12 +61,14 @@ class Device:
     refuses: str = ""
     prepared_in: list[Phase | None] = field(default_factory=list)  # the phase that was open
     dies_after: int = -1  # of its jobs
+    clock: DeviceClock = field(default_factory=DeviceClock)
+    rest_s: float = 0.0
 
     @asynccontextmanager
     async def living(self) -> AsyncIterator[Device]:
         """One life of the agent; the next finds what this one left on disk."""
         ours, theirs = socket.socketpair()
-        clock = DeviceClock()
+        clock = self.clock
         reader, writer = await asyncio.open_unix_connection(sock=theirs)
         training = asyncio.create_task(self._train_for_ever(reader, writer))
         worker = Worker(ours)
@@ -84,6 +86,7 @@ class Device:
             record=lambda kind, payload: None,
             moving=lambda first_byte_ns, total_bytes, mbit_s: None,
             dial=FixedDial(),
+            rest_s=self.rest_s,
         )
         self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
         self.exchange = ExchangeOrders(
@@ -242,10 +245,13 @@ async def test_a_trainer_that_died_since_is_warmed_up_before_the_next_measured_p
 
 
 @pytest.mark.asyncio
+@pytest.mark.parametrize(("rest_s", "pause"), [(0.0, Phase.WAIT), (2.0, Phase.REST)])
 async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits_and_does_not_exchange(
-    pair: tuple[Device, Device],
+    pair: tuple[Device, Device], rest_s: float, pause: Phase
 ) -> None:
+    """Where boards rest it is a rest, and lasts for half a one before the exchange goes on."""
     one, other = pair
+    one.rest_s, one.clock = rest_s, DeviceClock(time_scale=4.0)
     one.hold(10.0)
     async with one.living(), other.living():
         one.peers.grace_s = 0.1
@@ -255,7 +261,7 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
         late.offer.provide(half_step)  # who may take it, before it comes and takes
         one.order_queue.submit(order(1, 0, [(1, other)]))
         async with asyncio.timeout(30):
-            while late.offer.served != {one.name} or one.timeline.phase is not Phase.WAIT:
+            while late.offer.served != {one.name} or one.timeline.phase is not pause:
                 await asyncio.sleep(0.01)
         await other.peers.exchange(late, half_step, 1, 0.5, 20.0)
         answer = await one.answer()
@@ -263,16 +269,15 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
         assert one.held_value() == 16.0
         one.timeline.close()
     told = [(span.phase.value, span.transferred_bytes) for span in one.spans]
-    assert told == [
-        ("train", 0),
-        ("wait", 0),
-        ("exchange", answer.exchange.received_bytes),
-        ("wait", 0),
-        ("exchange", answer.exchange.sent_bytes),
-        ("wait", 0),
-    ]
-    on_air_s = sum(span.end_ns - span.start_ns for span in one.spans if span.phase is Phase.EXCHANGE) * 1e-9
-    rested_s = (one.spans[3].end_ns - one.spans[3].start_ns) * 1e-9
+    came, went = answer.exchange.received_bytes, answer.exchange.sent_bytes
+    exchanged = [("exchange", came), (pause.value, 0), ("exchange", went)]
+    if rest_s:
+        assert told == [("rest", 0), ("train", 0), ("rest", 0), *exchanged, ("rest", 0), ("wait", 0)]
+    else:
+        assert told == [("train", 0), ("wait", 0), *exchanged, ("wait", 0)]
+    on_air_s = sum(span.duration_s for span in one.spans if span.phase is Phase.EXCHANGE)
+    rested_s = one.spans[told.index(exchanged[0]) + 1].duration_s
+    assert rested_s >= 0.5 * rest_s - 0.05
     assert answer.exchange.exchange_s < on_air_s + 0.5 * rested_s
 
 
@@ -429,3 +434,29 @@ async def test_an_order_waits_until_it_is_known_whether_there_is_a_peer_port(
         await one.exchange.begin_run(Welcome(run_id=RUN, data_address=data_address, exchanges=True))
         answer = await one.answer()
     assert (answer.status, answer.reason) == (status, reason)
+
+
+@pytest.mark.asyncio
+async def test_devices_rest_around_their_half_steps_and_their_exchange(pair: tuple[Device, Device]) -> None:
+    for device in pair:
+        device.rest_s, device.clock = 4.0, DeviceClock(time_scale=20.0)
+        device.hold(10.0)
+    one, other = pair
+    async with one.living(), other.living():
+        one.peers.grace_s = other.peers.grace_s = 20.0  # nobody pauses
+        one.timeline.resume()
+        other.timeline.resume()
+        for step in (1, 2):
+            one.order_queue.submit(order(step, 0, [(1, other)]))
+            other.order_queue.submit(order(step, 1, [(0, one)]))
+            for device in pair:
+                assert (await device.answer(step)).exchange.left_out == []
+        for device in pair:
+            device.timeline.close()
+    for device in pair:
+        worked = ["rest", "train", "rest", "exchange", "rest", "wait"]
+        assert [span.phase.value for span in device.spans] == ["idle", *worked, *worked]
+        rests_s = [span.duration_s for span in device.spans if span.phase is Phase.REST]
+        assert rests_s[0] + device.spans[0].duration_s >= 1.95
+        assert all(rests_s[at] >= 3.95 for at in (1, 2, 4, 5))
+        assert rests_s[3] >= 1.95

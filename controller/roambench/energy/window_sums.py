@@ -1,0 +1,188 @@
+"""The net energy of each window as a plain sum, and how far such sums scatter.
+
+    E = sum over the readings that arrived in (start, end + guard] of seconds_k * (watts_k - idle(t_k))
+
+`seconds_k` is the time that a line stands for (`cells_of`). Nothing is assumed of the power's shape. What a
+meter misses between its lines is another part of it every time, since starts are spread over its period
+(`rounds.dither_s`): the scatter of the sums is their uncertainty.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import scipy
+
+from roambench.energy.idle.local_idle import IdleLines, IdleReadings
+from roambench.energy.rests import Window
+
+Floats = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+
+#: Clocks of phases and lines may differ by so much: a line that old was not printed before its phase, s.
+BEFORE_S: Final = 0.1
+#: The expectation of the scatter counts as so many sums of its own.
+PRIOR_FREEDOM: Final = 4.0
+#: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
+REGULAR: Final = 0.08
+EARLY: Final = 0.3
+#: A meter's clock and the estimate of its period differ by no more than this.
+CREEP: Final = 0.003
+#: Windows that lie end to end leave no sampling error but that of their clock's jitter; as a share of
+#: (power x period)^2.
+LEAST_SHARE: Final = 0.005
+#: So many sums tell what does not grow with their duration.
+_MIN_FOR_OFFSET: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSums:
+    """Shape (windows,) each: net joules, seconds of readings in the window, mean idle power, and how many
+    readings it holds. `window_of` tells each reading's window, -1 for none."""
+
+    joules: Floats
+    seconds: Floats
+    idle_w: Floats
+    readings: Indices
+    noise_j2: Floats  # what the readings' own noise adds to the variance of `joules`
+    window_of: Indices
+
+
+def window_sums(
+    at_s: Floats,
+    watts: Floats,
+    cells_s: Floats,
+    windows: Sequence[Window],
+    lines: IdleLines,
+    quiet: IdleReadings,
+    period_s: float,
+    before_s: float,
+) -> WindowSums:
+    """Sum each window. `cells_s` are the seconds that each reading stands for; readings that arrived up to
+    `before_s` before a start belong to the window, too: clocks differ, and the board rested."""
+    count = len(windows)
+    joules, seconds, idle_w, noise_j2 = (np.zeros(count) for _ in range(4))
+    readings = np.zeros(count, dtype=np.int64)
+    window_of = np.full(len(at_s), -1, dtype=np.int64)
+    taken_s = -math.inf
+    for j, window in enumerate(windows):
+        begin_s = max(window.start_s - before_s, taken_s)
+        first, last = np.searchsorted(at_s, [begin_s, window.until_s], side="right").tolist()
+        taken_s = window.until_s
+        inside = slice(first, last)
+        above_w = watts[inside] - lines.at(j, at_s[inside])
+        cells = cells_s[inside]
+        joules[j], seconds[j] = cells @ above_w, cells.sum()
+        idle_w[j] = lines.watts[j]
+        middle = (at_s[inside] > window.start_s + period_s) & (at_s[inside] <= window.end_s)
+        noise_j2[j] = quiet.sd_w**2 * float(cells @ cells) + _unseen_j2(above_w[middle], cells[middle])
+        readings[j] = last - first
+        window_of[inside] = j
+    return WindowSums(joules, seconds, idle_w, readings, noise_j2, window_of)
+
+
+def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
+    """Seconds that each reading stands for, shape (readings,): half of those to either neighbour, none across
+    a gap longer than `longest_s`.
+
+    The lines of a meter that prints regularly stand for its period each, however late they arrive while the
+    board works, and for half of a lost neighbour's; those of another for the time that really passed.
+    """
+    steps_s = np.diff(at_s)
+    if len(steps_s) and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s:
+        periods = periods_between(at_s, period_s)
+        near = steps_s <= longest_s
+        steps_s = np.where(near, periods * (steps_s[near].sum() / max(1, periods[near].sum())), steps_s)
+    half = 0.5 * np.where(steps_s <= longest_s, steps_s, 0.0)
+    return np.append(half, 0.0) + np.append(0.0, half) if len(at_s) else np.zeros(0)
+
+
+def periods_between(at_s: Floats, period_s: float) -> Indices:
+    """Periods of a regular meter from each line to the next, shape (readings - 1,): more than 1 where lines
+    are lost. Lines come late and never early, so one that came late does not count as a loss before it."""
+    counts: list[int] = []
+    due_s = float(at_s[0])
+    for arrival_s in at_s[1:].tolist():
+        passed = (arrival_s - due_s) / period_s
+        count = math.floor(passed + EARLY)
+        if count < 1:
+            if counts and counts[-1] > 1:  # the line before was late by a period, not after a lost one
+                counts[-1] -= 1
+            else:
+                due_s = arrival_s
+            count = 1
+        else:
+            due_s += count * period_s
+            due_s += min(arrival_s - due_s, count * CREEP * period_s)
+        counts.append(count)
+    return np.array(counts, dtype=np.int64)
+
+
+def scatter(
+    sums_j: Floats, durations_s: Floats, noise_j2: Floats, period_s: float, window_s: float
+) -> tuple[Floats, float]:
+    """Standard uncertainty of each sum of one phase, J, shape (sums,), and by how much their scatter exceeds
+    what a meter's sampling explains (1: not at all).
+
+    The sums' scatter about a straight line over their durations says how far what is expected
+    (`sampling_j2`) holds.
+    """
+    total_s = float(durations_s.sum())
+    power_w = abs(float(sums_j.sum())) / total_s if total_s > 0.0 else 0.0
+    expected_j2 = sampling_j2(power_w, durations_s, period_s, window_s) + noise_j2 + 1e-12
+    columns = [durations_s]
+    if len(sums_j) >= _MIN_FOR_OFFSET and np.ptp(durations_s) > 0.05 * durations_s.mean():
+        columns.append(np.ones(len(sums_j)))
+    design = np.column_stack(columns) / np.sqrt(expected_j2)[:, None]
+    scaled = sums_j / np.sqrt(expected_j2)
+    fitted, *_ = np.linalg.lstsq(design, scaled, rcond=None)
+    freedom = len(sums_j) - len(columns)
+    chi2 = float(np.square(scaled - design @ fitted).sum())
+    excess = (PRIOR_FREEDOM + chi2) / (PRIOR_FREEDOM + freedom)
+    # Two of these u hold what two of a normal distribution do.
+    student = float(scipy.special.stdtrit(PRIOR_FREEDOM + freedom, 0.97725)) / 2.0
+    return np.sqrt(expected_j2 * excess) * student, excess
+
+
+def sampling_j2(power_w: float, durations_s: Floats, period_s: float, window_s: float) -> Floats:
+    """Variance of a sum over a phase of steady power that a meter sees every `period_s` for `window_s`, J^2.
+
+    Lines are samples of a rectangle that the meter's window has smoothed. What they make of it varies with
+    its place between them by the rectangle's power at the multiples of the lines' frequency: in the mean over
+    durations P^2 period^2 / pi^2 * sum over k of sinc^2(k window / period) / k^2, which is P^2 period^2 / 6
+    for a meter that only looks for an instant.
+    """
+    k = np.arange(1, 65)[:, None]
+    smooth = np.square(np.sinc(k * window_s / period_s)) / np.square(np.pi * k)
+    # A phase of less than half a period has the power that its duration leaves it, longer ones the mean.
+    known = 2.0 * np.square(np.sin(np.pi * k * durations_s / period_s))
+    share = (smooth * np.where(durations_s < 0.5 * period_s, known, 1.0)).sum(axis=0)
+    return np.asarray(np.square(power_w * period_s) * np.maximum(share, LEAST_SHARE))
+
+
+def u_idle_j(
+    chosen: Sequence[int], windows: Sequence[Window], lines: IdleLines, quiet: IdleReadings, step_w: float
+) -> float:
+    """Standard uncertainty that the idle power leaves in the sum over the `chosen` windows, J."""
+    weights = np.zeros(len(quiet.at_s))
+    seconds = 0.0
+    for j in chosen:
+        length_s = windows[j].until_s - windows[j].start_s
+        weights[lines.first[j] : lines.first[j] + len(lines.weights[j])] += length_s * lines.weights[j]
+        seconds += length_s
+    # Noise of less than half a step does not average the rounding away.
+    rounding_w = step_w / math.sqrt(12.0) if quiet.sd_w < 0.5 * step_w else 0.0
+    return math.hypot(math.sqrt(quiet.variance_of(weights)), rounding_w * seconds)
+
+
+def _unseen_j2(above_w: Floats, cells_s: Floats) -> float:
+    """What scatter from line to line within a phase adds: half the mean square of the differences between
+    neighbours, for each of its lines."""
+    if len(above_w) < 3:
+        return 0.0
+    return 0.5 * float(np.mean(np.square(np.diff(above_w)))) * float(cells_s @ cells_s)
