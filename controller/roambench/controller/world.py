@@ -194,7 +194,14 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     initial_model: Vector = flatten(module).astype(experiment.simulated.model_precision, copy=False)
     held = tuple(shared[part] for part in parts)
     wanted = section.channels_last
-    found = LearningTask(dataset, held, layout_of(module), initial_model, companions_of(module), wanted)
+    found = LearningTask(
+        dataset,
+        held,
+        layout_of(module),
+        initial_model,
+        companions=companions_of(module),
+        channels_last=wanted,
+    )
     if wanted:
         single_threaded()
         works = works_channels_last(learning_spec(experiment, found, ""), found.shard(0, most=2))
