@@ -14,6 +14,7 @@ from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.bench import BenchPlace
 from roambench.controller.places.place import rest_s_at
 from roambench.controller.places.table import place_of
+from roambench.controller.plans.plan import RunPlan, plan_experiment
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment, from_resolved, resolved
 from roambench.meters.catalogue import SLOWEST_S, period_s
@@ -118,3 +119,25 @@ def test_a_run_folder_keeps_how_long_boards_rested_and_an_older_one_had_no_rests
     told = RunInfo.read(tmp_path / "new" / "run.json").to_json().replace('  "rest_s": 4.0,\n', "")
     (tmp_path / "run.json").write_text(told)
     assert RunInfo.read(tmp_path / "run.json").rest_s == 0.0
+
+
+def test_a_plan_counts_the_rests_of_trainings_and_uploads() -> None:
+    def plan(rest_s: float) -> RunPlan:
+        trace = {"steps": 3, "parameters": {"devices": 4, "presence": "always"}}
+        sections = {
+            "systems": ["mohawk"],
+            "trace": trace,
+            "learning": {"model": "mlp", "images_per_device": 20},
+        }
+        experiment = Experiment.model_validate(
+            {**sections, "fleet": {"agents": 2, "aps": 2}, "rounds": {"rest_s": rest_s}}
+        )
+        return plan_experiment(experiment, "simulated")[0]
+
+    touching, rested = plan(0.0), plan(2.0)
+    uploads = rested.transfers - rested.trainings
+    assert uploads > 0
+    rests_s = 2.0 * (2.5 * rested.trainings + 1.5 * uploads)
+    assert rested.device_s - touching.device_s == pytest.approx(rests_s)
+    assert {item.phase: item.seconds for item in rested.joules}["rest"] == pytest.approx(rests_s)
+    assert "rest" not in {item.phase for item in touching.joules}
