@@ -10,8 +10,8 @@ SCALE  ?= small
 .PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce clean
 
 help:
-	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute or two)"
-	@echo "make demo-full the same with twice the steps, at half the speed (four minutes): the figures of docs/start"
+	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute and a half)"
+	@echo "make demo-full the same with three times the steps, at half the speed (seven minutes): the figures of docs/start"
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
 	@echo "make test      linters, types, architecture, tests (12 minutes with 2 workers)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"

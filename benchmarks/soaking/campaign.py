@@ -77,6 +77,9 @@ images_per_device = 40
 test_images = 200
 local_epochs = 60
 
+[experiment.rounds]
+rest_s = 0.0
+
 [experiment.energy]
 idle_baseline_s = 3.0
 """

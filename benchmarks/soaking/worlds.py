@@ -59,6 +59,7 @@ aps = 20
 
 [rounds]
 cloud_every_steps = 3
+rest_s = 0.0
 """
 _PEERS: Final = """
 systems = ["%(system)s"]
@@ -68,6 +69,9 @@ iterations = 6
 evaluate_every = 3
 half_step = "epochs"
 exchange_deadline_s = %(deadline_s)s
+
+[rounds]
+rest_s = 0.0
 
 [mobility]
 model = "random"

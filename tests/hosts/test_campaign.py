@@ -37,7 +37,7 @@ class Campaign:
             f'experiment = "{_ROOT}/experiments/demo_full.toml"\nfleet = "bench:{bench}"\n'
             f'metrics = ["final_accuracy", "measured_j"]\n[grid]\nsystems = ["mohawk"]\nseeds = {seeds}\n'
         )
-        settings = (*ALWAYS_THERE, *_SHORT, f"fleet.agents={devices}")
+        settings = (*ALWAYS_THERE, *_SHORT, "rounds.rest_s=0", f"fleet.agents={devices}")
         self._words = [str(Path(sys.executable).with_name("roambench")), "sweep", str(folder / "s.toml")]
         self._words += ["--out", str(self.out), "--pause", "1", "--keep-free", "0.5"]
         self._words += [word for setting in settings for word in ("--set", setting)]

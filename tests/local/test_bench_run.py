@@ -58,6 +58,7 @@ test_images = 200
 
 [rounds]
 cloud_every_steps = 2
+rest_s = 0.0
 
 [energy]
 idle_baseline_s = 3.0

@@ -57,7 +57,7 @@ EXPERIMENT = Experiment.model_validate(
         "systems": SYSTEMS,
         "fleet": {"agents": 4, "aps": 0, "deadline_s": 3600.0},  # that a busy machine keeps, too
         "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5},  # unequal classes and losses
-        "rounds": {"cloud_every_steps": 2, "sigma": 0.8},
+        "rounds": {"cloud_every_steps": 2, "sigma": 0.8, "rest_s": 0.0},
         "algorithm": {"per_ap": 1, "lambda1": 0.05, "lambda2": 0.05},  # selection has to choose
         "local": {"time_scale": 12.0, "cpu_slowdown": 1.0, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
         "simulated": {"workers": 2, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},

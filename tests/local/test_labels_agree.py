@@ -33,6 +33,7 @@ QUICK = (
     "local.time_scale=12.0",
     "local.cpu_slowdown=1.0",
     "energy.idle_baseline_s=0.0",
+    "rounds.rest_s=0",
     "fleet.deadline_s=3600",
 )
 

@@ -96,6 +96,7 @@ trace = { parameters = { devices = 40, steps = 48 }, steps = 2 }
 fleet = { agents = 1 }
 learning = { model = "mlp", images_per_device = 20 }
 energy = { idle_baseline_s = 4 }
+rounds = { rest_s = 0 }
 local = { time_scale = 8 }
 """
 

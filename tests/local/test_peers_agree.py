@@ -76,6 +76,7 @@ def experiment_of(mobility: str) -> Experiment:
             },
             "simulated": {"workers": 2, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
             "energy": {"idle_baseline_s": 0.0},
+            "rounds": {"rest_s": 0.0},
             **MOBILITY[mobility],
         }
     )

@@ -48,6 +48,9 @@ mobile = 2
 [contacts]
 radius = 1.5
 
+[rounds]
+rest_s = 0.0
+
 [energy]
 idle_baseline_s = 1.0
 """

@@ -62,6 +62,9 @@ mobile = 4
 [contacts]
 radius = 2.0
 
+[rounds]
+rest_s = 0.0
+
 [local]
 time_scale = {TIME_SCALE}
 upload_mbit_s = 0.2

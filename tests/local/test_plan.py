@@ -39,6 +39,7 @@ fleet = { agents = 3, aps = 4 }
 learning = { model = "mlp", images_per_device = 60 }
 local = { time_scale = 12.0, sgd_step_s = 0.17, power_shape = "steady" }
 energy.idle_baseline_s = 10.0
+rounds.rest_s = 1.0
 """
 
 

@@ -39,6 +39,7 @@ learning = { model = "mohawk_cnn", images_per_device = 20, test_images = 40 }
 decentralised = { iterations = 5, evaluate_every = 5, half_step = "mini_batch" }
 local = { time_scale = 8.0, sgd_step_s = 3.0, power_shape = "steady" }
 energy.idle_baseline_s = 6.0
+rounds.rest_s = 1.0
 """
 #: Agents of this machine are as fast as it is, and so are their links.
 BENCH = """
@@ -49,6 +50,7 @@ decentralised = { iterations = 6, evaluate_every = 6, half_step = "epochs" }
 local.cpu_slowdown = 1.0
 links.port_mbit_s = 1000.0
 energy.idle_baseline_s = 2.0
+rounds.rest_s = 0.0
 """
 
 

@@ -49,6 +49,7 @@ def run(launch, data_folder: Path, trace: Path):
         "learning.test_images=1000",
         "local.time_scale=8",
         "energy.idle_baseline_s=4",
+        "rounds.rest_s=0",
         file=DEMO,
         name="demo-full",
         words=("--fleet", "local", "--trace", str(trace)),

@@ -24,6 +24,7 @@ EXPERIMENT = {
     "fleet": {"agents": 2},
     "learning": {"model": "mlp", "images_per_device": 20},
     "energy": {"idle_baseline_s": 4},
+    "rounds": {"rest_s": 0.0},
     "local": {"time_scale": 1.0, "sgd_step_s": 0.05, "upload_mbit_s": 0.0, "download_mbit_s": 0.0},
 }
 

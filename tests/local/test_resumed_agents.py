@@ -34,7 +34,7 @@ ROUNDS = """
 name = "cut"
 seed = 5
 systems = ["middle"]
-rounds = { cloud_every_steps = 3, step_close = "clock:12" }
+rounds = { cloud_every_steps = 3, step_close = "clock:12", rest_s = 0 }
 trace = { generator = "city", steps = 6, parameters = { presence = "always", devices = 3 } }
 fleet = { agents = 3, aps = 2 }
 learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 50 }
@@ -49,7 +49,7 @@ systems = ["d_psgd"]
 fleet = { agents = 3 }
 learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 50, momentum = 0.9 }
 mobility = { model = "reflected_walk" }
-rounds = { step_close = "clock:12" }
+rounds = { step_close = "clock:12", rest_s = 0 }
 decentralised = { iterations = 6, evaluate_every = 3, half_step = "epochs" }
 local = { time_scale = 10.0, sgd_step_s = 1.0 }
 energy = { idle_baseline_s = 2.0 }

@@ -33,6 +33,7 @@ local_epochs = 2
 momentum = 0.0
 [rounds]
 cloud_every_steps = 2
+rest_s = 0.0
 [algorithm]
 local = "scaffold"
 [local]

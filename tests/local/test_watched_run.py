@@ -51,6 +51,8 @@ dataset = "digits"
 model = "mlp"
 images_per_device = 40
 test_images = 200
+[rounds]
+rest_s = 0.0
 [local]
 time_scale = 4.0
 sgd_step_s = 0.3

@@ -42,6 +42,7 @@ class BenchRun:
             f"bench:{bench}",
             "--no-preflight",
             "--unproven",
+            *("--set", "rounds.rest_s=0"),  # boards that rest take minutes
         ]
         self._words += ["--runs-dir", str(self._runs), "--html", str(folder / "report.html")]
         self._words += [word for setting in settings for word in ("--set", setting)]

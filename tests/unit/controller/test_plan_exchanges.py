@@ -110,6 +110,16 @@ def test_a_start_model_comes_first_at_the_downlink_s_rate() -> None:
     assert times[0].exchange_s == pytest.approx(PULL_S + 2.5)
 
 
+@pytest.mark.parametrize(("start", "rests"), [("", 2.5), ("first", 3.5)])
+def test_a_plan_counts_the_rests_around_half_steps_and_exchanges(start: str, rests: float) -> None:
+    touching, rested = (
+        timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of(), rest_s=rest_s)) for rest_s in (0.0, 4.0)
+    )
+    assert touching.of_step(line(start)) == rested.of_step(line(start))
+    took_s, takes_s = touching.batches[0].device_s, rested.batches[0].device_s
+    assert [b - a for a, b in zip(took_s, takes_s, strict=True)] == pytest.approx([4.0 * rests] * 3)
+
+
 def test_who_meets_nobody_does_not_exchange() -> None:
     alone = ExchangeOrder("r/0/0", 0, 0, (), (), 1.0, LocalTraining())
     timing = timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of()))

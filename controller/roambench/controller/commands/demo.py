@@ -28,7 +28,7 @@ def demo(
     watch: WatchOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run MOHAWK and HierFAVG on eight emulated boards: a minute or two on two cores, nothing to download."""
+    """Run MOHAWK and HierFAVG on eight emulated boards: 90 s on two cores, nothing to download."""
     page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json)
     if advice := torch_advice():
         typer.echo(advice, err=as_json)

@@ -32,7 +32,7 @@ _ELSEWHERE: Final = (
 )
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
 _SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds"}
-_INDIFFERENT: Final = {"orders", "step_close", "dither_s"}
+_INDIFFERENT: Final = {"orders", "step_close", "dither_s", "rest_s"}
 
 
 @dataclass(frozen=True)
