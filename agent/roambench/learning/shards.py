@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import IO, Any, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -41,8 +41,8 @@ def write_shard(path: Path, shard: Shard) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replaced(path) as file:
-            save_file(arrays, file)
+        with replaced(path) as draft, draft.open("wb") as file:
+            save_file(arrays, _by_descriptor(file))
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: shard cannot be written ({error})") from None
 
@@ -54,7 +54,8 @@ def read_shard(path: Path, *, in_channels: int | None = None, classes: int | Non
     of that many outputs.
     """
     try:
-        arrays = load_file(path)
+        with path.open("rb") as file:
+            arrays = load_file(_by_descriptor(file))
     except FileNotFoundError:
         raise DataError(f"{path}: no such shard") from None
     # Besides OSError and SafetensorError: a header that names a dtype NumPy lacks makes safetensors 0.8 raise
@@ -122,3 +123,8 @@ def _check(path: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         raise DataError(f"{path}: images hold NaN or infinity")
     if wrong := wrong_labels(labels, len(images)):
         raise DataError(f"{path}: labels: {wrong}")
+
+
+def _by_descriptor(file: IO[bytes]) -> str:
+    """A name for safetensors, which takes only names in UTF-8."""
+    return f"/proc/self/fd/{file.fileno()}"

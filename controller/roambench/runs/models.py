@@ -62,7 +62,8 @@ def load_tensors(path: Path) -> dict[str, Vector]:
     if not path.is_file():
         raise RunError(f"{path}: no such model")
     try:
-        with safe_open(path, framework="numpy") as file:
+        # By its descriptor: safetensors takes only names in UTF-8.
+        with path.open("rb") as source, safe_open(f"/proc/self/fd/{source.fileno()}", "numpy") as file:
             order = (file.metadata() or {}).get("order", "").split("\n")
             if set(order) != set(file.keys()):
                 raise ModelError(f"{path}: was not written by a run (its tensors have no order)")
