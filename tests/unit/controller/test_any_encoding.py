@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.lengthy
+
 _EXPERIMENT = """
 name = "tiny"
 systems = ["hierfavg"]
@@ -72,19 +74,20 @@ def test_mistakes_are_told(tmp_path: Path, encoding: str) -> None:
 
 @pytest.mark.parametrize("encoding", _ENCODINGS)
 def test_a_start_is_reported_by_its_folder(start: Path, encoding: str) -> None:
-    """`latest` and the experiment's folder mean the runs of the last start, as the run itself does."""
-    whole = roambench("report", "--full", start / "hierfavg", encoding=encoding)
-    assert (whole.returncode, whole.stderr) == (0, b"")
-    for named in (start, start.parent, start.resolve()):
-        ran = roambench("report", "--full", named, encoding=encoding)
-        assert (ran.returncode, ran.stderr) == (0, b"")
-        assert ran.stdout == whole.stdout
-    document = roambench("report", "--json", start, encoding=encoding)
-    assert [run["label"] for run in json.loads(document.stdout)["runs"]] == ["hierfavg"]
+    """`latest` means the runs of the last start, and so does the experiment's folder."""
+    tables = roambench("report", "--full", start, encoding=encoding)
+    assert (tables.returncode, tables.stderr) == (0, b"")
+    assert b"hierfavg" in tables.stdout
+    document = roambench("report", "--json", start.parent, encoding=encoding)
+    assert (document.returncode, len(json.loads(document.stdout)["runs"])) == (0, 1)
 
 
-def test_pages_and_figures_are_made_below_any_folder(start: Path) -> None:
-    page = start / "page.html"
-    assert roambench("report", start, "-o", page).returncode == 0
-    assert page.is_file()
-    assert roambench("run", "nowhere.toml", cwd=start).returncode == 2
+def test_a_page_is_made_below_any_folder(start: Path) -> None:
+    assert roambench("report", start, "-o", start / "page.html").returncode == 0
+    assert (start / "page.html").is_file()
+
+
+def test_a_full_disk_is_no_mistake_in_what_the_user_wrote() -> None:
+    ran = roambench("trace", "generate", "city", "-o", "/dev/full")
+    assert (ran.returncode, ran.stderr.count(b"\n")) == (1, 1)
+    assert b"roambench: /dev/full: cannot write the trace: No space left on device" in ran.stderr
