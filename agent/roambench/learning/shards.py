@@ -10,10 +10,10 @@ from typing import IO, Any, Final, TypeGuard
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from roambench.contract.errors import DataError
-from roambench.contract.whole_file import replaced
+from roambench.contract.whole_file import write_whole
 
 Images = npt.NDArray[np.float32]  # (n, channels, height, width), normalised
 Classes = npt.NDArray[np.int64]  # (n,), a class per sample
@@ -41,8 +41,7 @@ def write_shard(path: Path, shard: Shard) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replaced(path) as draft, draft.open("wb") as file:
-            save_file(arrays, _by_descriptor(file))
+        write_whole(path, save(arrays))
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: shard cannot be written ({error})") from None
 
