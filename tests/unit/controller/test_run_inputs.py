@@ -243,7 +243,7 @@ def test_code_and_what_python_and_programs_keep_for_themselves_are_no_inputs(
         Path("/proc/self/status"),
     ]
     opened.append(Path(np.__file__).with_name("__config__.py"))
-    assert input_files(experiment(tmp_path, dataset="digits"), "mohawk", opened) == {}
+    assert input_files(experiment(tmp_path / "data", dataset="digits"), "mohawk", opened) == {}
 
 
 SWEEP = """
