@@ -245,6 +245,14 @@ def test_code_and_what_python_and_programs_keep_for_themselves_are_no_inputs(
     opened.append(Path(np.__file__).with_name("__config__.py"))
     assert input_files(experiment(tmp_path / "data", dataset="digits"), "mohawk", opened) == {}
 
+    letters = cached.parent / "roambench" / "emnist" / "letters.gz"  # where downloads of two data sets lie
+    letters.parent.mkdir(parents=True)
+    letters.touch()
+    monkeypatch.delenv("ROAMBENCH_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    settings = experiment(Path(), dataset="emnist_byclass", data_path="")
+    assert list(input_files(settings, "mohawk", [cached, letters])) == [str(letters)]
+
 
 SWEEP = """
 fleet = "simulated"
