@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ class LearningTask:
     initial_model: Vector  # shape (parameters,)
     opened: frozenset[Path] = frozenset()  # files that were read for it
 
+    @cached_property
     def contents(self) -> dict[str, str]:
         """SHA-256 of the data as they were loaded and shared out, and of the first model, by what it is."""
         data = self.dataset
