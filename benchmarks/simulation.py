@@ -16,8 +16,9 @@ ReLU, the same function), channels-last memory and its own SGD. The final model 
 with sequential's. Float32 sums in another order drift apart, step by step: how far depends on the network, on
 the data and on how many steps there are, and no number holds for all of them. So the case itself says: behind
 the race sequential runs once more, in float64, and the distance of its two models is what float32's rounding
-comes to here. Another order of the same sums is another draw of that rounding: two draws are root 2 of it
-apart, and twice that is allowed. (An optimiser or data of another kind are farther by orders of magnitude.)
+comes to here. Another order of the same sums is another draw of that rounding. Two draws are root 2 of it
+apart, give or take: one ReLU that falls to the other side counts as much as many sums do, and in rounds of
+100 images other orders were 0.9 to 2.3 of it apart. Four times are allowed.
 
 Columns: seconds of a round, median and best; how many times faster ours is (median of the ratios of
 neighbouring rounds); CPU seconds of all processes and how many times fewer ours needs; worker time beside
@@ -41,7 +42,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -63,7 +63,7 @@ from roambench.contract.draws import draw_key, generator
 PEERS = Path(__file__).parent / "peers"
 OURS, SEQUENTIAL, EXACT = "roambench", "sequential", "float64"
 #: How far two models may be apart, in distances of sequential's float32 model from its float64 one.
-DRAWS_APART = 2 * math.sqrt(2.0)
+DRAWS_APART = 4.0
 SHAPES = {"H": 10, "L": 100}  # clients
 
 
