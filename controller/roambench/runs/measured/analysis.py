@@ -29,14 +29,14 @@ from roambench.energy.attribution import (
 from roambench.energy.attribution.attribution import Attribution
 from roambench.energy.clocks import clock_fit, conversion_clock, lateness, meter_clock
 from roambench.energy.idle import baseline, idle_curve
-from roambench.energy.readings import samples, timeline
+from roambench.energy.readings import frozen, samples, timeline
 from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
     account, attribute, attribution, baseline, clock_fit, constant_powers, conversion_clock, design,
-    design_based, fit_check, idle_curve, integrate, lateness, least_squares, meter_clock, near_transfers,
-    pieces, samples, span_powers, steadiness, timeline, transfer_kinds,
+    design_based, fit_check, frozen, idle_curve, integrate, lateness, least_squares, meter_clock,
+    near_transfers, pieces, samples, span_powers, steadiness, timeline, transfer_kinds,
 )  # fmt: skip
 
 
@@ -65,6 +65,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
                     "drift": device.clock.drift_ppm * 1e-6,
                     "u_s": device.u_clock_s,
                 },
+                "frozen": [asdict(stretch) for stretch in device.frozen],
                 "baselines": asdict(device.account.idle),
                 "levels": _levels(device.account.attribution),
                 "lateness_prior_s": device.late_prior_s,
