@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from roambench.contract.phases import Outcome
+from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.failures import failure_flags
+from roambench.report.summaries.learning import training_summary
 from roambench.report.summaries.orders import order_summary
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided
@@ -55,16 +58,26 @@ def test_a_doubt_names_the_cause_and_the_key_that_cures_it(hand_made, reason, re
     assert remedy in flag
 
 
-def test_a_device_that_never_trained_is_named(hand_made):
-    refused = [
-        OrderGiven(1, 2, "r/1/2/train", "train", 0),
-        OrderAnswered(1, 2, "r/1/2/train", "refused", "one image", train_s=4.0, mean_loss=None),
-        failed("refused: one image", 2, "r/1/2/train"),
-        failed("timeout"),  # of a device whose loss is known: it did train
+def test_a_device_that_never_trained_is_named():
+    """The first has a late training behind it, and one whose loss is known: it did train."""
+    records = [
+        OrderGiven(0, 0, "a", "train", 0),
+        OrderAnswered(0, 0, "a", "timeout", "late"),
+        failed("timeout: late", 0, "a"),
+        OrderGiven(1, 0, "b", "train", 0),
+        OrderAnswered(1, 0, "b", "done", samples=8, mean_loss=0.5),
+        OutcomeDecided(1, 0, "b", Outcome.WASTED, "absent"),
+        OrderGiven(1, 1, "c", "train", 0),
+        OrderAnswered(1, 1, "c", "refused", "one image", train_s=4.0, mean_loss=None),
+        failed("refused: one image", 1, "c"),
+        OrderGiven(2, 1, "d", "train", 0),  # put off until its model is asked for, which never was
+        OrderAnswered(2, 1, "d", "done", samples=1, mean_loss=None),
+        OutcomeDecided(2, 1, "d", Outcome.WASTED, "absent"),
     ]
-    run = summary_of(hand_made, *refused)
-    assert run.trainings.never == {2: "refused: one image"}
-    assert "never trained: device 2 (refused: one image)" in run.flags
+    trainings = training_summary(records)
+    assert trainings.never == {1: "refused: one image"}
+    flags = failure_flags(trainings, ["pi-01", "pi-02"], Experiment())
+    assert flags[-1] == "never trained: pi-02 (refused: one image)"
 
 
 @pytest.mark.parametrize("status", ["timeout", "lost", "refused", "failed", "garbage"])
