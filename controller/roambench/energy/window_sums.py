@@ -50,6 +50,7 @@ class WindowSums:
     idle_w: Floats
     readings: Indices
     noise_j2: Floats  # what the readings' own noise adds to the variance of `joules`
+    last_quarter_j: Floats  # what arrived in the last quarter of the guard
     window_of: Indices
 
 
@@ -66,7 +67,7 @@ def window_sums(
     """Sum each window. `cells_s` are the seconds that each reading stands for; readings that arrived up to
     `before_s` before a start belong to the window, too: clocks differ, and the board rested."""
     count = len(windows)
-    joules, seconds, idle_w, noise_j2 = (np.zeros(count) for _ in range(4))
+    joules, seconds, idle_w, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(5))
     readings = np.zeros(count, dtype=np.int64)
     window_of = np.full(len(at_s), -1, dtype=np.int64)
     taken_s = -math.inf
@@ -80,10 +81,13 @@ def window_sums(
         joules[j], seconds[j] = cells @ above_w, cells.sum()
         idle_w[j] = lines.watts[j]
         middle = (at_s[inside] > window.start_s + period_s) & (at_s[inside] <= window.end_s)
+        guard_s = window.until_s - window.end_s
+        quarter = at_s[inside] > window.until_s - 0.25 * guard_s
+        last_quarter_j[j] = cells[quarter] @ above_w[quarter]
         noise_j2[j] = quiet.sd_w**2 * float(cells @ cells) + _unseen_j2(above_w[middle], cells[middle])
         readings[j] = last - first
         window_of[inside] = j
-    return WindowSums(joules, seconds, idle_w, readings, noise_j2, window_of)
+    return WindowSums(joules, seconds, idle_w, readings, noise_j2, last_quarter_j, window_of)
 
 
 def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:

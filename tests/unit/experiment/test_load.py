@@ -208,7 +208,7 @@ def test_mistakes_in_overrides_name_set_and_come_with_those_of_the_file(tmp_path
     assert sorted(problems) == [
         "--set fleet.aps: expected a TOML value (a text in quotes), got [",
         "--set fleet.aps: expected key=value, for example learning.batch_size=16",
-        '--set name: expected a TOML value (a text in quotes), got "x"\nseed=1',
+        '--set name: expected a TOML value (a text in quotes), got "x" seed=1',
         "--set: fleet.agnts: unknown key, did you mean agents?",
         '--set: learning.batch_size: expected an integer ≥ 1, got "eight"',
         "demo.toml: seed: expected an integer ≥ 0, got -1",

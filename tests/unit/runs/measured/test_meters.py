@@ -313,6 +313,7 @@ def test_the_assumptions_are_those_of_every_module_that_made_the_ledger() -> Non
     code = (
         "import sys, roambench.energy.account, roambench.energy.readings.timeline\n"
         "import roambench.energy.clocks.clock_fit, roambench.energy.clocks.meter_clock\n"
+        "import roambench.energy.readings.frozen\n"
         "for name, module in sorted(sys.modules.items()):\n"
         "    if name.startswith('roambench.energy.') and any(\n"
         "        one.isupper() and type(value) in (int, float) for one, value in vars(module).items()\n"
