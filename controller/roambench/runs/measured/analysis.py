@@ -18,8 +18,8 @@ from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
-    account, baseline, clock_fit, frozen, integrate, local_idle, meter_clock, rest_checks, rests, samples, timeline,
-    touching, window_sums,
+    account, baseline, clock_fit, frozen, integrate, local_idle, meter_clock, rest_checks, rests, samples,
+    timeline, touching, window_sums,
 )  # fmt: skip
 
 
