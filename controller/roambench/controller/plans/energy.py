@@ -6,6 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.contract.phases import Phase
 from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import Rehearsed
@@ -53,9 +56,17 @@ def simulated_joules(
     ledger = ledger_of_log(records, names, model, section.energy_rate, fleet.rest_s)
     exchanging = any(isinstance(record, ModelsExchanged) for record in records)
     last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
-    columns = ledger.duration_s, ledger.idle_j, ledger.net_j
+
+    def total_of(column: npt.NDArray[np.float64], phase: Phase) -> float:
+        return math.fsum(column[ledger.of_phase(phase)].tolist())
+
     return tuple(
-        PhaseJoules(phase.value, *(math.fsum(column[ledger.of_phase(phase)].tolist()) for column in columns))
+        PhaseJoules(
+            phase.value,
+            total_of(ledger.duration_s, phase),
+            total_of(ledger.idle_j, phase),
+            total_of(ledger.net_j, phase),
+        )
         for phase in (Phase.DOWNLOAD, Phase.TRAIN, last, *([Phase.REST] if fleet.rest_s else []))
     )
 

@@ -133,9 +133,7 @@ def _phases(plans: Sequence[RunPlan]) -> ReportTable:
             numbers.seconds(item.seconds),
             numbers.joules(item.gross_j),
             numbers.joules(item.idle_j),
-            numbers.energy(Energy(item.net_j, item.u_net_j, 1.0))
-            if item.u_net_j
-            else numbers.joules(item.net_j),
+            _net(item),
         )
         for plan in plans
         for item in plan.joules
