@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import scipy
 
 from fidelity.catalogue import WORLDS
 from fidelity.generator import world
@@ -21,10 +22,12 @@ from roambench.energy.uncertainty import EXACT
 WHOLE: Final = "whole"
 #: Net energies of phases and the gross one of the whole run, in the order of the table.
 FIGURES: Final = (*LOADS, WHOLE)
-#: Fewer runs than this within ± 2 u than this share, and a world that holds is not met; where it does not
-#: hold, so many runs must carry its flag.
-HELD: Final = 0.9
-#: So many runs of a world that holds may carry a flag.
+#: ± 2 u hold the truth in this share of runs; a world is not met where as few as were found come less often
+#: than `CHANCE` by that.
+HELD: Final = 0.93
+CHANCE: Final = 0.01
+#: So many runs must carry the flag of a world that does not hold, and so many may in one that does.
+FLAGGED: Final = 0.9
 FALSE_ALARMS: Final = 0.1
 #: What a flag says, by the cause that a world names; other causes are found elsewhere than in the estimator.
 TOO_SHORT: Final = "guard too short"
@@ -123,6 +126,7 @@ class Column:
     held: float
     median_2u: float
     z_sd: float
+    runs: int
 
     @classmethod
     def of(cls, figures: Sequence[Figure]) -> Column:
@@ -132,7 +136,13 @@ class Column:
             float(np.mean(np.abs(z) <= 2.0)),
             float(np.median([2.0 * figure.u_j / abs(figure.true_j) for figure in figures])),
             float(z.std(ddof=1)) if len(z) > 1 else float("nan"),
+            len(z),
         )
+
+    @property
+    def is_held(self) -> bool:
+        """Whether so few runs within ± 2 u may be chance."""
+        return float(scipy.special.bdtr(round(self.held * self.runs), self.runs, HELD)) > CHANCE
 
 
 @dataclass(frozen=True)
@@ -155,19 +165,9 @@ class Row:
         )
 
     @property
-    def met(self) -> bool:
-        """Whether the figures hold, or the flag names why they do not."""
-        spec = WORLDS[self.name]
-        if spec["holds"]:
-            return self.is_right and max(self.flagged.values()) <= FALSE_ALARMS
-        if spec["cause"] in FLAGS and self.flagged[spec["cause"]] >= HELD:
-            return True
-        return self.is_right
-
-    @property
     def is_right(self) -> bool:
         """Whether all figures are held by ± 2 u."""
-        return all(column.held >= HELD for column in self.columns.values())
+        return all(column.is_held for column in self.columns.values())
 
     @property
     def verdict(self) -> str:
@@ -179,7 +179,7 @@ class Row:
                 return f"NOT MET: false alarm ({', '.join(alarms)})"
             return "right" if self.is_right else "NOT MET: not held"
         cause = spec["cause"]
-        if cause in FLAGS and self.flagged[cause] >= HELD:
+        if cause in FLAGS and self.flagged[cause] >= FLAGGED:
             return f"flagged: {cause}"
         if self.is_right:
             return f"right all the same ({cause})"
