@@ -44,7 +44,7 @@ def one(task: tuple[str, int]) -> Run:
 def heading() -> str:
     cells = "".join(f"{SHORT.get(what, what):>25s}" for what in FIGURES)
     units = f"{'bias':>8s}{'held':>5s}{'2u':>6s}{'sd z':>6s}" * len(FIGURES)
-    flags = "".join(f"{flag.split()[0]:>8s}" for flag in FLAGS)
+    flags = "".join(f"{flag.split()[-1]:>8s}" for flag in FLAGS)
     return f"{'world':19s}{cells}{flags}  verdict\n{'':19s}{units}"
 
 

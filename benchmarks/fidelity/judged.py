@@ -15,6 +15,7 @@ from fidelity.world import LOADS, World
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import DeviceAccount, account_device
 from roambench.energy.ledger import Ledger
+from roambench.energy.readings.frozen import frozen_stretches
 from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
@@ -32,7 +33,8 @@ FALSE_ALARMS: Final = 0.1
 #: What a flag says, by the cause that a world names; other causes are found elsewhere than in the estimator.
 TOO_SHORT: Final = "guard too short"
 LOCKED: Final = "offsets locked"
-FLAGS: Final = (TOO_SHORT, LOCKED)
+FROZEN: Final = "meter frozen"
+FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +75,25 @@ def phase_spans(drawn: World) -> list[PhaseSpan]:
     ]  # fmt: skip
 
 
-def account_of(drawn: World) -> DeviceAccount:
-    """What the estimator makes of a world, as of a run whose meter's gain is not in question."""
-    spans = phase_spans(drawn)
-    return account_device(
-        PowerSamples.of(drawn.readings.arrival_ns, drawn.readings.watts),
+def account_of(drawn: World) -> tuple[DeviceAccount, bool]:
+    """What the estimator makes of a world, as of a run whose meter's gain is not in question, and whether
+    lines were left out because the meter was frozen."""
+    spans, lines = phase_spans(drawn), drawn.readings
+    step_w = float(np.diff(np.unique(lines.watts)).min())  # which a data sheet says
+    frozen = frozen_stretches(
+        lines.arrival_ns,
+        lines.volts,
+        lines.amps,
+        lines.watts,
+        nominal_s=drawn.nominal_s,
+        step_w=step_w,
+        changes_ns=[ns for s in spans if s.phase is Phase.TRAIN for ns in (s.start_ns, s.end_ns)],
+    )
+    fresh = np.ones(len(lines), np.bool_)
+    for stretch in frozen:
+        fresh[stretch.first + 1 : stretch.last + 1] = False
+    account = account_device(
+        PowerSamples.of(lines.arrival_ns[fresh], lines.watts[fresh]),
         spans,
         {},
         {},
@@ -86,22 +102,18 @@ def account_of(drawn: World) -> DeviceAccount:
         spans[-1].end_ns,
         drawn.nominal_s,
         window=MeterWindow(drawn.window_s, drawn.latch_s),
-        step_w=drawn_step_w(drawn),
+        step_w=step_w,
     )
-
-
-def drawn_step_w(drawn: World) -> float:
-    """The smallest step between printed values, which a data sheet says."""
-    return float(np.diff(np.unique(drawn.readings.watts)).min())
+    return account, bool(frozen)
 
 
 def run_of(name: str, seed: int) -> Run:
     """Draw a world, measure it, compare."""
     drawn = world(name, seed)
-    return compared(drawn, account_of(drawn))
+    return compared(drawn, *account_of(drawn))
 
 
-def compared(drawn: World, account: DeviceAccount) -> Run:
+def compared(drawn: World, account: DeviceAccount, is_frozen: bool = False) -> Run:
     """The figures of an account beside the truth of its world."""
     ledger, gain = Ledger.of(account.rows), 1.0 + drawn.facts["gain"]
     figures = {}
@@ -110,11 +122,13 @@ def compared(drawn: World, account: DeviceAccount) -> Run:
         if rows.any():
             energy = ledger.total("net", rows)
             figures[phase] = Figure(energy.joules / gain, energy.u_joules, drawn.truth.caused(phase))
-    start_ns, end_ns = drawn.spans[0].start_ns, drawn.spans[-1].end_ns
     whole = account.whole_run
-    figures[WHOLE] = Figure(whole.joules / gain, whole.u_joules, float(drawn.truth.gross(start_ns, end_ns)))
+    true_j = sum(float(drawn.truth.gross(*pair)) for pair in account.curve.covered_intervals())
+    figures[WHOLE] = Figure(whole.joules / gain, whole.u_joules, true_j)
     checks = account.split.checks
-    found = [flag for flag, raised in zip(FLAGS, (checks.tails, checks.locked), strict=True) if raised]
+    found = [
+        flag for flag, raised in zip(FLAGS, (checks.tails, checks.locked, is_frozen), strict=True) if raised
+    ]
     return Run(figures, frozenset(found))
 
 
