@@ -1,9 +1,10 @@
-"""How true the energy split is, in virtual time: a known power signal, a Smart Power 2's window, the fit.
+"""What rests are worth, in virtual time: a known power signal, a Smart Power 2's window, the estimator.
 
     python benchmarks/attribution.py [--seeds 60] [--rounds 40]
 
-Prints bias and scatter per phase for the least-squares fit and for the naive trapezoid, gross and net, for
-transfers of several lengths, the share of seeds whose value +- 2 u holds the truth, and ms per device-hour.
+Prints bias and scatter of each phase for the estimator, with rests and where phases touch, and for the naive
+trapezoid, gross and net, for transfers of several lengths, the share of seeds whose value +- 2 u holds the
+truth, and ms per device-hour.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Floats = npt.NDArray[np.float64]
 POWER_W = {
     Phase.IDLE: 1.9,
     Phase.WAIT: 1.9,
+    Phase.REST: 1.9,
     Phase.DOWNLOAD: 2.5,
     Phase.TRAIN: 5.1,
     Phase.UPLOAD: 2.8,
@@ -36,6 +38,8 @@ POWER_W = {
 #: Scatter of the true power from one tenth of a second to the next.
 SCATTER_W = {Phase.TRAIN: 0.15, Phase.DOWNLOAD: 0.1, Phase.UPLOAD: 0.1}
 WINDOW_S = 0.2638
+#: Where phases touch, and rests as `rounds.rest_s` has them for one line a second.
+RESTS_S = (0.0, 4.0)
 
 
 @dataclass(frozen=True)
@@ -60,8 +64,11 @@ class Signal:
         return self.true_j([(s.start_ns, s.end_ns) for s in self.spans if s.phase is phase])
 
 
-def rounds_of_one_device(seed: int, rounds: int, transfer_s: float = 2.0, train_s: float = 10.0) -> Signal:
-    """`rounds` times idle, download, train, upload, wait, with durations that differ by some percent."""
+def rounds_of_one_device(
+    seed: int, rounds: int, transfer_s: float = 2.0, train_s: float = 10.0, rest_s: float = 0.0
+) -> Signal:
+    """`rounds` times idle, download, train, upload, wait, with durations that differ by some percent; the
+    board rests for `rest_s` before and after each active phase."""
     draw = generator(seed, "benchmark signal")
     at, spans = 30.0, []
     edges: list[Floats] = [np.array([0.0])]
@@ -80,9 +87,16 @@ def rounds_of_one_device(seed: int, rounds: int, transfer_s: float = 2.0, train_
     add(Phase.IDLE, 0, 5.0)
     for step in range(rounds):
         add(Phase.IDLE, step, draw.uniform(2.0, 4.0))
-        add(Phase.DOWNLOAD, step, transfer_s * draw.uniform(0.9, 1.1))
-        add(Phase.TRAIN, step, train_s * draw.uniform(0.95, 1.05))
-        add(Phase.UPLOAD, step, transfer_s * draw.uniform(0.9, 1.1))
+        for phase, length_s in (
+            (Phase.DOWNLOAD, transfer_s * draw.uniform(0.9, 1.1)),
+            (Phase.TRAIN, train_s * draw.uniform(0.95, 1.05)),
+            (Phase.UPLOAD, transfer_s * draw.uniform(0.9, 1.1)),
+        ):
+            if rest_s and phase is Phase.DOWNLOAD:
+                add(Phase.REST, step, rest_s)
+            add(phase, step, length_s)
+            if rest_s:
+                add(Phase.REST, step, rest_s)
         add(Phase.WAIT, step, draw.uniform(2.0, 6.0))
     end = at
     edges.append(np.array([end, end + 30.0]))
@@ -119,18 +133,11 @@ def metered(
     return PowerSamples.of(np.rint(arrived * 1e9).astype(np.int64), watts)
 
 
-def ledger_of(signal: Signal, samples: PowerSamples, fit_lateness: bool = True) -> list[LedgerRow]:
+def ledger_of(signal: Signal, samples: PowerSamples) -> list[LedgerRow]:
     trainings = {span.train_order_id: span.step for span in signal.spans if span.train_order_id}
     outcomes = dict.fromkeys(trainings, Outcome.AGGREGATED)
     return account_device(
-        samples,
-        signal.spans,
-        outcomes,
-        trainings,
-        EXACT,
-        signal.start_ns,
-        signal.end_ns,
-        fit_lateness=fit_lateness,
+        samples, signal.spans, outcomes, trainings, EXACT, signal.start_ns, signal.end_ns
     ).rows
 
 
@@ -156,15 +163,15 @@ def fidelity(
     *,
     late_s: float = 0.0,
     jitter_s: float = 0.002,
-    fit_lateness: bool = True,
+    rest_s: float = 0.0,
 ) -> list[Fidelity]:
     """Bias and scatter of download, train and upload over `seeds` runs of `rounds` rounds each."""
     phases = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
     errors: dict[Phase, list[list[float]]] = {phase: [] for phase in phases}
     for seed in range(seeds):
-        signal = rounds_of_one_device(seed, rounds, transfer_s)
+        signal = rounds_of_one_device(seed, rounds, transfer_s, rest_s=rest_s)
         seen = metered(signal, seed, late_s=late_s, jitter_s=jitter_s)
-        rows = ledger_of(signal, seen, fit_lateness)
+        rows = ledger_of(signal, seen)
         for phase in phases:
             own = [row for row in rows if row.phase is phase]
             gross, net = Ledger.of(own).total("gross"), Ledger.of(own).total("net")
@@ -189,7 +196,7 @@ def fidelity(
     return table
 
 
-HEADING = " tr. s  late jit. ms phase       fit gross        fit net        held 2u     naive naive net"
+HEADING = " tr. s  late jit. ms phase          gross            net          held 2u     naive naive net"
 
 
 def line(row: Fidelity) -> str:
@@ -206,8 +213,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=40)
     options = parser.parse_args()
     print(f"{options.seeds} seeds x {options.rounds} rounds, 1 Hz, 264 ms window; relative errors in %")
-    for fit_lateness in (False, True):
-        print(f"\nlateness fitted: {fit_lateness}\n{HEADING}")
+    for rest_s in RESTS_S:
+        print(f"\nrests of {rest_s:g} s\n{HEADING}")
         for transfer_s, late_s, jitter_s in (
             (0.5, 0.0, 0.002),
             (1.0, 0.0, 0.002),
@@ -218,26 +225,21 @@ def main() -> None:
             (2.0, 0.0, 0.06),
         ):
             for row in fidelity(
-                options.seeds,
-                options.rounds,
-                transfer_s,
-                late_s=late_s,
-                jitter_s=jitter_s,
-                fit_lateness=fit_lateness,
+                options.seeds, options.rounds, transfer_s, late_s=late_s, jitter_s=jitter_s, rest_s=rest_s
             ):
                 print(f"{transfer_s:6.1f} {1e3 * late_s:5.0f} {1e3 * jitter_s:5.0f}  {line(row)}")
     print()
-    signal = rounds_of_one_device(0, 450)
-    samples = metered(signal, 0)
-    hours = (signal.end_ns - signal.start_ns) / 3.6e12
-    for fit_lateness in (False, True):
+    for rest_s in RESTS_S:
+        signal = rounds_of_one_device(0, 450, rest_s=rest_s)
+        samples = metered(signal, 0)
+        hours = (signal.end_ns - signal.start_ns) / 3.6e12
         started = time.perf_counter()
         for _ in range(3):
-            ledger_of(signal, samples, fit_lateness)
+            ledger_of(signal, samples)
         spent_ms = (time.perf_counter() - started) * 1e3 / 3
         print(
-            f"ledger of one device, lateness fitted {fit_lateness}: "
-            f"{spent_ms / hours:.1f} ms per device-hour ({len(samples)} readings, {len(signal.spans)} spans)"
+            f"ledger of one device, rests of {rest_s:g} s: {spent_ms / hours:.1f} ms per device-hour "
+            f"({len(samples)} readings, {len(signal.spans)} spans)"
         )
 
 

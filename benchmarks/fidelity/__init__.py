@@ -1,1 +1,5 @@
-"""The parts of `energy_fidelity.py`: emulated runs, how they are measured, what the table says."""
+"""Boards and meters drawn from their physics alone, and how the estimator does there.
+
+The worlds (`catalogue`, `generator`, `meters`) share no code with estimator or emulator and were written from
+data sheets without a look at either.
+"""

@@ -218,6 +218,7 @@ def _around_rests(
     columns.above_j += np.bincount(home[outside], (cells_s * above_w)[outside], len(spans))
     covered_s = covered_by_span(seen.curve, spans)
     columns.own_j[:] = quiet.sd_w * np.sqrt(np.maximum(covered_s * seen.period_s, 0.0))
+    _widen_lost(columns, seen)
     every_s = sum(w.until_s - w.start_s for w in windows)
     u_idle_w = u_idle_j(range(len(windows)), windows, lines, quiet, seen.step_w) / every_s
     background = np.array([span.phase not in QUIET_PHASES for span in spans])
@@ -258,6 +259,13 @@ def _around_rests(
         ),
     )
     return columns, split
+
+
+def _widen_lost(columns: _Columns, seen: _Seen) -> None:
+    """What the board did in LOST time is not known: its joules are as uncertain as what was sampled of it."""
+    sampled_j = seen.curve.u_between(*span_stamps(seen.spans))
+    lost = np.array([span.phase is Phase.LOST for span in seen.spans])
+    columns.own_j[lost] = np.maximum(columns.own_j, sampled_j)[lost]
 
 
 def _share_out(
@@ -315,6 +323,7 @@ def _touching(seen: _Board) -> tuple[_Columns, Split]:
         elif level is not Phase.IDLE:
             columns.above_j[i] = (powers.watts[level] - idle_w) * seconds
             columns.level_j[i] = np.hypot(powers.u_w[level] * seconds, powers.border_j[i])
+    _widen_lost(columns, seen)
     return columns, Split(Method.TOUCHING, 0.0, 0.0, idle_w, {}, RestChecks())
 
 

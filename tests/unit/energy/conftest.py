@@ -1,4 +1,4 @@
-"""The benchmarks' own signals and meters, in virtual time, shared with the tests."""
+"""The benchmarks' own worlds, signals and meters, in virtual time, shared with the tests."""
 
 from __future__ import annotations
 
@@ -15,12 +15,6 @@ _BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(_BENCHMARKS))
 importlib.import_module("fidelity")
 sys.path.remove(str(_BENCHMARKS))
-
-
-@pytest.fixture(scope="session")
-def worlds() -> ModuleType:
-    """The module benchmarks/fidelity/worlds.py: the split of energy in worlds that know nothing of it."""
-    return importlib.import_module("fidelity.worlds")
 
 
 @pytest.fixture(scope="session")

@@ -92,12 +92,11 @@ def measured_rows(rows: int = 300) -> list[LedgerRow]:
         phase, device = PHASES[draws.integers(len(PHASES))], int(draws.integers(3))
         training = f"t{draws.integers(40)}" if phase in ACTIVE_PHASES and draws.random() < 0.9 else ""
         outcome = OUTCOMES[int(training[1:]) % 3] if training else None
-        seconds, watts = sorted(draws.uniform(0.5, 30.0, 2)), draws.uniform(0.0, 0.2, 9)
+        seconds, watts = sorted(draws.uniform(0.5, 30.0, 2)), draws.uniform(0.0, 0.2, 1)
         return LedgerRow(
             NAMES[device], int(draws.integers(20)), phase, outcome, training, seconds[1],
-            seconds[draws.integers(2)], *draws.uniform(1.0, 90.0, 2), *draws.uniform(5.0, 20.0, 2), 0.0,
-            True, 0.02, watts[0], watts[1], watts[2], watts[3], -watts[4], watts[5], 0.01,
-            f"dmm{device // 2}", False, 0.4, 0.5 * watts[5], 0.5 * min(watts[1:3]),
+            seconds[draws.integers(2)], *draws.uniform(1.0, 90.0, 2), draws.uniform(5.0, 20.0), 0.0,
+            0.02, watts[0], *draws.uniform(0.0, 5.0, 3), 0.01, f"dmm{device // 2}",
         )  # fmt: skip
 
     return [row() for _ in range(rows)]

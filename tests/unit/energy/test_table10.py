@@ -12,9 +12,7 @@ from roambench.energy.table10 import MeanSd, factors_between, table10
 
 def row(device: str, step: int, phase: Phase, outcome: Outcome | None, gross_j: float) -> LedgerRow:
     training = f"{device}/{step}" if outcome else ""
-    return LedgerRow(
-        device, step, phase, outcome, training, 1.0, 1.0, gross_j, gross_j - 1.0, 0.1, 0.1, gross_j
-    )
+    return LedgerRow(device, step, phase, outcome, training, 1.0, 1.0, gross_j, gross_j - 1.0, 0.1, gross_j)
 
 
 ROWS = [
