@@ -175,7 +175,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
         "Transfers as the meters saw them",
         "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. Uncorrected: "
         "the trapezoid cut at the borders of phases, biased; for comparison only. Mbit/s: all bits by all "
-        "seconds. What a radio draws after its last byte (its tail) is booked to what follows, not here."
+        "seconds. What a radio draws after its last byte (its tail) counts to the transfer."
         + (f" {TRUTH_MEANING}" if known else "")
         + boards_left_out(runs),
         (
