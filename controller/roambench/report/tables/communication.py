@@ -92,9 +92,8 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
     return ReportTable(
         f"compare-transfers-{run.label}",
         f"{run.label}: every transfer",
-        "Net of idle, ± k = 2. The power of a board's transfers is fitted once for all of a direction, so "
-        "their errors go together; the sums above know that."
-        + (f" {left:,} more transfers are in the JSON document." if left else ""),
+        "Net of idle, ± k = 2. The transfers of a board share the errors of its gain and of its idle power; "
+        "the sums above know that." + (f" {left:,} more transfers are in the JSON document." if left else ""),
         (
             "board",
             "order",
