@@ -307,7 +307,7 @@ def _far_from_windows(quiet: IdleReadings, windows: Sequence[Window]) -> tuple[F
 def _touching(seen: _Board) -> tuple[_Columns, Split]:
     """Constant powers by phase: what is left where boards did not rest."""
     spans = seen.spans
-    powers = phase_powers(seen.at_s, seen.watts, spans, seen.window)
+    powers = phase_powers(seen.at_s, seen.watts, spans, seen.window, seen.u_clock_s)
     columns = _Columns.empty(len(spans))
     covered_s = covered_by_span(seen.curve, spans)
     measured_j = trapezoid_by_span(seen.curve, spans)

@@ -165,7 +165,7 @@ def test_what_is_not_toml_is_told_with_its_line(tmp_path: Path) -> None:
     assert "line 2" in problem
     bad = tmp_path / "latin.toml"
     bad.write_bytes(b'name = "caf\xe9"')
-    assert problems_of(bad) == ("latin.toml: not UTF-8 text (byte 11)",)
+    assert problems_of(bad) == ("latin.toml: not UTF-8 text (byte 11, line 1)",)
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
