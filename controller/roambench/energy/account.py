@@ -33,7 +33,7 @@ from roambench.energy.integrate import (
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
 from roambench.energy.readings.samples import PowerSamples, without_bursts
-from roambench.energy.rest_checks import RestChecks, Seen, rest_checks
+from roambench.energy.rest_checks import ArrivedPower, RestChecks, rest_checks
 from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
 from roambench.energy.touching import PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
@@ -248,8 +248,8 @@ def _around_rests(
         float(columns.idle_w @ covered_s) / total_s if total_s else float("nan"),
         excess,
         rest_checks(
-            Seen(at_s, watts),
-            Seen(at_s[chosen], watts[chosen]),
+            ArrivedPower(at_s, watts),
+            ArrivedPower(at_s[chosen], watts[chosen]),
             spans,
             windows,
             sums.joules,
@@ -261,7 +261,7 @@ def _around_rests(
     return columns, split
 
 
-def _widen_lost(columns: _Columns, seen: _Seen) -> None:
+def _widen_lost(columns: _Columns, seen: _Board) -> None:
     """What the board did in LOST time is not known: its joules are as uncertain as what was sampled of it."""
     sampled_j = seen.curve.u_between(*span_stamps(seen.spans))
     lost = np.array([span.phase is Phase.LOST for span in seen.spans])

@@ -63,7 +63,7 @@ class RestChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ArrivedPower:
     """Readings of a board, shape (readings,): arrivals in seconds after the timeline's start, watts."""
 
     at_s: Floats
@@ -76,8 +76,8 @@ class Seen:
 
 
 def rest_checks(
-    seen: Seen,
-    quiet: Seen,
+    seen: ArrivedPower,
+    quiet: ArrivedPower,
     spans: Sequence[PhaseSpan],
     windows: Sequence[Window],
     joules: Floats,
@@ -107,8 +107,8 @@ def rest_checks(
 
 
 def _tail(
-    seen: Seen,
-    quiet: Seen,
+    seen: ArrivedPower,
+    quiet: ArrivedPower,
     windows: Sequence[Window],
     own: Sequence[int],
     judged: Sequence[int],
@@ -163,7 +163,7 @@ def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Ta
     return Tail(mean_j / (0.25 * guard_s), mean_j / u_j if u_j else math.inf, rest_s)
 
 
-def _baseline_w(quiet: Seen, windows: Sequence[Window]) -> float:
+def _baseline_w(quiet: ArrivedPower, windows: Sequence[Window]) -> float:
     """Idle power before the first and after the last window; NaN without."""
     before = quiet.mean_w(-math.inf, windows[0].start_s)
     after = quiet.mean_w(windows[-1].until_s, math.inf)

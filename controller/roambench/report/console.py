@@ -37,7 +37,7 @@ def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = T
             console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
     for run in runs[:_MOST_RUNS]:
         if table and (found := trust_of(run.measured)):
-            console.print(Text(f"{run.label} {trust_sentence(found)}"), soft_wrap=not console.is_terminal)
+            console.print(Text(f"{run.label}: {trust_sentence(found)}"), soft_wrap=not console.is_terminal)
     notes = _notes(runs)
     for note in notes[:_MOST_NOTES]:
         _print_note(note, console)

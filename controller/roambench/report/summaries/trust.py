@@ -27,7 +27,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Trust:
+class FigureTrust:
     """One figure of a run: its expanded uncertainty as a share of it (2 u), and its error where the truth is
     known, None elsewhere."""
 
@@ -43,7 +43,7 @@ class Trust:
         return f"{self.quantity} ± {100.0 * self.share:.2g} %{off}"
 
 
-def trust_of(energy: EnergySummary | None) -> tuple[Trust, ...]:
+def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
     """Of the whole run, its trainings, its waste and its transfers, as far as there are any."""
     if energy is None or not energy.measured:
         return ()
@@ -65,7 +65,7 @@ def trust_of(energy: EnergySummary | None) -> tuple[Trust, ...]:
     )
 
 
-def trust_sentence(found: Sequence[Trust]) -> str:
+def trust_sentence(found: Sequence[FigureTrust]) -> str:
     """All figures in one line, those that hold first: "holds: whole run ± 0.9 %; wide: transfers ± 14 %"."""
     parts = []
     for verdict in Verdict:
@@ -75,7 +75,9 @@ def trust_sentence(found: Sequence[Trust]) -> str:
     return "; ".join(parts)
 
 
-def _trust(quantity: str, energy: Energy | None, truth: TruthCheck | None, *, sound: bool) -> Trust | None:
+def _trust(
+    quantity: str, energy: Energy | None, truth: TruthCheck | None, *, sound: bool
+) -> FigureTrust | None:
     if energy is None or not energy.covered_s or not energy.joules:
         return None
     share = 2.0 * energy.u_joules / abs(energy.joules)
@@ -83,7 +85,7 @@ def _trust(quantity: str, energy: Energy | None, truth: TruthCheck | None, *, so
         verdict = Verdict.NO
     else:
         verdict = Verdict.WIDE if share > WIDE else Verdict.HOLDS
-    return Trust(quantity, verdict, share, None if truth is None else truth.error)
+    return FigureTrust(quantity, verdict, share, None if truth is None else truth.error)
 
 
 def _net(phases: Sequence[PhaseEnergy]) -> Energy | None:
