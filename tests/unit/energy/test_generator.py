@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from fidelity.catalogue import WORLDS
@@ -30,7 +32,7 @@ def test_idle_power_wanders_by_what_is_asked_for_and_forgets_in_its_time() -> No
 def test_every_world_is_a_timeline_whose_joules_add_up(name: str) -> None:
     drawn = world(name, 1, rounds=3)
     spans, truth = drawn.spans, drawn.truth
-    assert all(a.end_ns == b.start_ns for a, b in zip(spans[:-1], spans[1:], strict=True))
+    assert all(a.end_ns == b.start_ns for a, b in pairwise(spans))
     assert all(span.end_ns > span.start_ns and Phase(span.phase) for span in spans)
     whole_j = truth.gross(spans[0].start_ns, spans[-1].end_ns)
     assert truth.span_gross.sum() == pytest.approx(whole_j)
@@ -99,7 +101,7 @@ def test_readings_of_a_meter_that_looks_now_and_then_sum_up_to_what_was_caused(n
 
 def test_a_smart_power_2_prints_steps_of_its_register_about_once_a_second() -> None:
     lines = world("clean_2s", 4).readings
-    assert np.diff(np.unique(lines.watts)).min() >= 0.003
+    assert np.diff(np.unique(lines.watts)).min() > 0.0029
     assert np.median(np.diff(lines.arrival_ns)) == pytest.approx(1e9, rel=2e-3)
 
 
