@@ -51,6 +51,11 @@ class Figure:
         return (self.measured_j - self.true_j) / self.u_j
 
     @property
+    def relative_u(self) -> float:
+        """Standard uncertainty over the truth."""
+        return self.u_j / abs(self.true_j)
+
+    @property
     def error(self) -> float:
         """Relative to the truth."""
         return self.measured_j / self.true_j - 1.0
@@ -148,7 +153,7 @@ class Column:
         return cls(
             float(np.mean([figure.error for figure in figures])),
             float(np.mean(np.abs(z) <= 2.0)),
-            float(np.median([2.0 * figure.u_j / abs(figure.true_j) for figure in figures])),
+            float(np.median([2.0 * figure.relative_u for figure in figures])),
             float(z.std(ddof=1)) if len(z) > 1 else float("nan"),
             len(z),
         )

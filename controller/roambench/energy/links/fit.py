@@ -27,8 +27,10 @@ Numbers = npt.NDArray[np.float64]
 
 #: Two roundings, active and idle: what a Smart Power 2 hides however long it looks.
 SP2_QUANTUM_W: Final = SP2_STEP_W / math.sqrt(6.0)
-#: The median of many normal values scatters more than their mean.
-_MEDIAN_VARIANCE: Final = math.pi / 2.0
+#: The median of normal values scatters more than their mean: variance of it over that of the mean, by their
+#: number from 1 on, and of many.
+_MEDIAN_VARIANCE: Final = (1.0, 1.0, 1.346, 1.193, 1.434, 1.288, 1.473, 1.346, 1.495, 1.383)
+_MEDIAN_VARIANCE_OF_MANY: Final = math.pi / 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ def points_of(powers: Sequence[WindowPower]) -> list[LinkPoint]:
 
 def _point(group: Sequence[WindowPower], widened: float) -> LinkPoint:
     point, count = group[0].window.point, len(group)
+    median_variance = (*_MEDIAN_VARIANCE, _MEDIAN_VARIANCE_OF_MANY)[min(count - 1, len(_MEDIAN_VARIANCE))]
     u_w = widened * float(np.median([power.u_net_w for power in group])) / math.sqrt(count)
     return LinkPoint(
         point.direction,
@@ -103,7 +106,7 @@ def _point(group: Sequence[WindowPower], widened: float) -> LinkPoint:
         point.mbit_s,
         float(np.median([power.mbit_s for power in group])),
         float(np.median([power.net_w for power in group])),
-        u_w * math.sqrt(_MEDIAN_VARIANCE if count > 2 else 1.0),
+        u_w * math.sqrt(median_variance),
         count,
         sum(power.window.repeats for power in group),
         math.fsum(power.active_s for power in group),

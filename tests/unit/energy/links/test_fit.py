@@ -92,8 +92,8 @@ def test_a_point_is_the_median_of_its_windows_which_one_spoilt_window_does_not_m
     assert point.net_w == pytest.approx(0.301)
     assert point.windows == 5
     assert point.transfers == 50
-    # 2 mW each: over sqrt(5), a median's sqrt(pi / 2); their scatter says no more than that
-    assert point.u_net_w == pytest.approx(0.002 / math.sqrt(5) * math.sqrt(math.pi / 2), rel=1e-6)
+    # 2 mW each: over sqrt(5), a median of five's sqrt(1.434); their scatter says no more than that
+    assert point.u_net_w == pytest.approx(0.002 / math.sqrt(5) * math.sqrt(1.434), rel=1e-6)
     assert point.mbit_s == pytest.approx(10.0)
 
 
