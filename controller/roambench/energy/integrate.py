@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import PhaseSpan
-from roambench.energy.energy_value import Energy, UncertaintyPart
+from roambench.energy.energy_value import Energy
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
 from roambench.energy.readings.samples import PowerSamples, Stamps, Watts, without_bursts
 
@@ -58,21 +58,6 @@ class PowerCurve:
             seen_s,
             max(0.0, self.duration_s - seen_s),
         )
-
-    def filled(self) -> Energy:
-        """The energy with its gaps filled in by the mean power, each +- (max - min) / sqrt(12) (R4).
-
-        For whoever wants one number for the whole interval; everything else leaves gaps empty.
-        """
-        seen = self.energy()
-        if not seen.covered_s or not seen.gap_s:
-            return seen
-        borders = [self.start_ns, *(ns for pair in self.covered_intervals() for ns in pair), self.end_ns]
-        gaps_s = np.diff(np.array(borders, dtype=np.int64))[::2] * 1e-9
-        spread_w = float(np.ptp(self.watts)) / np.sqrt(12.0)
-        u_j = spread_w * float(np.sqrt(np.square(gaps_s).sum()))
-        whole = Energy(seen.joules + seen.mean_w * seen.gap_s, 0.0, self.duration_s, 0.0, seen.terms)
-        return whole.with_terms((UncertaintyPart.GAPS, "", u_j))
 
     @property
     def step_across_w(self) -> float:

@@ -129,25 +129,6 @@ def test_a_stall_of_5_seconds_lowers_coverage_and_the_rest_still_agrees(virtual:
     assert energy.joules == pytest.approx(signal.true_j(curve.covered_intervals()), rel=0.01)
 
 
-def test_a_gap_can_be_filled_with_the_mean_and_the_fill_stands_in_the_budget() -> None:
-    at = [0, 1, 2, 3, 9, 10, 11, 12]
-    curve = power_curve(
-        PowerSamples.of(ns(*at), [2.0, 2.0, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0]), 0, 12 * S, delay_s=0.0
-    )
-    assert curve.energy().joules == pytest.approx(6.0 + 12.0)
-    filled = curve.filled()
-    assert filled.joules == pytest.approx(18.0 + 6.0 * 3.0)
-    assert (filled.covered_s, filled.gap_s) == pytest.approx((12.0, 0.0))
-    # (4 W - 2 W) / sqrt(12) over 6 s.
-    assert filled.budget.gaps_j == pytest.approx(2.0 / 12.0**0.5 * 6.0)
-    assert filled.u_joules > curve.energy().u_joules
-
-
-def test_a_run_without_gaps_is_its_own_fill() -> None:
-    curve = power_curve(PowerSamples.of(ns(0, 1, 2), [2.0, 2.0, 2.0]), 0, 2 * S, delay_s=0.0)
-    assert curve.filled() == curve.energy()
-
-
 def test_rounding_of_a_steady_power_does_not_average_away() -> None:
     at = np.arange(0.0, 101.0)
     steady = power_curve(PowerSamples.of(ns(*at), np.full(101, 2.0)), 0, 100 * S, delay_s=0.0, step_w=0.01)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from roambench.meters.traits import TRAITS
 
@@ -30,10 +29,6 @@ class MeterWindow:
     def support_s(self) -> float:
         """Length of the past that a printed value can depend on, s."""
         return self.window_s + self.latch_s
-
-    def misses_some(self, nominal_s: float) -> bool:
-        """Whether readings every `nominal_s` leave time unseen: windows that lie end to end see it all."""
-        return nominal_s > 1.5 * self.window_s
 
     def weight_within(self, delay_s: Floats) -> Floats:
         """Share of the weight on the last `delay_s` seconds before the reading, 0..1, same shape."""
@@ -58,20 +53,13 @@ SP2_WINDOW: Final = MeterWindow(_SP2.window_s, _SP2.latch_s)
 SP2_STEP_W: Final = _SP2.step_w
 
 
-def occupancy(at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow) -> Any:
-    """Share of each reading's window spent in each span: sparse CSR, shape (readings, spans).
-
-    Spans are sorted and do not overlap. A row sums to 1 where the spans cover the whole window.
-    """
-    rows, columns, offsets = _touched(at_s, starts_s, ends_s, window)
-    share = _shares(at_s, starts_s, ends_s, window, rows, columns)
-    return scipy.sparse.csr_array((share, columns, offsets), shape=(len(at_s), len(starts_s)))
-
-
 def level_occupancy(
     at_s: Floats, starts_s: Floats, ends_s: Floats, window: MeterWindow, level: Columns, levels: int
 ) -> Floats:
-    """The same, summed over the spans of each level: dense, shape (readings, levels)."""
+    """Share of each reading's window spent in the spans of each level: dense, shape (readings, levels).
+
+    Spans are sorted and do not overlap. A row sums to 1 where the spans cover the whole window.
+    """
     rows, columns, _ = _touched(at_s, starts_s, ends_s, window)
     share = _shares(at_s, starts_s, ends_s, window, rows, columns)
     summed = np.bincount(rows * levels + level[columns], share, len(at_s) * levels)

@@ -17,9 +17,6 @@ Watts = npt.NDArray[np.float64]
 
 #: Arrivals closer than this share of the nominal period belong to one burst.
 BURST_SHARE: Final = 0.2
-#: Lines that come faster are taken in means over so long: what a board draws beside its work holds for tens
-#: of milliseconds, and lines that repeat each other would count as many.
-FINEST_S: Final = 0.1
 #: Never counted as watts: an inconsistent line may hold anything, an output that is off is silence, not 0 W.
 UNUSABLE: Final = ReadingFlag.INCONSISTENT | ReadingFlag.OFF
 
@@ -116,66 +113,3 @@ def _due_stamps(ns: Stamps, first: int, last: int, period_ns: float) -> Stamps |
     due = before + np.rint(step_ns * np.arange(1, count + 1)).astype(np.int64)
     # Never later than it arrived.
     return np.asarray(np.minimum(due, ns[first : last + 1]), dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class FreshSamples:
-    """`fresh`: every sample is the first look at its window, no older than one period."""
-
-    samples: PowerSamples
-    fresh: bool
-
-
-def first_looks(samples: PowerSamples, nominal_s: float, window_s: float) -> FreshSamples:
-    """Samples without bursts and repeats, both told by equal values: nothing may have been taken off them."""
-    return without_repeats(without_bursts(samples, nominal_s).samples, nominal_s, window_s)
-
-
-def without_repeats(samples: PowerSamples, nominal_s: float, window_s: float) -> FreshSamples:
-    """One sample per window of a meter that is read more often than its chip renews the value.
-
-    A value that changes tells that a window ended within the last period; one that stays may be the same
-    window again. In a stretch of equal values windows are taken to follow each other every `window_s`
-    from its first, as long as the stretch lasts: repeats are counted once, steady power is not thinned to
-    nothing. Meters read more slowly than their window come back as they are.
-    """
-    if nominal_s >= window_s or len(samples) < 2:
-        return FreshSamples(samples, False)
-    ns, watts = samples.ns, samples.watts
-    # A pause hides how often the value was renewed: what follows it is a stretch of its own.
-    begins = np.concatenate(([True], (np.diff(watts) != 0.0) | (np.diff(ns) > 2.5e9 * nominal_s)))
-    first = np.flatnonzero(begins)
-    last = np.concatenate((first[1:], [len(ns)])) - 1
-    step_ns = window_s * 1e9
-    counts = 1 + ((ns[last] - ns[first]) / step_ns).astype(np.int64)
-    rank = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    stamps = np.repeat(ns[first], counts) + np.rint(rank * step_ns).astype(np.int64)
-    return FreshSamples(PowerSamples(stamps, np.repeat(watts[first], counts)), True)
-
-
-def split_looks(
-    samples: PowerSamples, nominal_s: float, window_s: float
-) -> tuple[FreshSamples, float, float]:
-    """Samples of the split, its period and its window, s: the `first_looks` of a meter, or means over
-    `FINEST_S` of one that prints faster (such a meter computes each value for its line: none is a repeat)."""
-    count = round(FINEST_S / nominal_s)
-    if count < 2:
-        return first_looks(samples, nominal_s, window_s), nominal_s, window_s
-    means = in_means(without_bursts(samples, nominal_s).samples, count, nominal_s)
-    return FreshSamples(means, False), count * nominal_s, (count - 1) * nominal_s + window_s
-
-
-def in_means(samples: PowerSamples, count: int, nominal_s: float) -> PowerSamples:
-    """Means of `count` neighbouring lines, stamped as the last of them; lines that a longer pause parts are
-    no neighbours, and a mean that lasts a quarter longer than it should is left out.
-    """
-    if not len(samples):
-        return samples
-    begins = np.concatenate(([True], np.diff(samples.ns) > 2.5e9 * nominal_s))
-    stretch = np.cumsum(begins) - 1
-    place = np.arange(len(samples)) - np.flatnonzero(begins)[stretch]
-    lasts = np.flatnonzero(place % count == count - 1)
-    joined = np.concatenate(([0.0], np.cumsum(samples.watts)))
-    watts = (joined[lasts + 1] - joined[lasts + 1 - count]) / count
-    whole = samples.ns[lasts] - samples.ns[lasts + 1 - count] < 1.25e9 * (count - 1) * nominal_s
-    return PowerSamples(samples.ns[lasts][whole], watts[whole])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roambench.energy.readings.occupancy import SP2_WINDOW, MeterWindow, occupancy
+from roambench.energy.readings.occupancy import SP2_WINDOW, MeterWindow, level_occupancy
 
 
 def test_a_window_of_equal_width_and_age_is_a_triangle_that_ends_at_the_reading() -> None:
@@ -34,12 +34,13 @@ def test_occupancy_of_a_reading_at_a_border_is_split_and_sums_to_one() -> None:
     window = MeterWindow(0.25, 0.25)
     starts, ends = np.array([0.0, 2.0, 2.2]), np.array([2.0, 2.2, 9.0])
     # At 2.25 the triangle covers 1.75..2.25: 1/2 before 2.0, then 0.5 - 0.02 up to 2.2, 0.02 after it.
-    shares = occupancy(np.array([1.0, 2.25, 5.0]), starts, ends, window).toarray()
+    shares = level_occupancy(np.array([1.0, 2.25, 5.0]), starts, ends, window, np.arange(3), 3)
     assert shares[0].tolist() == [1, 0, 0]
     assert shares[1] == pytest.approx([0.5, 0.48, 0.02])
     assert shares[2].tolist() == [0, 0, 1]
 
 
 def test_a_reading_beyond_the_spans_is_only_partly_occupied() -> None:
-    shares = occupancy(np.array([0.25, 50.0]), np.array([0.0]), np.array([9.0]), MeterWindow(0.25, 0.25))
-    assert shares.toarray().ravel() == pytest.approx([0.5, 0.0])
+    window, level = MeterWindow(0.25, 0.25), np.zeros(1, np.int64)
+    shares = level_occupancy(np.array([0.25, 50.0]), np.array([0.0]), np.array([9.0]), window, level, 1)
+    assert shares.ravel() == pytest.approx([0.5, 0.0])
