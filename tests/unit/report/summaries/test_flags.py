@@ -84,6 +84,12 @@ def test_phases_that_touch_are_flagged_once_and_whole_runs_are_said_to_hold(evid
     )
 
 
+def test_rests_that_are_shorter_than_the_meter_needs_are_named_with_those_it_needs(evidence):
+    short = Split(Method.RESTS, 2.0, 1.3, 2.0, {}, RestChecks())
+    told = flag(evidence, "set rounds.rest_s = 4: ", {"pi-02": {"split": short}}, split=tailing())
+    assert "on pi-02 (2.0 s) rests were shorter than what this meter averages over" in told
+
+
 def test_phases_that_begin_at_one_instant_of_the_meters_period_are_named(evidence):
     locked = replace(tailing(), checks=RestChecks(locked=(Phase.DOWNLOAD,)))
     told = flag(evidence, "set rounds.dither_s to half the meter's period", {"pi-03": {"split": locked}})
