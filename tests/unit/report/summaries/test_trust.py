@@ -29,7 +29,7 @@ def energy(hand_made) -> EnergySummary:
 
 
 def judged(energy: EnergySummary, split: Split = RESTED, **net: Any) -> dict[str, FigureTrust]:
-    """The figures of a run whose boards were split so and whose phases have these net energies, u and truth."""
+    """The figures of a run whose phases have these net energies, u and truth."""
     phases = []
     for item in energy.phases:
         joules, u_joules, true_j = net.get(item.phase.value, (10.0, 0.1, None))
