@@ -13,7 +13,12 @@ round of each, with its start, is told apart; one more round at the end is only 
 Sequential is what one writes first: one process, one thread, torch.optim.SGD, default layout. The peers
 run the same network and training under their own engines; only ours uses its own network (pool before
 ReLU, the same function), channels-last memory and its own SGD. The final model of everybody is compared
-with sequential's: float32 sums in another order drift apart, so the check is 5e-3 of the model's length.
+with sequential's. Float32 sums in another order drift apart, step by step: how far depends on the network, on
+the data and on how many steps there are, and no number holds for all of them. So the case itself says: behind
+the race sequential runs once more, in float64, and the distance of its two models is what float32's rounding
+comes to here. Another order of the same sums is another draw of that rounding. Two draws are root 2 of it
+apart, give or take: one ReLU that falls to the other side counts as much as many sums do, and in rounds of
+100 images other orders were 0.9 to 2.3 of it apart. Four times are allowed.
 
 Columns: seconds of a round, median and best; how many times faster ours is (median of the ratios of
 neighbouring rounds); CPU seconds of all processes and how many times fewer ours needs; worker time beside
@@ -56,9 +61,9 @@ from peers.network import SIDES, network, vector_of
 from roambench.contract.draws import draw_key, generator
 
 PEERS = Path(__file__).parent / "peers"
-OURS, SEQUENTIAL = "roambench", "sequential"
-#: Of the model's length. Float32 sums in another order drift apart by 1e-3 in some hundred SGD steps.
-DRIFT = 5e-3
+OURS, SEQUENTIAL, EXACT = "roambench", "sequential", "float64"
+#: How far two models may be apart, in distances of sequential's float32 model from its float64 one.
+DRAWS_APART = 4.0
 SHAPES = {"H": 10, "L": 100}  # clients
 
 
@@ -240,7 +245,7 @@ def contenders(case: Case, options: argparse.Namespace) -> list[Contender]:
 def compete(
     case: Case, options: argparse.Namespace, folder: Path
 ) -> tuple[list[Contender], dict[str, float]]:
-    """All rounds, everybody in turn; and how far each final model is from sequential's."""
+    """All rounds, everybody in turn; and how far each final model is from sequential's, EXACT's too."""
     rivals = contenders(case, options)
     begun: list[Contender] = []
     try:
@@ -254,6 +259,7 @@ def compete(
         for rival in rivals:
             rival.watched_round()
         finals = {rival.name: rival.final().astype(np.float64) for rival in rivals}
+        finals[EXACT] = exact_model(case, options, folder, begun)
     finally:
         for rival in begun:
             rival.end()
@@ -262,6 +268,18 @@ def compete(
         name: float(np.linalg.norm(model - reference) / np.linalg.norm(reference))
         for name, model in finals.items()
     }
+
+
+def exact_model(case: Case, options: argparse.Namespace, folder: Path, begun: list[Contender]) -> np.ndarray:
+    """The final model of sequential in float64, which races with nobody; it is added to those `begun`."""
+    command = [sys.executable, str(PEERS / "sequential.py")]
+    exact = Contender(EXACT, 1, command, replace(case, double=True, final=f"{case.folder}/{EXACT}.npy"))
+    begun.append(exact)
+    exact.start(folder)
+    for _ in range(options.rounds):
+        exact.round()
+    exact.watched_round()
+    return exact.final().astype(np.float64)
 
 
 def show(rivals: list[Contender], distances: dict[str, float]) -> None:
@@ -284,7 +302,10 @@ def show(rivals: list[Contender], distances: dict[str, float]) -> None:
             f"{rival.beside_ms:9.1f} ms{rival.cpu_beside_ms:7.1f} ms{rival.peak_mb:6.0f} MB"
             f"{rival.first_s:6.1f} s{distances[rival.name]:10.1e}"
         )
-    strayed = [name for name, distance in distances.items() if not distance <= DRIFT]
+    rounding = distances[EXACT]
+    allowed = DRAWS_APART * rounding
+    print(f"float32 alone moves sequential's model by {rounding:.1e} here: {allowed:.1e} is allowed")
+    strayed = [rival.name for rival in rivals if not distances[rival.name] <= allowed]
     if strayed:
         raise SystemExit(f"{', '.join(strayed)}: another model than sequential training's")
 

@@ -30,6 +30,7 @@ class Case:
     workers: int
     final: str  # where the contender writes the model after the last round, .npy
     channels_last: bool = True
+    double: bool = False  # sequential trains in float64
 
     def array(self, name: str) -> np.ndarray:
         return np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r")

@@ -59,6 +59,7 @@ def train_client(
 ) -> None:
     """One epoch of mini-batch SGD with a new optimiser, in the order given."""
     inputs, targets = torch.from_numpy(np.array(images)), torch.from_numpy(np.array(labels))
+    inputs = inputs.to(next(module.parameters()).dtype)
     optimiser = torch.optim.SGD(
         module.parameters(), lr=case.learning_rate, momentum=case.momentum, weight_decay=case.weight_decay
     )

@@ -17,6 +17,8 @@ def main() -> None:
     images, labels, orders = case.array("images"), case.array("labels"), case.array("orders")
     central = network(case.network)
     load_vector(central, case.array("start"))
+    if case.double:
+        central.double()
     for number in turns(case):
         sgd_s = 0.0
         states = []

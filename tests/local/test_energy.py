@@ -33,6 +33,7 @@ LONG_PHASES = (
     f"local.upload_mbit_s={UP_MBIT_S}",
     f"local.download_mbit_s={DOWN_MBIT_S}",
     "energy.idle_baseline_s=14",
+    "rounds.rest_s=4",
 )
 STEADY = 'local.power_shape="steady"'
 #: What the steady board draws, phase by phase: idle 1.9 W, 0.8 W for a busy core, and in a transfer the
@@ -41,6 +42,7 @@ WATTS = {
     Phase.IDLE: 1.9,
     Phase.ABSENT: 1.9,
     Phase.WAIT: 1.9,
+    Phase.REST: 1.9,
     Phase.TRAIN: 1.9 + 0.8,
     Phase.UPLOAD: 1.9 + 0.25,
     Phase.DOWNLOAD: 1.9 + 0.15,
@@ -49,9 +51,7 @@ WATTS = {
 #: late on a busy machine has moved no more.
 J_PER_MBIT = {Phase.UPLOAD: 0.010, Phase.DOWNLOAD: 0.005}
 
-#: 2 u of six boards' sum beside its gross energy: half as much again as the widest of 48 runs of three, whose
-#: stalls of 5 s began at as many places. How their five transfers lie to the lines of one a second decides:
-#: a board's uploads had 0.4 % in one run and 2.2 % in another.
+#: What 2 u of six boards' sum may be beside its gross energy.
 WIDEST = {
     (Phase.DOWNLOAD, "gross"): 0.055,
     (Phase.DOWNLOAD, "net"): 0.05,
@@ -149,7 +149,7 @@ def test_measured_energy_is_within_two_percent_of_the_truth(runs, energies):
         assert device.truth.whole_j == pytest.approx(true_j(runs["plain"], device), rel=1e-12)
 
 
-def test_training_energy_split_off_by_the_fit_is_that_of_the_training_phases(runs, energies):
+def test_training_energy_between_rests_is_that_of_the_training_phases(runs, energies):
     energy = energies["plain"]
     rows = [row for row in energy.rows if row.phase is Phase.TRAIN]
     assert len(rows) == 3 * 5  # three devices train in every step but the last
@@ -203,7 +203,7 @@ def test_a_stall_of_five_seconds_is_a_gap_and_not_filled_in(runs, energies):
     energy = energies["stall"]
     for device in energy.devices:
         assert device.whole_run.gap_s == pytest.approx(5.5, abs=1.0)
-        assert device.whole_run.coverage < 0.95
+        assert device.whole_run.coverage < 0.98
         length_s = (energy.end_ns - energy.start_ns) * 1e-9
         assert device.whole_run.covered_s + device.whole_run.gap_s == pytest.approx(length_s, abs=1e-6)
     assert measured_over_true(runs["stall"], energy) == pytest.approx(1.0, abs=0.02)
@@ -212,7 +212,7 @@ def test_a_stall_of_five_seconds_is_a_gap_and_not_filled_in(runs, energies):
         for device in energy.devices
     )
     # Had the gaps been bridged, the joules would be those of the whole run.
-    assert energy.whole_run.joules < 0.96 * whole_truth_j
+    assert energy.whole_run.joules < 0.98 * whole_truth_j
 
 
 @pytest.mark.parametrize("name", ["plain", "gain", "stall"])

@@ -89,14 +89,20 @@ class Learner:
 
     def warm_up(self, shard: Shard, steps: int = 1) -> float:
         """Throw-away steps on the first batch of the device's `shard`, so that the first order finds
-        everything loaded; a single sample is taken twice, as batch statistics need two. Errors as `train`
-        raises.
+        everything loaded; a single sample is taken twice, as batch statistics need two. Where these samples
+        cannot be trained, which is for the order to say, blank ones stand in. Errors as `train` raises.
 
         Returns the CPU-seconds of one step.
         """
         samples = len(shard.labels)
         first = np.arange(min(self._spec.batch_size, max(2, samples))) % samples
         batch = Shard(shard.images[first], shard.labels[first])
+        try:
+            return self._throw_away(batch, steps)
+        except Exception:  # of the user's model as it meets its data
+            return self._throw_away(Shard(np.zeros_like(batch.images), batch.labels), steps)
+
+    def _throw_away(self, batch: Shard, steps: int) -> float:
         # Steps of no size: what is trained for its time alone cannot diverge.
         still = replace(self._spec, learning_rate=0.0)
         training, model = LocalTraining(epochs=steps), flatten(self._module)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeGuard
+from typing import IO, Any, Final, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
 from roambench.contract.errors import DataError
-from roambench.contract.whole_file import replaced
+from roambench.contract.whole_file import write_whole
 
 Images = npt.NDArray[np.float32]  # (n, channels, height, width), normalised
 Classes = npt.NDArray[np.int64]  # (n,), a class per sample
@@ -41,8 +41,7 @@ def write_shard(path: Path, shard: Shard) -> None:
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replaced(path) as file:
-            save_file(arrays, file)
+        write_whole(path, save(arrays))
     except (OSError, SafetensorError) as error:
         raise DataError(f"{path}: shard cannot be written ({error})") from None
 
@@ -54,7 +53,8 @@ def read_shard(path: Path, *, in_channels: int | None = None, classes: int | Non
     of that many outputs.
     """
     try:
-        arrays = load_file(path)
+        with path.open("rb") as file:
+            arrays = load_file(_by_descriptor(file))
     except FileNotFoundError:
         raise DataError(f"{path}: no such shard") from None
     # Besides OSError and SafetensorError: a header that names a dtype NumPy lacks makes safetensors 0.8 raise
@@ -122,3 +122,8 @@ def _check(path: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         raise DataError(f"{path}: images hold NaN or infinity")
     if wrong := wrong_labels(labels, len(images)):
         raise DataError(f"{path}: labels: {wrong}")
+
+
+def _by_descriptor(file: IO[bytes]) -> str:
+    """A name for safetensors, which takes only names in UTF-8."""
+    return f"/proc/self/fd/{file.fileno()}"

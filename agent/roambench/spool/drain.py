@@ -112,7 +112,7 @@ class Drain:
                 except TimeoutError:
                     how = "the answer did not come before a measured phase: the batch was broken off"
                     self._slow(how)
-                    progress = self._failed(how)
+                    progress = self._failed(how, self._backoff_most_s)  # every attempt may hold a phase up
             if not progress:
                 await self._pause()
             else:

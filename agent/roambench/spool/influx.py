@@ -93,9 +93,9 @@ class InfluxWriter:
 
     def close(self) -> None:
         """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection, self._pinged = None, False
+        connection, self._connection, self._pinged = self._connection, None, False
+        if connection is not None:
+            connection.close()
 
     def _without_answer(self, error: Exception) -> Busy:
         if isinstance(error, TimeoutError | urllib3.exceptions.ReadTimeoutError):

@@ -26,7 +26,8 @@ class Sweep:
     @property
     def table(self) -> Columns:
         """A row for each point of the grid, the seeds left out: mean and standard deviation over them."""
-        return Columns(pq.read_table(self.path / "table.parquet"))
+        with (self.path / "table.parquet").open("rb") as file:
+            return Columns(pq.read_table(file))
 
     @property
     def runs(self) -> RunSet:

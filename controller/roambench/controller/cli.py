@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, cast
+from typing import Annotated, Final, cast
 
 try:
     import typer
@@ -58,6 +59,9 @@ app = typer.Typer(
 _RUN, _LOOK, _BENCH, _DATA = "Run", "Look", "Benches and meters", "Data and movement"
 
 
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE)
+
+
 def _version(asked: bool) -> None:
     if asked:
         own = own_code()
@@ -101,6 +105,18 @@ app.add_typer(meter_app, rich_help_panel=_BENCH)
 app.add_typer(fleet_app, rich_help_panel=_BENCH)
 
 
+def _is_the_machines(error: BaseException) -> bool:
+    """Whether it comes from a full disk or from descriptors that are all in use: no input is wrong then."""
+    link: BaseException | None = error
+    while link is not None:
+        if (isinstance(link, OSError) and link.errno in _FULL) or "(os error 28)" in str(
+            link
+        ):  # safetensors'
+            return True
+        link = link.__cause__ or link.__context__
+    return False
+
+
 @cache
 def command() -> TyperGroup:
     """All commands and their options. Read once per process: it takes 0.1 s."""
@@ -129,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         except RoambenchError as error:
             for line in str(error).splitlines():
                 print(for_terminal(f"roambench: {line}"), file=sys.stderr)
-            sys.exit(error.exit_code)
+            sys.exit(1 if _is_the_machines(error) else error.exit_code)
         except KeyboardInterrupt:
             sys.exit(leave())
         except SystemExit as end:  # typer makes 130 of whatever interrupted it

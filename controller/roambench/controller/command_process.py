@@ -1,10 +1,13 @@
-"""What the process of a command does first: it looks for garbage seldom, and forks what will fork for it."""
+"""What the process of a command does first: it prints in any encoding, and forks what will fork for it."""
 
 from __future__ import annotations
 
 import atexit
+import codecs
 import gc
+import io
 import os
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,15 +20,47 @@ _TRAINING: Final[Mapping[str, str]] = {
     "simulated": "roambench.fleet.simulated.worker",
 }
 
+#: What a terminal that is not UTF-8 gets instead of our signs; of other letters a question mark.
+_PLAIN: Final = str.maketrans(
+    {
+        "\u2013": "-",
+        "\u2212": "-",
+        "\u00d7": "x",
+        "\u00b1": "+-",
+        "\u2265": ">=",
+        "\u2264": "<=",
+        "\u2588": "#",
+    }
+    | {"\u2026": "...", "\u2192": "->", "\u00b7": ".", "\u00b5": "u", "\u00b0": "deg"}
+)
+_IN_OTHER_LETTERS: Final = "roambench.in_other_letters"
+
 _settled = False
+
+
+def _in_other_letters(error: UnicodeError) -> tuple[str | bytes, int]:
+    """What takes the place of letters that a stream's encoding lacks; bytes of a file's name stay these."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    letters = error.object[error.start : error.end]
+    if all("\udc80" <= letter <= "\udcff" for letter in letters):
+        return letters.encode("ascii", "surrogateescape"), error.end
+    return letters.translate(_PLAIN).encode("ascii", "replace").decode(), error.end
+
+
+codecs.register_error(_IN_OTHER_LETTERS, _in_other_letters)
 
 
 def settle() -> None:
     """For the process of a command: look for garbage seldom, and not at its end, where what libraries leave
-    would be looked through three times (0.4 s with torch). NumPy, which is not loaded yet, has one thread, as
+    would be looked through three times (0.4 s with torch). What it prints is never a letter that the stream's
+    encoding lacks. NumPy, which is not loaded yet, has one thread, as
     in all processes that it forks."""
     global _settled
     _settled = True
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors=_IN_OTHER_LETTERS)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)

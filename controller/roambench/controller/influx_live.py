@@ -26,6 +26,8 @@ from roambench.spool.record_context import RecordContext
 
 MONITOR_PERIOD_S: Final = 10.0
 FLUSH_S: Final = 30.0
+#: Host seconds at the end for points of the controller's own, which nobody misses.
+POINTS_S: Final = 5.0
 _LOG: Final = logging.getLogger(__name__)
 #: Who writes the controller's own points.
 _OWN_NAME: Final = "controller"
@@ -100,9 +102,15 @@ class InfluxLive:
 
     async def aclose(self, flush_s: float = FLUSH_S) -> int:
         """Stop, forward what is left within `flush_s`; returns how many records were not."""
-        for chore in list(self._chores):
-            if chore.get_name() != "point":
-                chore.cancel()
+        points = [chore for chore in self._chores if chore.get_name() == "point"]
+        for chore in self._chores.difference(points):
+            chore.cancel()
+        if points:
+            await asyncio.wait(points, timeout=POINTS_S)
+        for chore in points:
+            chore.cancel()
+        if self._writer is not None:
+            self._writer.abort()  # of a slow store: nobody waits for the last points
         await asyncio.gather(*self._chores, return_exceptions=True)
         left = 0
         if self._forwarder is not None:

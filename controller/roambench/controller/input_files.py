@@ -28,10 +28,11 @@ def input_files(experiment: Experiment, system: str, opened: Iterable[Path]) -> 
     """SHA-256 of each file by its absolute path: those that the experiment names, and those `opened` to make
     its learning task. A path that ends with a slash is a folder with many of them."""
     files = {path.resolve() for path in _named(experiment, system)}
-    data = _data_folders(experiment)
-    files |= {path for path in opened if _is_input(path, data)}
+    data = Path(experiment.learning.data_path or default_folder(experiment.learning.dataset)).resolve()
+    downloads = default_folder(experiment.learning.dataset).parent.resolve()
+    files |= {path for path in opened if _is_input(path, (data, downloads))}
     if experiment.learning.dataset == "huggingface" and not experiment.learning.task:
-        files |= {path.resolve() for path in data[0].rglob("*.arrow")}  # pyarrow opens them
+        files |= {path.resolve() for path in data.rglob("*.arrow")}  # pyarrow opens them
     found = dict[str, str]()
     for folder in sorted({path.parent for path in files}):
         mine = sorted(path for path in files if path.parent == folder)
@@ -62,13 +63,9 @@ def _named(experiment: Experiment, system: str) -> Iterator[Path]:
         yield path
     if (log := replayed_log(experiment.rounds.orders, system)) is not None:
         yield log
-
-
-def _data_folders(experiment: Experiment) -> tuple[Path, ...]:
-    """Where data are expected: the folder that the experiment names, and that of downloads."""
-    named = (Path(experiment.learning.data_path),) if experiment.learning.data_path else ()
-    usual = default_folder(experiment.learning.dataset)
-    return tuple(path.resolve() for path in (*named, usual))
+    for meter in experiment.local.meters.values():
+        if meter.driver == "replay":
+            yield Path(meter.port.partition("?")[0])
 
 
 def _is_input(path: Path, data: tuple[Path, ...]) -> bool:

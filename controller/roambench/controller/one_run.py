@@ -80,7 +80,7 @@ async def play(
 def data_of(played: Play | World, system: str) -> dict[str, str]:
     """Digests of what the system's run is made of, as it was loaded: by what it is."""
     replayed = replayed_digest(played.experiment.rounds.orders, system)
-    return {**played.learning_task.contents(), **({"replayed orders": replayed} if replayed else {})}
+    return {**played.learning_task.contents, **({"replayed orders": replayed} if replayed else {})}
 
 
 class Narrator:

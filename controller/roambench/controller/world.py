@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,7 @@ class LearningTask:
     companions: Mapping[str, str | npt.NDArray[Any]] = field(default_factory=dict)
     channels_last: bool = True  # as wanted, unless the model cannot be trained so
 
+    @cached_property
     def contents(self) -> dict[str, str]:
         """SHA-256 of the data as they were loaded and shared out, and of the first model, by what it is."""
         data = self.dataset

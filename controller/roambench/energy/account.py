@@ -33,7 +33,7 @@ from roambench.energy.integrate import (
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
 from roambench.energy.readings.samples import PowerSamples, without_bursts
-from roambench.energy.rest_checks import RestChecks, rest_checks
+from roambench.energy.rest_checks import ArrivedPower, RestChecks, rest_checks
 from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
 from roambench.energy.touching import PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
@@ -137,7 +137,7 @@ def account_device(
     origin_ns = spans[0].start_ns if spans else start_ns
     at_s, watts = np.multiply(steady.ns - origin_ns, 1e-9), steady.watts
     period_s = float(np.median(np.diff(at_s))) if len(at_s) > 1 else nominal_s
-    seen = _Seen(at_s, watts, spans, curve, nominal_s, period_s, window, step_w, u_clock_s)
+    seen = _Board(at_s, watts, spans, curve, nominal_s, period_s, window, step_w, u_clock_s)
     columns, split = _split(seen)
     edges_j = curve.step_across_w * (BEFORE_S / 3.0 + u_clock_s)
     own_j = math.sqrt(math.fsum(np.square(columns.own_j).tolist()))
@@ -156,7 +156,7 @@ def account_device(
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Board:
     """What a meter saw of one device: arrivals in seconds after the timeline's start and watts, shape
     (readings,), the timeline, the seconds that count, and the meter's traits."""
 
@@ -171,7 +171,7 @@ class _Seen:
     u_clock_s: float
 
 
-def _split(seen: _Seen) -> tuple[_Columns, Split]:
+def _split(seen: _Board) -> tuple[_Columns, Split]:
     """What each span drew, by sums around rests where there are any, else by constant powers."""
     spans, rest_s = seen.spans, rest_of(seen.spans)
     if not len(seen.at_s) or not spans:
@@ -186,7 +186,7 @@ def _split(seen: _Seen) -> tuple[_Columns, Split]:
 
 
 def _around_rests(
-    seen: _Seen,
+    seen: _Board,
     windows: Sequence[Window],
     chosen: npt.NDArray[np.bool_],
     quiet: IdleReadings,
@@ -234,7 +234,10 @@ def _around_rests(
         whole_s = np.array([windows[j].until_s - windows[j].start_s for j in own])
         # Between two ends idle power need not be on the straight line: a board warms up at once, or late.
         bent_j = BENT * float(np.abs(lines.slope_w_per_s[own]) @ np.square(whole_s))
-        idle_w = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j) / float(whole_s.sum())
+        # What the last quarter of the guards brought tells how much may come after them.
+        after_j = 0.5 * abs(float(sums.last_quarter_j[own].sum()))
+        shared_j = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j, after_j)
+        idle_w = shared_j / float(whole_s.sum())
         for j, u, seconds in zip(own, u_j.tolist(), whole_s.tolist(), strict=True):
             _share_out(columns, spans, windows[j], sums, j, u, idle_w * seconds)
     total_s = float(covered_s.sum())
@@ -244,12 +247,21 @@ def _around_rests(
         guard_s,
         float(columns.idle_w @ covered_s) / total_s if total_s else float("nan"),
         excess,
-        rest_checks(at_s, watts, spans, windows, chosen, sums.joules, seen.period_s, guard_s),
+        rest_checks(
+            ArrivedPower(at_s, watts),
+            ArrivedPower(at_s[chosen], watts[chosen]),
+            spans,
+            windows,
+            sums.joules,
+            sums.last_quarter_j,
+            seen.period_s,
+            guard_s,
+        ),
     )
     return columns, split
 
 
-def _widen_lost(columns: _Columns, seen: _Seen) -> None:
+def _widen_lost(columns: _Columns, seen: _Board) -> None:
     """What the board did in LOST time is not known: its joules are as uncertain as what was sampled of it."""
     sampled_j = seen.curve.u_between(*span_stamps(seen.spans))
     lost = np.array([span.phase is Phase.LOST for span in seen.spans])
@@ -292,10 +304,10 @@ def _far_from_windows(quiet: IdleReadings, windows: Sequence[Window]) -> tuple[F
     return tuple(np.bincount(of_bin, column[far]) / count for column in (quiet.at_s, quiet.watts))  # type: ignore[return-value]
 
 
-def _touching(seen: _Seen) -> tuple[_Columns, Split]:
+def _touching(seen: _Board) -> tuple[_Columns, Split]:
     """Constant powers by phase: what is left where boards did not rest."""
     spans = seen.spans
-    powers = phase_powers(seen.at_s, seen.watts, spans, seen.window)
+    powers = phase_powers(seen.at_s, seen.watts, spans, seen.window, seen.u_clock_s)
     columns = _Columns.empty(len(spans))
     covered_s = covered_by_span(seen.curve, spans)
     measured_j = trapezoid_by_span(seen.curve, spans)

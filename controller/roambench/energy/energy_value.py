@@ -6,13 +6,9 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-
-#: What rounding may leave of a difference of equal sums, relative to them.
-_ROUNDING: Final = 1e-9
 
 
 class UncertaintyPart(StrEnum):
@@ -143,5 +139,5 @@ def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:
 
 def told_from_zero(reference: float, u: float, value: float = 0.0) -> bool:
     """Whether a ratio of `value` to `reference` says anything: `reference` is more than the standard
-    uncertainty `u`, and more than what rounding leaves of a difference of the size of `value`."""
-    return abs(reference) > max(u if math.isfinite(u) else 0.0, _ROUNDING * abs(value))
+    uncertainty `u`, and more than what rounding may leave of a difference of sums like `value`."""
+    return abs(reference) > max(u if math.isfinite(u) else 0.0, 1e-9 * abs(value))

@@ -16,12 +16,18 @@ from roambench.energy.rests import GUARD_SHARE, Window
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-#: Power after a phase is too high when it is so many standard uncertainties above that before it, and when
-#: what it adds within the guard is such a share of the phase's energy.
+#: Power behind a phase is too high when it is so many standard uncertainties above that at rest, and when it
+#: is worth such a share of a transfer's energy.
 TAIL_Z: Final = 4.0
-TAIL_SHARE: Final = 0.03
+TAIL_SHARE: Final = 0.035
+#: What the last quarter of the guards brought, in standard uncertainties and as a share of the energy.
+LAST_QUARTER_Z: Final = 3.5
+LAST_QUARTER_SHARE: Final = 0.05
 #: What is drawn at the end of a guard goes on for about so long, s.
 _TAIL_S: Final = 1.5
+#: A board that a training has warmed cools slowly: less than this share of what it draws above its idle
+#: baselines is gone soon after.
+_SOON_GONE: Final = 0.65
 #: Fewer windows than this tell nothing.
 MIN_WINDOWS: Final = 5
 #: Phases that begin at one instant of the meter's period: length of their mean direction (1: exactly one),
@@ -34,8 +40,8 @@ _SHORT_PERIODS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a phase still drew when its guard was over: `watts` above the power before it, `z` in standard
-    uncertainties, and the rest that would have been long enough."""
+    """What a phase still drew when its guard was over: `watts` above the board at rest, `z` in standard
+    uncertainties, and the rest that would be long enough."""
 
     watts: float
     z: float
@@ -56,86 +62,126 @@ class RestChecks:
         return not self.tails and not self.locked
 
 
+@dataclass(frozen=True, slots=True)
+class ArrivedPower:
+    """Readings of a board, shape (readings,): arrivals in seconds after the timeline's start, watts."""
+
+    at_s: Floats
+    watts: Floats
+
+    def mean_w(self, from_s: float, to_s: float) -> float:
+        """Mean of those that arrived in (from_s, to_s]; NaN for none."""
+        first, last = np.searchsorted(self.at_s, [from_s, to_s], side="right").tolist()
+        return float(self.watts[first:last].mean()) if last > first else math.nan
+
+
 def rest_checks(
-    at_s: Floats,
-    watts: Floats,
+    seen: ArrivedPower,
+    quiet: ArrivedPower,
     spans: Sequence[PhaseSpan],
     windows: Sequence[Window],
-    quiet: Mask,
     joules: Floats,
+    last_quarter_j: Floats,
     period_s: float,
     guard_s: float,
 ) -> RestChecks:
-    """Check the windows of one device, whose net energies are `joules`, by phase; `quiet` marks the readings
-    that saw it at rest."""
+    """Check the windows of one device by phase. `seen` are all readings, `quiet` those at rest; `joules` are
+    the windows' net energies, of which the last quarter of each guard brought `last_quarter_j`."""
     kinds = [spans[window.first].phase for window in windows]
+    by_kind = {phase: [j for j, kind in enumerate(kinds) if kind is phase] for phase in dict.fromkeys(kinds)}
+    transfers: list[Phase] = [phase for phase in by_kind if phase is not Phase.TRAIN] or [*by_kind]
+    least = min(transfers, key=lambda phase: abs(float(joules[by_kind[phase]].mean())))
+    baseline_w = _baseline_w(quiet, windows)
     tails, locked = {}, []
-    for phase in dict.fromkeys(kinds):
-        own = [j for j, kind in enumerate(kinds) if kind is phase]
-        chosen = [windows[j] for j in own]
-        found = _tail(at_s, watts, windows, own, quiet, float(joules[own].mean()), period_s, guard_s, phase)
-        if found is not None:
-            tails[phase] = found
-        if _is_locked(at_s, chosen, period_s):
+    for phase, own in by_kind.items():
+        # What is left of a training spoils the idle power under the smallest transfer first.
+        judged = by_kind[least] if phase is Phase.TRAIN else own
+        tail = _tail(seen, quiet, windows, own, judged, joules, period_s, guard_s, baseline_w, phase)
+        if tail is None and phase is not Phase.TRAIN:
+            tail = _still_growing(joules[own], last_quarter_j[own], guard_s)
+        if tail is not None:
+            tails[phase] = tail
+        if _is_locked(seen.at_s, [windows[j] for j in own], period_s):
             locked.append(phase)
     return RestChecks(tails, tuple(locked))
 
 
 def _tail(
-    at_s: Floats,
-    watts: Floats,
+    seen: ArrivedPower,
+    quiet: ArrivedPower,
     windows: Sequence[Window],
     own: Sequence[int],
-    quiet: Mask,
-    mean_j: float,
+    judged: Sequence[int],
+    joules: Floats,
     period_s: float,
     guard_s: float,
+    baseline_w: float,
     phase: Phase,
 ) -> Tail | None:
-    """Power at the end of the guards and in the rests behind them, above that before each phase."""
+    """Power at the end of the guards of the windows `own` and in the rests behind them, above that of the
+    board at rest: before a transfer, or before what comes next to a training."""
     last_s = min(max(1.0, period_s), 0.4 * guard_s)
-    end_w, later_w, bias_j = [], [], []
+    length_s = float(np.mean([windows[j].until_s - windows[j].start_s for j in judged]))
+    end_w, later_w, above_w = [], [], []
     for j in own:
-        window = windows[j]
+        window, calm = windows[j], windows[j]
         if window.until_s < window.end_s + guard_s - 0.01:
             continue
-        before = _mean(at_s[quiet], watts[quiet], window.rest_from_s, window.start_s)
         if phase is Phase.TRAIN:
-            # A training leaves a warm board behind, which is no tail: what is gone soon after is.
-            following = windows[j + 1] if j + 1 < len(windows) else None
-            if following is None or following.rest_from_s <= window.rest_until_s:
+            if j + 1 == len(windows) or windows[j + 1].rest_from_s <= window.rest_until_s:
                 continue
-            before = _mean(at_s[quiet], watts[quiet], following.rest_from_s, following.start_s)
-        end = _mean(at_s, watts, window.until_s - last_s, window.until_s) - before
-        later = _mean(at_s[quiet], watts[quiet], window.until_s, window.rest_until_s) - before
-        end_w.append(end)
-        later_w.append(later)
-        bias_j.append(
-            _TAIL_S * end + (window.until_s - window.start_s) * (0.0 if math.isnan(later) else later)
-        )
-    known = np.array([value for value in bias_j if math.isfinite(value)])
-    if len(known) < MIN_WINDOWS:
+            calm = windows[j + 1]
+        calm_w = quiet.mean_w(calm.rest_from_s, calm.start_s)
+        later = quiet.mean_w(window.until_s, window.rest_until_s)
+        end_w.append(seen.mean_w(window.until_s - last_s, window.until_s) - calm_w)
+        later_w.append(later - calm_w)
+        above_w.append(later - baseline_w)
+    parts = [(length_s, later_w)] if phase is Phase.TRAIN else [(_TAIL_S, end_w), (length_s, later_w)]
+    worth = [(seconds * _median(column), seconds * _u_median(column)) for seconds, column in parts]
+    known = [(j, u) for j, u in worth if math.isfinite(u)]
+    if not known:
         return None
-    # A median: one burst of a card or a daemon is no tail.
-    lost_j, u_j = float(np.median(known)), 1.25 * float(known.std(ddof=1)) / math.sqrt(len(known))
-    if lost_j <= TAIL_Z * u_j or lost_j <= TAIL_SHARE * abs(mean_j):
+    lost_j, u_j = math.fsum(j for j, _ in known), math.hypot(*(u for _, u in known))
+    if lost_j <= TAIL_Z * u_j or lost_j <= TAIL_SHARE * abs(float(joules[judged].mean())):
         return None
-    return Tail(
-        float(np.nanmedian(end_w)), lost_j / u_j if u_j else math.inf, _rest_for(end_w, later_w, guard_s)
+    later, above = _median(later_w), _median(above_w)
+    if phase is Phase.TRAIN and math.isfinite(above) and later < _SOON_GONE * above:
+        return None
+    times = 2.0 if later < 0.5 * _median(end_w) else 4.0
+    rest_s = float(math.ceil(times * guard_s / GUARD_SHARE))
+    return Tail(max(later, _median(end_w)), lost_j / u_j if u_j else math.inf, rest_s)
+
+
+def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Tail | None:
+    """Transfers whose energy still grew in the last quarter of their guards."""
+    if len(joules) < MIN_WINDOWS:
+        return None
+    mean_j, u_j = float(last_quarter_j.mean()), float(last_quarter_j.std(ddof=1)) / math.sqrt(len(joules))
+    if mean_j <= LAST_QUARTER_Z * u_j or mean_j <= LAST_QUARTER_SHARE * abs(float(joules.mean())):
+        return None
+    rest_s = float(math.ceil(2.0 * guard_s / GUARD_SHARE))
+    return Tail(mean_j / (0.25 * guard_s), mean_j / u_j if u_j else math.inf, rest_s)
+
+
+def _baseline_w(quiet: ArrivedPower, windows: Sequence[Window]) -> float:
+    """Idle power before the first and after the last window; NaN without."""
+    before = quiet.mean_w(-math.inf, windows[0].start_s)
+    after = quiet.mean_w(windows[-1].until_s, math.inf)
+    return 0.5 * (before + after)
+
+
+def _median(values: Sequence[float]) -> float:
+    """Of those that are known: one burst of a card or a daemon is no tail."""
+    known = [value for value in values if math.isfinite(value)]
+    return float(np.median(known)) if known else math.nan
+
+
+def _u_median(values: Sequence[float]) -> float:
+    """Standard uncertainty of that median; NaN where too few are known."""
+    known = [value for value in values if math.isfinite(value)]
+    return (
+        1.25 * float(np.std(known, ddof=1)) / math.sqrt(len(known)) if len(known) >= MIN_WINDOWS else math.nan
     )
-
-
-def _rest_for(end_w: Sequence[float], later_w: Sequence[float], guard_s: float) -> float:
-    """A rest that outlasts a tail: twice this one, or longer where the tail hardly falls."""
-    end, later = (float(np.nanmedian(column)) if len(column) else 0.0 for column in (end_w, later_w))
-    times = 2.0 if later < 0.5 * end else 4.0
-    return float(math.ceil(times * guard_s / GUARD_SHARE))
-
-
-def _mean(at_s: Floats, watts: Floats, from_s: float, to_s: float) -> float:
-    """Mean of the readings that arrived in (from_s, to_s]; NaN for none."""
-    first, last = np.searchsorted(at_s, [from_s, to_s], side="right").tolist()
-    return float(watts[first:last].mean()) if last > first else math.nan
 
 
 def _is_locked(at_s: Floats, windows: Sequence[Window], period_s: float) -> bool:

@@ -6,6 +6,7 @@ says which joules were whose, so what a border may be wrong by is in every figur
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -48,8 +49,13 @@ class PhasePowers:
         return phase if phase in self.watts else Phase.IDLE
 
 
-def phase_powers(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan], window: MeterWindow) -> PhasePowers:
-    """Least squares over all readings that saw known phases only, with a weak belief in their middle."""
+def phase_powers(
+    at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan], window: MeterWindow, u_clock_s: float = 0.0
+) -> PhasePowers:
+    """Least squares over all readings that saw known phases only, with a weak belief in their middle.
+
+    `u_clock_s` is the standard uncertainty between the clocks of readings and phases.
+    """
     origin_ns = spans[0].start_ns
     starts_s, ends_s = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))
     level = np.array([_LEVELS.index(span.phase) if span.phase in _LEVELS else 0 for span in spans])
@@ -69,7 +75,7 @@ def phase_powers(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan], window
     power_w = fitted + middle_w
     present = [phase for place, phase in enumerate(_LEVELS) if (level[known] == place).any()]
     step_w = np.abs(np.diff(power_w[level], prepend=power_w[level[:1]], append=power_w[level[-1:]]))
-    border_j = BORDER_S * np.hypot(step_w[:-1], step_w[1:])
+    border_j = math.hypot(BORDER_S, u_clock_s) * np.hypot(step_w[:-1], step_w[1:])
     border_j[[span.phase not in ACTIVE_PHASES for span in spans]] = 0.0
     return PhasePowers(
         {phase: float(power_w[_LEVELS.index(phase)]) for phase in present},

@@ -28,6 +28,9 @@ Indices = npt.NDArray[np.int64]
 BEFORE_S: Final = 0.1
 #: The expectation of the scatter counts as so many sums of its own.
 PRIOR_FREEDOM: Final = 4.0
+#: Scatter of the readings of a Raspberry Pi at rest, W, and how many of them tell its idle power nearby.
+QUIET_SD_W: Final = 0.02
+QUIET_LINES: Final = 12.0
 #: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
 REGULAR: Final = 0.08
 EARLY: Final = 0.3
@@ -50,6 +53,7 @@ class WindowSums:
     idle_w: Floats
     readings: Indices
     noise_j2: Floats  # what the readings' own noise adds to the variance of `joules`
+    last_quarter_j: Floats  # what arrived in the last quarter of the guard
     window_of: Indices
 
 
@@ -66,7 +70,7 @@ def window_sums(
     """Sum each window. `cells_s` are the seconds that each reading stands for; readings that arrived up to
     `before_s` before a start belong to the window, too: clocks differ, and the board rested."""
     count = len(windows)
-    joules, seconds, idle_w, noise_j2 = (np.zeros(count) for _ in range(4))
+    joules, seconds, idle_w, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(5))
     readings = np.zeros(count, dtype=np.int64)
     window_of = np.full(len(at_s), -1, dtype=np.int64)
     taken_s = -math.inf
@@ -80,10 +84,13 @@ def window_sums(
         joules[j], seconds[j] = cells @ above_w, cells.sum()
         idle_w[j] = lines.watts[j]
         middle = (at_s[inside] > window.start_s + period_s) & (at_s[inside] <= window.end_s)
+        guard_s = window.until_s - window.end_s
+        quarter = at_s[inside] > window.until_s - 0.25 * guard_s
+        last_quarter_j[j] = cells[quarter] @ above_w[quarter]
         noise_j2[j] = quiet.sd_w**2 * float(cells @ cells) + _unseen_j2(above_w[middle], cells[middle])
         readings[j] = last - first
         window_of[inside] = j
-    return WindowSums(joules, seconds, idle_w, readings, noise_j2, window_of)
+    return WindowSums(joules, seconds, idle_w, readings, noise_j2, last_quarter_j, window_of)
 
 
 def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
@@ -163,6 +170,14 @@ def sampling_j2(power_w: float, durations_s: Floats, period_s: float, window_s: 
     known = 2.0 * np.square(np.sin(np.pi * k * durations_s / period_s))
     share = (smooth * np.where(durations_s < 0.5 * period_s, known, 1.0)).sum(axis=0)
     return np.asarray(np.square(power_w * period_s) * np.maximum(share, LEAST_SHARE))
+
+
+def expected_j2(power_w: float, duration_s: float, guard_s: float, period_s: float, window_s: float) -> float:
+    """Variance to expect of the sum around one phase before it was measured, J^2: sampling, and the noise of
+    its lines and of the idle power below them on a board with `QUIET_SD_W`."""
+    lines = (duration_s + guard_s) / period_s
+    noise_j2 = (QUIET_SD_W * period_s) ** 2 * lines * (1.0 + lines / QUIET_LINES)
+    return float(sampling_j2(power_w, np.array([duration_s]), period_s, window_s)[0]) + noise_j2
 
 
 def u_idle_j(

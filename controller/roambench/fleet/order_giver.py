@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from roambench.contract.awake_timeout import AwakeTimeout
@@ -106,7 +107,9 @@ class OrderGiver:
             asyncio.ensure_future(session.reachable.wait()) for session in sessions if session is not None
         ]
         if waits:
-            await asyncio.wait(waits, timeout=_REACHABLE_S)
+            with suppress(TimeoutError):
+                async with AwakeTimeout(_REACHABLE_S):
+                    await asyncio.wait(waits)
             for wait in waits:
                 wait.cancel()
 

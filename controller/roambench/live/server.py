@@ -29,7 +29,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from roambench.contract.errors import RoambenchError
-from roambench.live.follower import Follower
+from roambench.live.follower import Follower, Subscriber
 from roambench.live.metrics import CONTENT_TYPE
 
 #: What a browser may do with a page of ours: show its own files and read its own stream, nothing else.
@@ -84,9 +84,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         name = request.query_params.get("run", "")
         if name and await follower.found(name) is None:
             return _not_found(f"no run {name!r} in this folder")
-        if follower.full:
-            return PlainTextResponse("too many pages are open", HTTPStatus.SERVICE_UNAVAILABLE)
-        return StreamingResponse(_events(follower, name), media_type="text/event-stream")
+        return _Stream(follower, name)
 
     async def metrics(request: Request) -> Response:
         try:
@@ -117,19 +115,36 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
     return RequestGuard(Starlette(routes=routes), token)
 
 
-async def _events(follower: Follower, name: str) -> AsyncIterator[str]:
+class _Stream(Response):
+    """The changes of a run to one page, unless too many are open when it begins."""
+
+    def __init__(self, follower: Follower, name: str) -> None:
+        super().__init__()
+        self._follower = follower
+        self._name = name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._follower.full:
+            refusal = PlainTextResponse("too many pages are open", HTTPStatus.SERVICE_UNAVAILABLE)
+            await refusal(scope, receive, send)
+            return
+        with self._follower.subscribed(self._name) as subscriber:  # with no await since the look
+            events = StreamingResponse(_events(subscriber), media_type="text/event-stream")
+            await events(scope, receive, send)
+
+
+async def _events(subscriber: Subscriber) -> AsyncIterator[str]:
     """Server-sent events: the run whole, then what changes."""
-    with follower.subscribed(name) as subscriber:
-        yield "retry: 2000\n\n"
-        while True:
-            try:
-                text = await asyncio.wait_for(subscriber.next(), _STILL_HERE_S)
-            except TimeoutError:
-                yield _STILL_HERE
-                continue
-            if text is None:
-                return
-            yield f"data: {text}\n\n"
+    yield "retry: 2000\n\n"
+    while True:
+        try:
+            text = await asyncio.wait_for(subscriber.next(), _STILL_HERE_S)
+        except TimeoutError:
+            yield _STILL_HERE
+            continue
+        if text is None:
+            return
+        yield f"data: {text}\n\n"
 
 
 def _not_found(text: str) -> Response:

@@ -13,7 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+import h11
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from roambench.contract.errors import ConfigError
 from roambench.live.folders import WatchedFolder
@@ -21,6 +23,8 @@ from roambench.live.follower import Follower
 from roambench.live.server import live_app
 
 PORT: Final = 8765
+#: A request that takes longer to come is none of a browser's.
+_REQUEST_S: Final = 10.0
 #: Whoever measures on this machine goes first.
 _NICENESS: Final = 10
 
@@ -68,6 +72,7 @@ async def _serve(folder: WatchedFolder, listening: socket.socket, token: str, pa
         lifespan="off",
         ws="none",
         server_header=False,
+        http=_WholeRequests,
         timeout_graceful_shutdown=20,  # streams end by themselves, with the last look: a busy machine is slow
     )
     server = uvicorn.Server(config)
@@ -82,6 +87,35 @@ async def _serve(folder: WatchedFolder, listening: socket.socket, token: str, pa
     finally:
         await following
         follower.close()
+
+
+class _WholeRequests(H11Protocol):
+    """Ends a connection whose request is not whole some seconds after it could begin."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        if self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            self._wait_no_more()
+        elif self._late is None:
+            self._late = self.loop.call_later(_REQUEST_S, self.transport.abort)
+
+    def _wait_no_more(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
 
 
 def bound(host: str, port: int | None) -> socket.socket:

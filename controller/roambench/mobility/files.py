@@ -89,7 +89,7 @@ def write_trace(trace: Trace, path: Path) -> str:
         raise TraceError(f"{path}: the trace's provenance cannot be written as JSON: {error}") from None
     table = _table(trace).replace_schema_metadata({_KEY: text.encode()})
     try:
-        with replaced(path) as file:
+        with replaced(path) as draft, draft.open("wb") as file:  # Arrow takes only names in UTF-8
             pq.write_table(table, file, compression="zstd")
     except OSError as error:
         raise TraceError(f"{path}: cannot write the trace: {error.strerror or error}") from None

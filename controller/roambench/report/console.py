@@ -13,6 +13,7 @@ from rich.text import Text
 from roambench.report.numbers import count
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, comparison_flags, shared_flags
+from roambench.report.summaries.trust import trust_of, trust_sentence
 from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
@@ -20,7 +21,7 @@ from roambench.report.tables.report import board_tables, comparison_tables, deta
 #: More rows than this are for the page.
 _MOST_ROWS: Final = 40
 #: What one screen takes.
-_MOST_NOTES: Final = 5
+_MOST_NOTES: Final = 3
 _MOST_RUNS: Final = 6
 _GAP: Final = 2  # cells between columns
 _HARD: Final = "\N{NO-BREAK SPACE}"
@@ -34,13 +35,15 @@ def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = T
         print_table(brief_table(runs[:_MOST_RUNS]), console)
         if len(runs) > _MOST_RUNS:
             console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
+    for run in runs[:_MOST_RUNS]:
+        if table and (found := trust_of(run.measured)):
+            console.print(Text(f"{run.label}: {trust_sentence(found)}"), soft_wrap=not console.is_terminal)
     notes = _notes(runs)
-    if table and notes and any(run.measured and run.measured.truth for run in runs):
-        console.print("of emulated boards the truth is known: `off truth` is what these doubts come to")
     for note in notes[:_MOST_NOTES]:
-        _print_note(note, console, whole=False)
+        _print_note(note, console)
     if len(notes) > _MOST_NOTES:
-        console.print(f"  and {count(len(notes) - _MOST_NOTES, 'more note')}", highlight=False)
+        rest = count(len(notes) - _MOST_NOTES, "more note")
+        console.print(f"  and {rest} in the report", highlight=False)
 
 
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:
@@ -55,19 +58,16 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
         if run.instrument is not None:
             console.print(Text(f"{run.label}: {run.instrument.sentence}"))
     for note in _notes(runs):
-        _print_note(note, console, whole=True)
+        _print_note(note, console)
 
 
 def _notes(runs: Sequence[RunSummary]) -> list[str]:
     return [*comparison_flags(runs), *(f"{labels}: {flag}" for labels, flag in shared_flags(runs))]
 
 
-def _print_note(note: str, console: Console, *, whole: bool) -> None:
-    """A line, cut where it does not fit, or all of it; where nobody reads a terminal nothing is cut."""
-    text = Text.assemble(("! ", "yellow"), note)
-    if console.is_terminal and not whole:
-        text.truncate(console.width, overflow="ellipsis")
-    console.print(text, soft_wrap=not console.is_terminal)
+def _print_note(note: str, console: Console) -> None:
+    """A whole sentence; in a pipe it is one line."""
+    console.print(Text.assemble(("! ", "yellow"), note), soft_wrap=not console.is_terminal)
 
 
 def print_table(

@@ -25,6 +25,8 @@ REPORT: Final = "report.html"
 _START: Final = re.compile(r"\d{4}-\d\d-\d\dT\d{4}(-\d+)?")
 #: runs/<name>/<start>/<system> is three folders deep.
 _DEPTH: Final = 3
+#: <sweep>/points/<point>/runs/<run> is four folders deep.
+_SWEEPS_DEPTH: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +118,16 @@ def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
             yield path
         elif depth > 1:
             yield from run_folders(path, depth - 1)
+
+
+def runs_at(paths: Sequence[Path]) -> list[Path]:
+    """The run folders that a user means by these: a run itself; the runs of a group or a sweep; of an
+    experiment's folder those of its last start. What holds no run stays as it is, for whoever opens it."""
+    found: list[Path] = []
+    for path in paths:
+        if (path / "run.json").is_file():
+            found.append(path)
+            continue
+        latest = path / LATEST
+        found += list(run_folders(latest if latest.is_dir() else path, _SWEEPS_DEPTH)) or [path]
+    return found

@@ -74,7 +74,8 @@ def _load(path: Path) -> tuple[list[str], dict[str, npt.NDArray[Any]]]:
     if not path.is_file():
         raise RunError(f"{path}: no such model")
     try:
-        with safe_open(path, framework="numpy") as file:
+        # By its descriptor: safetensors takes only names in UTF-8.
+        with path.open("rb") as source, safe_open(f"/proc/self/fd/{source.fileno()}", "numpy") as file:
             order = (file.metadata() or {}).get("order", "").split("\n")
             others = sorted(set(file.keys()) - set(order))
             if not set(order) <= set(file.keys()):

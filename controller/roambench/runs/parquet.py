@@ -13,6 +13,6 @@ from roambench.runs.database import naming
 
 def write_table(path: Path, table: pa.Table) -> Path:
     """RunError where the file cannot be written."""
-    with naming(path), replaced(path) as file:
+    with naming(path), replaced(path) as draft, draft.open("wb") as file:  # Arrow takes only names in UTF-8
         pq.write_table(table, file, compression="zstd")
     return path

@@ -280,7 +280,7 @@ def test_the_table_says_how_far_each_host_is(file):
         assert state_of(seen, "a") == state
     seen.observe(1, "b", EventKind.TRAINER_NOT_READY, "cannot open [/dev/shm]")
     written = io.StringIO()
-    screen = Console(width=100, file=written, force_terminal=True)
+    screen = Console(width=100, file=written, force_terminal=True, markup=False)
     with arrivals(screen, seen, bench.hosts) as show:
         show()
         screen.print("")  # draws the table, too

@@ -36,8 +36,9 @@ pytestmark = pytest.mark.lengthy
 #: direction of writing, breaks the line, and has rich's markup.
 PLANTED = "\x1b[2J\x1b]0;t\x07\r\x9b31m\u202e\u2028\x7f[red]x[/red][link=file:///etc]y[/link]:boom:"
 STEERING = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-#: What styles are made of on a terminal: colours and weights, no more.
-STYLES = re.compile("\x1b\\[[0-9;]*m")
+#: What a command itself sends to a terminal: styles; for a line of progress the cursor hides, goes up
+#: and clears the line.
+STYLES = re.compile("\x1b\\[[0-9;]*m|\r?\x1b\\[(\\?25[hl]|2K|[0-9]+A)")
 ROAMBENCH = [sys.executable, "-m", "roambench.controller.cli"]
 
 
@@ -113,7 +114,8 @@ def test_a_device_of_a_trace_is_called_as_it_is_and_steers_nothing(tmp_path: Pat
     said += on_a_terminal("trace", "show", "t.parquet", "--step", "0", cwd=tmp_path)
     assert_harmless(said)
     (tmp_path / "x.toml").write_text(TINY)
-    words = ("run", "x.toml", "--fleet", "rehearsal", "--trace", "t.parquet", "-v")
+    sizes = ("--set", "fleet.aps=0", "--set", "fleet.agents=0")
+    words = ("run", "x.toml", "--fleet", "rehearsal", "--trace", "t.parquet", *sizes, "-v")
     assert_harmless(on_a_terminal(*words, cwd=tmp_path))
 
 

@@ -101,7 +101,7 @@ NO_UNIT = {
     "accuracy", "threshold", "loss", "share", "rate", "factor", "gain", "alpha", "steps", "rounds",
     "z", "trainings", "per_step", "published", "this_trace", "deviation", "distance", "images",
     "classes_per_device", "models", "present", "steps_per_device", "occupied_aps", "devices_per_occupied_ap",
-    "gap_steps", "hour_profile", "aggregations", "coverage", "closure_u", "time_scale",
+    "gap_steps", "hour_profile", "aggregations", "coverage", "time_scale",
     "present_mean_nonempty", "share_on_wifi",
 }  # fmt: skip
 UNITS = {"s", "ms", "ns", "j", "w", "mw", "v", "c", "m", "km", "h", "bytes", "mib", "ppm"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from itertools import cycle, pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,9 +11,12 @@ import numpy as np
 import pytest
 
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import Phase, PhaseSpan
 from roambench.controller.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.controller.places.agents_stage import AgentsStage
-from roambench.energy.attribution.fit_check import fewest_offsets, locked_levels
+from roambench.energy.account import Method, account_device
+from roambench.energy.readings.samples import PowerSamples
+from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import ReplayPaused, RoundRecord
 
@@ -123,34 +127,37 @@ def started_s(tmp_path: Path, dither_s: float, step_close: str, seed: int, steps
     return np.array(starts)
 
 
-def seen_by_a_meter(starts_s: np.ndarray) -> tuple[int, tuple[str, ...]]:
-    """Of lines at whole seconds and 0.03 s: tenths in which the steps began, and whether they are locked."""
-    lines_s = np.arange(starts_s[0] - 5.0, starts_s[-1] + 5.0) + 0.03
-    level = np.ones(len(starts_s), dtype=np.int64)
-    return fewest_offsets(lines_s, starts_s, level, 1.0), locked_levels(
-        lines_s, starts_s, level, ("idle", "download"), 1.0
-    )
+def locked(starts_s: np.ndarray) -> tuple[Phase, ...]:
+    """Whether downloads that begin with the steps are locked to lines at whole seconds and 0.03 s."""
+    lines_ns = (np.arange(0.0, starts_s[-1] + 6.0) + 0.03) * 1e9
+    edges_ns = [0, *(round(at_s * 1e9) for start_s in starts_s for at_s in (start_s, start_s + 2.0))]
+    edges_ns.append(edges_ns[-1] + 3 * 10**9)
+    spans = [
+        PhaseSpan("pi-01", "b", phase, 0, start_ns, end_ns)
+        for phase, (start_ns, end_ns) in zip(
+            cycle((Phase.REST, Phase.DOWNLOAD)), pairwise(edges_ns), strict=False
+        )
+    ]
+    samples = PowerSamples(lines_ns.astype(np.int64), np.full(len(lines_ns), 2.0))
+    account = account_device(samples, spans, {}, {}, MeterCalibration(), 0, edges_ns[-1])
+    assert account.split.method is Method.RESTS
+    return account.split.checks.locked
 
 
 @pytest.mark.parametrize("step_close", ["answers", "clock:20", "trace:180"])
 def test_by_default_steps_start_all_over_the_meters_second(tmp_path: Path, step_close):
-    assert seen_by_a_meter(started_s(tmp_path, 0.0, step_close, 1, 24)) == (1, ("download",))
+    assert locked(started_s(tmp_path, 0.0, step_close, 1, 24)) == (Phase.DOWNLOAD,)
     dither_s = Experiment(systems=["mohawk"]).rounds.dither_s
     for seed in range(20):
         starts_s = started_s(tmp_path, dither_s, step_close, seed, 24)
-        offsets, locked = seen_by_a_meter(starts_s)
-        assert offsets >= 5
-        assert locked == ()
+        assert locked(starts_s) == ()
         if step_close != "answers":  # a late start makes no later step late
             assert np.all(starts_s - starts_s[0] - 20.0 * np.arange(24) < 1.0)
 
 
-def test_what_happened_a_few_times_only_does_not_count_as_seen_at_few_instants():
-    lines_s, starts_s = np.arange(0.0, 60.0), np.arange(1.0, 50.0) * 1.11
-    level = np.where(np.arange(49) < 9, 2, 1)
-    assert fewest_offsets(lines_s, starts_s, level, 1.0) == 10
-    assert fewest_offsets(lines_s, starts_s[:9], level[:9], 1.0) == 0
-    assert fewest_offsets(np.empty(0), starts_s, level, 1.0) == 0
+def test_what_happened_a_few_times_only_is_not_called_locked():
+    assert locked(np.arange(1.0, 13.0) * 7.0) == (Phase.DOWNLOAD,)
+    assert locked(np.arange(1.0, 5.0) * 7.0) == ()
 
 
 def test_a_start_is_late_by_what_seed_and_step_draw():

@@ -74,5 +74,5 @@ def test_a_covariance_that_is_none_is_refused(tmp_path, rows):
 def test_bytes_that_are_no_toml_are_refused_with_the_files_name(tmp_path):
     path = tmp_path / "noise.toml"
     path.write_bytes(b"\xff\x00[[[")
-    with pytest.raises(ConfigError, match=r"noise\.toml: not UTF-8"):
+    with pytest.raises(ConfigError, match=r"noise\.toml: UTF-16, expected UTF-8"):
         read_link_model(path)

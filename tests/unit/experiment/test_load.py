@@ -165,7 +165,7 @@ def test_what_is_not_toml_is_told_with_its_line(tmp_path: Path) -> None:
     assert "line 2" in problem
     bad = tmp_path / "latin.toml"
     bad.write_bytes(b'name = "caf\xe9"')
-    assert problems_of(bad) == ("latin.toml: not UTF-8 text (byte 11)",)
+    assert problems_of(bad) == ("latin.toml: not UTF-8 text (byte 11, line 1)",)
 
 
 def test_a_missing_file_and_a_folder_are_told_apart(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_mistakes_in_overrides_name_set_and_come_with_those_of_the_file(tmp_path
     assert sorted(problems) == [
         "--set fleet.aps: expected a TOML value (a text in quotes), got [",
         "--set fleet.aps: expected key=value, for example learning.batch_size=16",
-        '--set name: expected a TOML value (a text in quotes), got "x"\nseed=1',
+        '--set name: expected a TOML value (a text in quotes), got "x" seed=1',
         "--set: fleet.agnts: unknown key, did you mean agents?",
         '--set: learning.batch_size: expected an integer ≥ 1, got "eight"',
         "demo.toml: seed: expected an integer ≥ 0, got -1",

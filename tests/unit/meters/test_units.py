@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import tty
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter
 from roambench.meters.sources.unit import unit_of_device, unit_of_peer
+from roambench.meters.stream_meter import StreamMeter
 from roambench.meters.traits import MeterDescription
 
 LINE = b"5.161,0.662,3.416,0.000\r\n"
@@ -87,10 +89,10 @@ def test_a_meter_on_the_network_is_known_by_its_hardware_address_not_by_its_numb
     there = "10.0.0.7  0x1  0x2  5c:cf:7f:01:02:03  *  wlan0\n"
     silent = "10.0.0.8  0x1  0x0  00:00:00:00:00:00  *  wlan0\n"
     arp.write_text(head + there + silent)
-    assert unit_of_peer("10.0.0.7", 23, arp) == "mac 5c:cf:7f:01:02:03"
-    assert unit_of_peer("10.0.0.8", 23, arp) == ""  # it did not answer
-    assert unit_of_peer("10.0.0.9", 23, arp) == ""
-    assert unit_of_peer("meter.local", 23, arp) == ""
+    assert unit_of_peer("10.0.0.7", arp) == "mac 5c:cf:7f:01:02:03"
+    assert unit_of_peer("10.0.0.8", arp) == ""  # it did not answer
+    assert unit_of_peer("10.0.0.9", arp) == ""
+    assert unit_of_peer("meter.local", arp) == ""
 
 
 async def described(meter: Meter) -> str:
@@ -103,34 +105,22 @@ async def described(meter: Meter) -> str:
 
 
 @pytest.mark.asyncio
-async def test_every_opening_of_a_serial_port_tells_its_unit(tmp_path: Path) -> None:
-    """A pseudo-terminal's bare name may be another program's next time; its program keeps a link to it."""
-    ours, theirs = os.openpty()
-    tty.setraw(theirs)
-    (tmp_path / "meter").symlink_to(os.ttyname(theirs))
-    for port, unit in ((os.ttyname(theirs), ""), (f"{tmp_path}/meter", f"link {tmp_path}/meter")):
-        meter = open_meter("smartpower2", port, None, reopen_allowed=True)  # type: ignore[arg-type]
-        try:
+async def test_every_opening_of_a_port_tells_its_unit_and_another_pseudo_terminal_is_another(
+    tmp_path: Path,
+) -> None:
+    units, link = [], tmp_path / "meter"
+    for openings in (2, 1):
+        ours, theirs = os.openpty()
+        tty.setraw(theirs)
+        link.unlink(missing_ok=True)
+        link.symlink_to(os.ttyname(theirs))
+        for _ in range(openings):
+            meter = open_meter("smartpower2", str(link), DeviceClock(), reopen_allowed=True)
             os.write(ours, LINE)
-            assert await described(meter) == unit
-        finally:
-            await meter.aclose()
-    os.close(ours)
-    os.close(theirs)
-
-
-@pytest.mark.asyncio
-async def test_every_connection_to_a_meter_tells_its_unit() -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(LINE)
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, family=socket.AF_INET)
-    port = server.sockets[0].getsockname()[1]
-    meter = open_meter("smartpower2-telnet", f"127.0.0.1:{port}", None)  # type: ignore[arg-type]
-    try:
-        assert [await described(meter) for _ in range(2)] == [f"port {port} of 127.0.0.1, this machine"] * 2
-    finally:
-        await meter.aclose()
-        server.close()
+            units.append(await described(meter))
+            await cast(StreamMeter, meter).aclose()
+        os.close(ours)
+        os.close(theirs)
+    assert units[0].startswith("/dev/pts/")
+    assert units[0] == units[1]
+    assert units[2] not in ("", units[0])

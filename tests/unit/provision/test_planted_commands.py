@@ -10,14 +10,14 @@ import dataclasses
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pytest
 import tomlkit
-from pydantic import BaseModel
 
+from planted import PLANTED, fields_of
 from roambench.contract.errors import ConfigError
 from roambench.identity.authority import Credential
 from roambench.provision import layout
@@ -45,20 +45,6 @@ from ssh_server import make_key, ssh_server
 
 T = TypeVar("T")
 
-#: `{}` is the planted command. The last two are what a program takes for an option, and Ansible for a
-#: template.
-_PLANTED = (
-    ";{};",
-    "$({})",
-    "`{}`",
-    "';{};'",
-    '";{};"',
-    "\n{}\n",
-    "|{}|",
-    "x && {} #",
-    "-oProxyCommand={}",
-    "{{{{ lookup('pipe', '{}') }}}}",
-)
 #: Commands of the lab's own, by their very meaning.
 _COMMANDS = {("power", "command", key) for key in ("on", "off", "state")}
 _FACTS = Facts(
@@ -92,25 +78,10 @@ _FACTS = Facts(
 _OUR_PROGRAMS = ("curl", "snmpget", "snmpset", "ssh", "uhubctl")
 
 
-def _tables(field: Any) -> Iterator[type[BaseModel]]:
-    for part in (field, *get_args(field)):
-        if isinstance(part, type) and issubclass(part, BaseModel):
-            yield part
-
-
-def _fields(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    for name, field in model.model_fields.items():
-        inner = list(_tables(field.annotation))
-        for table in inner:
-            yield from _fields(table, (*path, name))
-        if not inner:
-            yield (*path, name)
-
-
 def _all_fields() -> list[tuple[str, ...]]:
-    found = [*_fields(BenchTable), *(("hosts", *path) for path in _fields(HostTable))]
+    found = [*fields_of(BenchTable), *(("hosts", *path) for path in fields_of(HostTable))]
     for name in SWITCHES.names():
-        found += [("power", name, *path) for path in _fields(SWITCHES.load(name).keys)]
+        found += [("power", name, *path) for path in fields_of(SWITCHES.load(name).keys)]
     return [path for path in found if path not in _COMMANDS]
 
 
@@ -248,7 +219,7 @@ def _used(bench: Bench, folder: Path, seen: set[tuple[str, ...]]) -> None:
 @pytest.mark.parametrize("path", _all_fields(), ids=".".join)
 def test_a_planted_command_is_refused_or_stays_data(path: tuple[str, ...], folder: Path) -> None:
     seen: set[tuple[str, ...]] = set()
-    for planted in _PLANTED:
+    for planted in PLANTED:
         text = planted.format(f"touch {_mark(folder)}")
         bench, problems = _or_problems(load_bench, _written(path, text, folder))
         assert all(map(str.isprintable, problems)), problems
@@ -263,7 +234,7 @@ def test_the_shell_here_would_run_a_planted_command(folder: Path) -> None:
     assert _mark(folder).exists()
 
 
-@pytest.mark.parametrize("planted", _PLANTED)
+@pytest.mark.parametrize("planted", PLANTED)
 def test_a_meters_port_reaches_the_host_as_one_word(planted: str, tmp_path: Path) -> None:
     """Over a real sshd, with a program in the place of the agent's Python that says what it got."""
     mark = tmp_path / "planted"

@@ -46,14 +46,18 @@ def test_bytes_seconds_rate_and_joules_of_every_class_by_hand(hand_made):
     assert run["transfers"][0]["in_sums"] is True
 
 
-def test_transfers_of_4_s_at_1_hz_are_not_resolved_and_the_verdict_says_so(hand_made):
+def test_a_transfer_whose_interval_excludes_1_says_that_the_model_overstates(hand_made):
+    """2 W idle and uploading: nothing was drawn above idle, and Eq. 1 says 13.9 J."""
     made = compare_runs([hand_made()])
-    lines = made.verdicts()
-    assert lines[1] == (
-        "demo-mohawk: lte up (Eq. 1, real rate): not resolved by this meter: 1 transfer of 4.0 s at 1 Hz"
-    )
+    said = made.verdicts()[1]
+    assert said.startswith("demo-mohawk: lte up (Eq. 1, real rate): measured/modelled = ")
     (run,) = document_of(hand_made("again"))["runs"]
-    assert run["upload"]["models"]["actual"]["verdict"] == "unresolved"
+    found = run["upload"]["models"]["actual"]
+    assert found["sentence"] == said.partition("): ")[2]
+    assert (found["verdict"], said.partition("± ")[2].partition(": ")[2]) == (
+        "overstates",
+        "the model overstates",
+    )
 
 
 def test_json_and_only_json_is_printed(hand_made):

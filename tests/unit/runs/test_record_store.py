@@ -114,7 +114,7 @@ def test_spans_and_events_come_back_as_they_went(store):
         (1, 2, b'["b","cooking",1,0,1,"","",0,0,0,[]]', "cooking"),
         (1, 2, b'["b","upload",1,0,9,"","",1,2,8,[[1,4]]]', "between its first and last byte"),
         (1, 2, b'["b","upload",1,0,9,"","",1,2,1' + b"0" * 30 + b",[[3,4]]]", "63 bits"),
-        (1, 3, b'["\\ud800",5,""]', "surrogates"),
+        (1, 2, b'["\\ud800","train",1,0,9,"","",0,0,0,[]]', "surrogates"),
         (2**64 - 1, 1, reading(5), "63 bits"),
         (1, 1, Reading(1, 5.0, 1.0, math.inf).to_bytes(), "infinite"),
     ],

@@ -163,7 +163,14 @@ async def test_a_batch_that_holds_up_a_measured_phase_is_broken_off_and_sent_lat
         return records[-1][0]
 
     drain = Drain(
-        source(spool), send, gate=gate, backoff_first_s=1e-3, period_s=1e-3, trouble=print, slow=slow.append
+        source(spool),
+        send,
+        gate=gate,
+        backoff_first_s=1e-3,
+        backoff_most_s=0.05,
+        period_s=1e-3,
+        trouble=print,
+        slow=slow.append,
     )
     running = asyncio.create_task(drain.run())
     await begun.wait()

@@ -204,7 +204,8 @@ class Workplace:
         try:
             outcome, ended_ns, late_s = await self._train_for_its_time(job, step, started_ns)
         except TrainerRefused as refused:
-            refused.device_s = (self.timeline.enter(self.pause, step) - started_ns) * 1e-9
+            if not refused.device_s:
+                refused.device_s = (self.timeline.enter(self.pause, step) - started_ns) * 1e-9
             await self.clock.sleep(self.rest_s)
             raise
         await self.clock.sleep(self.rest_s)  # from the end of the computing, where that was late
@@ -244,7 +245,11 @@ class Workplace:
                 await self.clock.sleep_until_ns(due_ns)
             return training.result(), self.timeline.enter(self.pause, step), 0.0
         ended_ns = self.timeline.enter(self.pause, step)
-        outcome = await training
+        try:
+            outcome = await training
+        except TrainerRefused as refused:  # late, as far as this machine goes
+            refused.device_s = (ended_ns - started_ns) * 1e-9
+            raise
         return outcome, ended_ns, (self.clock.now_ns() - due_ns) * 1e-9
 
 

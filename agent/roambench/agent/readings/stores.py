@@ -140,6 +140,8 @@ class Stores:
         consumer = self._spool.consumers[INFLUXDB]
         while True:
             await asyncio.sleep(self._monitor_period_s)
+            if self._drains[INFLUXDB].slow:
+                continue  # it has enough to do with the records
             with contextlib.suppress(OSError, BatchRefused):  # TimeoutError, too: the pass was broken off
                 async with self._gate.passing():
                     await self._write_state(influx, consumer)

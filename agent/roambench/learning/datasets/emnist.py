@@ -29,7 +29,7 @@ _ARCHIVE: Final = Download(
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class EmnistSplit:
     """One of EMNIST's splits: `classes` labels, counted from `first_label`."""
 
     name: str
@@ -55,11 +55,11 @@ class Split:
         return f"emnist-{self.name}-{part}-{what}-idx{3 if what == 'images' else 1}-ubyte.gz"
 
 
-BYCLASS: Final = Split("byclass", classes=62, first_label=0)
-LETTERS: Final = Split("letters", classes=26, first_label=1)
+BYCLASS: Final = EmnistSplit("byclass", classes=62, first_label=0)
+LETTERS: Final = EmnistSplit("letters", classes=26, first_label=1)
 
 
-def load_emnist(split: Split, folder: Path | None = None, *, download: bool = False) -> Dataset:
+def load_emnist(split: EmnistSplit, folder: Path | None = None, *, download: bool = False) -> Dataset:
     """A split's training and test part, turned upright, padded to 1x32x32.
 
     NIST's files hold the images transposed. Mean and deviation are the training part's own (without the
@@ -79,7 +79,7 @@ def load_emnist(split: Split, folder: Path | None = None, *, download: bool = Fa
     )
 
 
-def _half(split: Split, found: dict[str, Found], part: str) -> tuple[Pixels, Labels]:
+def _half(split: EmnistSplit, found: dict[str, Found], part: str) -> tuple[Pixels, Labels]:
     images, labels = (found.pop(split.member(part, what)) for what in ("images", "labels"))
     pixels = parse_idx(unpacked(images.content, images.where), 3, images.where)
     if pixels.shape[1:] != (_SIDE, _SIDE):

@@ -30,7 +30,7 @@ class TcpLine:
         except TimeoutError:
             raise TimeoutError(f"no connection within {CONNECT_S:g} s") from None
         self._line = line
-        self.unit = unit_of_peer(*transport.get_extra_info("peername", ("", 0))[:2])
+        self.unit = unit_of_peer(transport.get_extra_info("peername", ("",))[0])
 
     async def close(self) -> None:
         """Hang up."""

@@ -45,7 +45,7 @@ class UdpListener:
     @property
     def unit(self) -> str:
         """Who is heard; "" before the first datagram."""
-        return unit_of_peer(self._sender or self._first, self._port)
+        return unit_of_peer(self._sender or self._first)
 
     async def close(self) -> None:
         """Close the socket."""

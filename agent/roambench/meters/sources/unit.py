@@ -3,7 +3,6 @@ same meter's. "" where nothing tells."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from pathlib import Path
 from typing import Final
@@ -22,11 +21,14 @@ def unit_of_device(path: str, ttys: Path = _TTYS, boot: Path = _BOOT) -> str:
 
     Of a USB device its serial number; of one whose number is common to many the plugging itself, by boot and
     the address that the kernel gave it: it has another after each time it was plugged in. A pseudo-terminal
-    is known by the link that leads to it, which its program keeps.
+    is known by when it was made, as its number goes to the next one that is.
     """
     real = os.path.realpath(path)
     if real.startswith("/dev/pts/"):
-        return "" if real == path else f"link {path}"[:_MOST]
+        try:
+            return f"{real} made at {Path(real).stat().st_ctime_ns} ns"
+        except OSError:
+            return ""
     usb = next(
         (place for place in _above(ttys / Path(real).name / "device") if (place / "devnum").is_file()), None
     )
@@ -41,14 +43,8 @@ def unit_of_device(path: str, ttys: Path = _TTYS, boot: Path = _BOOT) -> str:
     ]
 
 
-def unit_of_peer(host: str, port: int, neighbours: Path = _NEIGHBOURS) -> str:
-    """The unit at a network address: its hardware address where it is on our own network. A program of this
-    machine is known by its port."""
-    try:
-        if ipaddress.ip_address(host).is_loopback:
-            return f"port {port} of {host}, this machine"
-    except ValueError:
-        return ""
+def unit_of_peer(host: str, neighbours: Path = _NEIGHBOURS) -> str:
+    """The unit at an IPv4 address: its hardware address, where it is on our own network."""
     for line in _read(neighbours).splitlines()[1:]:
         words = line.split()
         if len(words) >= 6 and words[0] == host and int(words[2], 16) & _COMPLETE:

@@ -35,7 +35,7 @@ class WebsocketLine:
         except WebSocketException as error:
             await self.close()
             raise ConnectionError(cause(error)) from None
-        self.unit = unit_of_peer(*self._line.remote_address[:2])
+        self.unit = unit_of_peer(self._line.remote_address[0])
         self._listening = asyncio.create_task(
             self._listen(self._line, take, lost), name=f"listening to {self._uri}"
         )

@@ -1,14 +1,28 @@
-"""Options that many commands share: `--json`, and `-q` and `-v` of those that tell how their work goes."""
+"""Options that many commands share: runs, `--json`, `-q` and `-v` of those that tell how their work goes."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
+
+def _runs(named: list[Path]) -> list[Path]:
+    from roambench.runs.groups import runs_at
+
+    return runs_at(named)
+
+
+RunsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN...", callback=_runs, help="Run folders; of a group, latest or a sweep all its runs."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.common_options import JsonOption, RunsArgument
 from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    runs: RunsArgument,
     html: Annotated[
         Path | None,
         typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
@@ -43,7 +44,7 @@ def compare(
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
     """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
-    from roambench.controller.screen import say, screen
+    from roambench.controller.screen import print_json, say, screen
     from roambench.report.comparison import compare_runs, print_comparison
     from roambench.report.report import write_text
 
@@ -52,7 +53,7 @@ def compare(
     if html is not None:
         write_text(html, made.html())
     if as_json:
-        typer.echo(made.json(), nl=False)
+        print_json(json.loads(made.json()))
         return
     console = screen()
     print_comparison(made, console)

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.common_options import JsonOption, RunsArgument
 
 export_app = typer.Typer(name="export", help="Runs in the formats of other tools.", no_args_is_help=True)
-
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")]
 
 
 @export_app.command()
 def tensorboard(
-    runs: Runs,
+    runs: RunsArgument,
     out: Annotated[
         Path,
         typer.Option("-o", "--out", metavar="DIR", help="Log directory: a folder per run is made in it."),
@@ -35,7 +33,7 @@ def tensorboard(
 
 @export_app.command()
 def mlflow(
-    runs: Runs,
+    runs: RunsArgument,
     uri: Annotated[
         str,
         typer.Option(metavar="URI|DIR", help="A tracking server or database, or a folder for mlflow.db."),
@@ -70,7 +68,7 @@ def mlflow(
 
 @export_app.command()
 def wandb(
-    runs: Runs,
+    runs: RunsArgument,
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="DIR", help="A folder wandb with the runs is made in it.")
     ],
@@ -96,7 +94,7 @@ def wandb(
 
 @export_app.command("ro-crate")
 def ro_crate(
-    runs: Runs,
+    runs: RunsArgument,
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="DIR|FILE.zip", help="A new folder, or a zip file.")
     ],

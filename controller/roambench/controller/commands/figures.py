@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from roambench.contract.errors import ConfigError
+from roambench.controller.commands.common_options import RunsArgument
 
 
 def figures(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders, in the order drawn.")],
+    runs: RunsArgument,
     out: Annotated[
         Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the files; theirs are replaced.")
     ] = Path("figures"),

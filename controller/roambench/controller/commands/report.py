@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.common_options import JsonOption, RunsArgument
 from roambench.controller.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -30,7 +31,7 @@ FullOption = Annotated[bool, typer.Option("--full", help="Print all tables, not 
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders to compare.")],
+    runs: RunsArgument,
     html: Annotated[
         Path | None,
         typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
@@ -60,13 +61,13 @@ def show(
 ) -> Report:
     """Print what matters, or all tables, or JSON and nothing else; and write the page. -q leaves what was
     found, notes, and where the page is."""
-    from roambench.controller.screen import in_any_case, say, tells_little
+    from roambench.controller.screen import in_any_case, print_json, say, tells_little
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
 
     made = made_of(runs, html=html, open_records=source)
     if as_json:
-        typer.echo(made.json(), nl=False)
+        print_json(json.loads(made.json()))
         if html is not None:
             say(console, f"report: {html}")
         return made

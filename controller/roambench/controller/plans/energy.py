@@ -6,25 +6,38 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.contract.phases import Phase
 from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import Rehearsed
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
+from roambench.energy.rests import GUARD_SHARE
+from roambench.energy.window_sums import expected_j2
 from roambench.experiment.link_model_file import load_link_model
 from roambench.meters.emulator.electric.power import PORT_MBIT_S, Activity, PiPower
+from roambench.meters.traits import TRAITS, smartpower3_row
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled.accounts import ledger_of_log
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseJoules:
-    """One phase over all devices; gross is idle plus net."""
+    """One phase over all devices; gross is idle plus net.
+
+    `u_net_j` is the standard uncertainty to expect of the net energy of `count` phases, of which
+    `u_lasting_j` does not fall with more of them (the meters' gain); 0 where nothing is measured.
+    """
 
     phase: str
     seconds: float
     idle_j: float
     net_j: float
+    count: int = 0
+    u_net_j: float = 0.0
+    u_lasting_j: float = 0.0
 
     @property
     def gross_j(self) -> float:
@@ -43,9 +56,17 @@ def simulated_joules(
     ledger = ledger_of_log(records, names, model, section.energy_rate, fleet.rest_s)
     exchanging = any(isinstance(record, ModelsExchanged) for record in records)
     last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
-    columns = ledger.duration_s, ledger.idle_j, ledger.net_j
+
+    def total_of(column: npt.NDArray[np.float64], phase: Phase) -> float:
+        return math.fsum(column[ledger.of_phase(phase)].tolist())
+
     return tuple(
-        PhaseJoules(phase.value, *(math.fsum(column[ledger.of_phase(phase)].tolist()) for column in columns))
+        PhaseJoules(
+            phase.value,
+            total_of(ledger.duration_s, phase),
+            total_of(ledger.idle_j, phase),
+            total_of(ledger.net_j, phase),
+        )
         for phase in (Phase.DOWNLOAD, Phase.TRAIN, last, *([Phase.REST] if fleet.rest_s else []))
     )
 
@@ -58,7 +79,10 @@ def agents_joules(
     kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
-    net_j = dict(seconds)
+    net_j, variance_j2, count = dict(seconds), dict(seconds), dict.fromkeys(seconds, 0)
+    period_s = 1.0 / fleet.readings_hz
+    meter = TRAITS.load("smartpower2" if period_s == 1.0 else smartpower3_row(period_s))
+    guard_s = GUARD_SHARE * fleet.rest_s
 
     def board_of(device: int) -> PiPower:
         if device not in boards:
@@ -66,7 +90,11 @@ def agents_joules(
         return boards[device]
 
     def draw(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
-        net_j[phase] += (board.watts(activity) - board.idle_w) * duration_s
+        power_w = board.watts(activity) - board.idle_w
+        net_j[phase] += power_w * duration_s
+        if duration_s > 0.0:
+            count[phase] += 1
+            variance_j2[phase] += expected_j2(power_w, duration_s, guard_s, period_s, meter.window_s)
 
     def add(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
         seconds[phase] += duration_s
@@ -93,7 +121,14 @@ def agents_joules(
         add(Phase.TRAIN, board, Activity(busy_cores=1.0), record.train_s)
     idle_w = PiPower().idle_w
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
-    active = tuple(PhaseJoules(p.value, seconds[p], idle_w * seconds[p], net_j[p]) for p in seconds)
+    active = []
+    for phase in seconds:
+        gain_j = meter.u_gain * net_j[phase] / math.sqrt(devices) if fleet.rest_s else 0.0
+        u_net_j = math.hypot(math.sqrt(variance_j2[phase]), gain_j) if fleet.rest_s else 0.0
+        idle_j = idle_w * seconds[phase]
+        active.append(
+            PhaseJoules(phase.value, seconds[phase], idle_j, net_j[phase], count[phase], u_net_j, gain_j)
+        )
     return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))
 
 

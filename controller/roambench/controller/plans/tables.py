@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from rich.console import Console
 
+from roambench.controller.plans.energy import PhaseJoules
 from roambench.controller.plans.plan import RunPlan
 from roambench.controller.screen import say, warn
+from roambench.energy.energy_value import Energy
 from roambench.report import numbers
 from roambench.report.console import print_table
 from roambench.report.table import ReportTable
 
+#: An interval of this share of a net energy (2 u) is narrow enough to compare models.
+GOOD_SHARE: Final = 0.05
 #: A thread that gets less of a core than this shares it with somebody.
 BUSY_BELOW: Final = 0.9
 
@@ -34,6 +39,9 @@ def print_plans(plans: Sequence[RunPlan], console: Console) -> None:
         "Nothing was started.",
     )
 
+    for plan in plans:
+        for sentence in widths_of(plan):
+            say(console, f"{plan.system}: {sentence}")
     for doubt in dict.fromkeys(doubt for plan in plans for doubt in plan.doubts):
         warn(console, f"! {doubt}")
     share = plans[0].core_share
@@ -56,6 +64,23 @@ def plans_document(plans: Sequence[RunPlan]) -> dict[str, Any]:
             for plan in plans
         ],
     }
+
+
+def widths_of(plan: RunPlan) -> list[str]:
+    """How sure the net energy of each measured phase will be, and what would bring it to 5 %."""
+    found = []
+    for item in plan.joules:
+        if not item.u_net_j or item.net_j <= 0.0:
+            continue
+        share, lasting = 2.0 * item.u_net_j / item.net_j, 2.0 * item.u_lasting_j / item.net_j
+        text = (
+            f"net {item.phase} ± {100.0 * share:.2g} % ({item.count:,} of {item.seconds / item.count:.1f} s)"
+        )
+        if share > GOOD_SHARE > lasting:
+            wanted = item.count * (share**2 - lasting**2) / (GOOD_SHARE**2 - lasting**2)
+            text += f"; ± 5 % takes {math.ceil(wanted):,} of them, or a meter that prints every 100 ms"
+        found.append(text)
+    return found
 
 
 def hours(seconds: float) -> str:
@@ -93,6 +118,12 @@ def _totals(plans: Sequence[RunPlan]) -> ReportTable:
     return ReportTable("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
 
 
+def _net(item: PhaseJoules) -> str:
+    if not item.u_net_j:
+        return numbers.joules(item.net_j)
+    return numbers.energy(Energy(item.net_j, item.u_net_j, 1.0))
+
+
 def _phases(plans: Sequence[RunPlan]) -> ReportTable:
     modelled = plans[0].fleet.is_virtual
     rows = [
@@ -102,7 +133,7 @@ def _phases(plans: Sequence[RunPlan]) -> ReportTable:
             numbers.seconds(item.seconds),
             numbers.joules(item.gross_j),
             numbers.joules(item.idle_j),
-            numbers.joules(item.net_j),
+            _net(item),
         )
         for plan in plans
         for item in plan.joules

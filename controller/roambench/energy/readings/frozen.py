@@ -34,8 +34,8 @@ _LEVEL_SHARE: Final = 0.05
 #: Pairs of lines at the power that tell how often it repeats; this share of them is to differ by two steps.
 _LEAST_PAIRS: Final = 50
 _RESOLVED_SHARE: Final = 0.1
-#: Where noise is as coarse as a step, so many of the lines may repeat.
-_MOST_REPEATS: Final = 0.5
+#: Where noise is hardly as large as a step, so many of the lines may repeat.
+_MOST_REPEATS: Final = 0.6
 #: Lines before a stretch, and behind it, that say whether the board was as noisy then, and how far a board
 #: that fell quiet may wander in between.
 _NEAR_LINES: Final = 20
@@ -141,23 +141,24 @@ class _Noise:
         pairs = np.flatnonzero(self.telling & at_level[:-1] & at_level[1:])
         if len(pairs) < _LEAST_PAIRS:
             return False
-        # To the printed digits: a step may be printed as a digit less than it is.
-        steps = np.abs(self.watts[pairs + 1] - self.watts[pairs]) / self.step_w + 0.3
-        if np.median(steps) < 1.0 or np.mean(steps >= 2.0) < _RESOLVED_SHARE:
+        # To the printed digits: two steps may be printed as a digit less than they are.
+        steps = np.abs(self.watts[pairs + 1] - self.watts[pairs]) / self.step_w
+        if np.mean(steps >= 1.7) < _RESOLVED_SHARE:
             return False
         repeats = float(np.mean(self.same[pairs]))
         repeats = max(_MOST_REPEATS, repeats + 3.0 * math.sqrt(repeats / len(pairs)))
-        if repeats >= 1.0 or self._was_quiet(first, last):
+        if repeats >= 1.0 or self._was_quiet(first, last, 0.5 * (1.0 + repeats)):
             return False
         return math.log(len(self.watts)) + (last - first) * math.log(repeats) < math.log(_CHANCE)
 
-    def _was_quiet(self, first: int, last: int) -> bool:
-        """Whether lines repeat each other right before the stretch, or right behind it: then the board fell
-        quiet. Other suspect stretches count if they are a few steps away: a meter may freeze twice."""
+    def _was_quiet(self, first: int, last: int, share: float) -> bool:
+        """Whether more than a share of the lines right before the stretch, or right behind it, repeat each
+        other: then the board fell quiet. Other suspect stretches count if they are a few steps away: a meter
+        may freeze twice."""
         counts = self.outside | (np.abs(self.watts[:-1] - self.watts[first]) <= _QUIET_STEPS * self.step_w)
         for from_line, to_line in ((max(0, first - _NEAR_LINES), first), (last, last + _NEAR_LINES)):
             repeats = self.same[from_line:to_line][counts[from_line:to_line]]
-            if len(repeats) and np.mean(repeats) > _MOST_REPEATS:
+            if len(repeats) and np.mean(repeats) > share:
                 return True
         return False
 

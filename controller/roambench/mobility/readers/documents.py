@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import lzma
 import re
 import zipfile
@@ -27,6 +28,8 @@ DAMAGE: Final = (
 
 
 _PEEKED: Final = 1024
+#: What Excel puts above a table, for Excel.
+EXCELS_SEPARATOR: Final = re.compile(r"sep=.", re.IGNORECASE)
 _CONVERT: Final = "no text that is read: convert it (iconv -f UTF-16 -t UTF-8)"
 #: Beginnings of files that are no text, what they are, and what to do.
 _NO_TEXT: Final = (
@@ -60,10 +63,14 @@ class Document:
 
     @contextmanager
     def opened(self) -> Iterator[IO[bytes]]:
-        """Its bytes, unpacked while they are read. Damage becomes a TraceError that names the document."""
+        """Its bytes, unpacked while they are read, a byte order mark left out. Damage becomes a TraceError
+        that names the document."""
         try:
             with self.open_bytes() as file:
                 self._require_text(file)
+                peek = getattr(file, "peek", None)
+                if peek is not None and peek(_PEEKED).startswith(codecs.BOM_UTF8):
+                    file.read(len(codecs.BOM_UTF8))
                 yield file
         except TraceError:
             raise
@@ -105,8 +112,9 @@ class Head:
 
     @property
     def rows(self) -> tuple[str, ...]:
-        """The lines with something in them that is no `#` comment."""
-        return tuple(line for line in self.lines if line.strip() and not line.startswith("#"))
+        """The lines with something in them that is no `#` comment, nor Excel's `sep=;`."""
+        rows = tuple(line for line in self.lines if line.strip() and not line.startswith("#"))
+        return rows[1:] if rows and EXCELS_SEPARATOR.fullmatch(rows[0].strip()) else rows
 
 
 def text_lines(file: IO[bytes], max_line: int = _MAX_LINE) -> Generator[str, None, None]:

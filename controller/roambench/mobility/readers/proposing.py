@@ -152,7 +152,11 @@ class _Guessing:
         return len(set(names)) == len(names) and not any(mark in name for name in names for mark in "+,=")
 
     def _named(self, field: str, fits: Callable[[_Column], bool]) -> _Column | None:
-        found = next((it for it in self._free if it.is_called(field) and fits(it)), None)
+        called = [it for it in self._free if it.is_called(field) and fits(it)]
+        # Of several ids that of a device comes again; an event's does not.
+        again = (it for it in called if len(set(it.cells)) < len(it.cells))
+        found = next(again, None) if field == "device" else None
+        found = found or next(iter(called), None)
         if found is not None:
             self._free.remove(found)
         return found

@@ -73,7 +73,8 @@ def auto(text: str) -> int:
         float(text)
     except ValueError:
         raise ValueError(
-            f"{text[:40]!r} is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970"
+            f"{text[:40]!r} is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970: "
+            "write it with the year first, and a clock time with its day"
         ) from None
     return unix(text)
 

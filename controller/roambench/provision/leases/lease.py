@@ -110,7 +110,7 @@ class LeaseBook:
         """The bench is this user's between these moments; the booking's number. BookedError where it is
         somebody's already, FleetError where the calendar is full."""
         with self._transaction() as claims:
-            living = _living(claims)
+            living = _living(claims, looks=True)
             if there := collisions(living, from_s, until_s):
                 raise BookedError(there)
             if sum(claim.books for claim in living) >= MOST_BOOKINGS:

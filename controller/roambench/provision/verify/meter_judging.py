@@ -12,11 +12,11 @@ from roambench.agent.readings.meter_watch import KEPT_EVERY_NS
 from roambench.provision.verify.finding import Finding, Held
 from roambench.provision.verify.seen import BROAD_S, LATE_S, Floats, Level, SeenKit
 
-#: Partial readings that tell a conversion clock; the periods that are tried, by the nominal one.
+#: Partial readings that tell how conversions keep time; the periods that are tried, by the nominal one.
 _MIN_PARTIAL: Final = 20
 _PERIOD_SHARE: Final = (0.94, 1.1)
 _CYCLES: Final = 0.05
-#: Windows' ends must keep to the clock as closely (68 % of them, s): decisions/0009.
+#: Windows' ends must be periodic as closely (68 % of them, s).
 _CLOCK_S: Final = 0.01
 #: So many times their noise the two levels must be apart, or readings between them tell nothing.
 _CLEAR: Final = 20.0
@@ -54,7 +54,7 @@ def _lines(seen: SeenKit) -> Iterator[Finding]:
         else "another firmware or interval than the driver's: readings are spread over wrong seconds"
     )
     if right and not steady:
-        changes = "lines come late or are lost: look at the host's load and the cable; lateness widens u"
+        changes = "lines come late or are lost: look at the host's load and the cable, or rest for longer"
     yield Finding(name, Held.HOLDS if right and steady else Held.FAILS, found, changes)
 
 
@@ -206,5 +206,5 @@ def _clock(name: str, nominal_s: float, edges_s: Floats, share: Floats) -> Findi
         name,
         Held.FAILS,
         found,
-        "runs will not find this meter's conversion clock: 2 u of short transfers stays wide",
+        "the meter's values have no steady age: nothing changes while boards rest (rounds.rest_s)",
     )

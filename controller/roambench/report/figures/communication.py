@@ -164,9 +164,8 @@ def _scatter(run: RunSummary, comparison: TransferComparison, key: str) -> Figur
     scale: dict[str, Any] = {"type": "log", "dtick": 1} if log else {"type": "linear"}
     below_floor = sum(log and item.net.joules <= floor for item in shown)
     caption = (
-        "One point per transfer, ± k = 2 of the meter. Filled: the meter resolves it (rule R7); open: "
-        "undersampled, the single value says little. Transfers of one board and direction share their fitted "
-        "power, so their errors go together."
+        "One point per transfer, ± k = 2 of the meter. A single transfer scatters by what its meter misses "
+        "between two lines; read the sums. Errors of gain and idle power go together on a board."
     )
     if log:
         caption += f" Both axes are logarithmic: what is modelled spans more than a factor of {LOG_FROM:g}."

@@ -36,9 +36,11 @@ def budget_figure(runs: Sequence[RunSummary]) -> Figure | None:
                     x=[round(share, 3) for share in shares],
                     customdata=[round(2.0 * part_j(budget, field), 4) for budget in budgets],
                     marker={
-                        "color": RUN_COLOURS[index],
+                        "color": RUN_COLOURS[index % len(RUN_COLOURS)],
                         "line": {"color": PAPER, "width": 1},
-                        "pattern": pattern(RUN_PATTERNS[index]),
+                        "pattern": pattern(
+                            RUN_PATTERNS[(index + index // len(RUN_COLOURS)) % len(RUN_PATTERNS)]
+                        ),
                     },
                     hovertemplate=hover("%{x:.1f} % of the variance, ± %{customdata:.3g} J", part),
                 )

@@ -62,10 +62,15 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
         final,
         wasted,
         consumed,
-        ("trainings wasted", numbers.percent(run.trainings.wasted_share), ""),
+        ("trainings wasted", numbers.percent(run.trainings.wasted_share), _failed(run)),
         ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
         coverage,
     ]
+
+
+def _failed(run: RunSummary) -> str:
+    """Beside waste what is none."""
+    return f"{numbers.count(run.trainings.failed, 'training')} failed" if run.trainings.failed else ""
 
 
 def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:

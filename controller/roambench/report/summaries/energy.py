@@ -163,7 +163,8 @@ def modelled_from_log_j(records: Sequence[RoundRecord]) -> dict[Direction, float
     also over downloads for trainings that made no model."""
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
-    done |= log.array(OrderAnswered, "train_s") > 0.0
+    refused = log.codes(OrderAnswered, "status", [AnswerStatus.REFUSED.value]) == 0
+    done |= refused & (log.array(OrderAnswered, "train_s") > 0.0)
     links = list(PAPER.links)
     answer = np.flatnonzero(done & (log.answered >= 0))
     order = log.answered[answer]

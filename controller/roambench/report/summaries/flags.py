@@ -9,6 +9,7 @@ from typing import Final
 
 from roambench.energy.account import Method
 from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines, NoBaselines
+from roambench.experiment.rounds_section import REST_PERIODS, REST_S
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
@@ -21,6 +22,8 @@ from roambench.runs.measured.accounts import outages_of
 
 #: Rule R4: below it a whole-run energy is not valid without being flagged.
 COVERAGE_LIMIT: Final = 0.99
+#: A rest of this share of what the meter wants is one: phases are stamped some ms late.
+_ENOUGH: Final = 0.9
 #: More boards than these are counted, not named.
 _NAMED: Final = 4
 
@@ -147,14 +150,16 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     baselines = {
         board.device: board.baselines for board in energy.boards if isinstance(board.baselines, IdleBaselines)
     }
-    drifted = {device: "" for device, found in baselines.items() if found.drifted}
+    # Around rests net energies are above the idle power nearby, wherever that has gone.
+    rested = {board.device for board in energy.boards if board.split.method is Method.RESTS}
+    drifted = {device: "" for device, found in baselines.items() if found.drifted and device not in rested}
     if drifted:
         flags.append(
             f"idle power before and after differs by more than 3 u or 2 % on {on(drifted)}: whole "
             "runs are right, net energies follow the idle power that was fitted in between; for surer ones "
             "warm boards up first, or lengthen energy.idle_baseline_s"
         )
-    if not baselines:
+    if not baselines and len(rested) < len(energy.boards):
         flags.append(_baseline_flag([board.baselines for board in energy.boards]))
     flags += _split_flags(energy)
     inconsistent = sum(board.inconsistent for board in energy.boards)
@@ -232,6 +237,18 @@ def _split_flags(energy: EnergySummary) -> list[str]:
         flags.append(
             f"set rounds.rest_s = {rest_s:g}: on {on(tails)} power had not fallen back to idle when the "
             "guard behind a phase was over, so that joules of that phase are missing"
+        )
+    short = {
+        board.device: f"{board.split.rest_s:.1f} s"
+        for board in energy.boards
+        if 0.0 < board.split.rest_s < _ENOUGH * (REST_S + REST_PERIODS * board.meter.nominal_s)
+    }
+    if short:
+        period_s = max(board.meter.nominal_s for board in energy.boards if board.device in short)
+        wanted_s = REST_S + REST_PERIODS * period_s
+        flags.append(
+            f"set rounds.rest_s = {wanted_s:g}: on {on(short)} rests were shorter than what this meter "
+            "averages over and a radio's tail take, so joules may lie outside"
         )
     locked = {
         board.device: ", ".join(phase.value for phase in board.split.checks.locked)

@@ -17,7 +17,7 @@ _MOST_TEXT: Final = 160
 _AT_ANY_TIME: Final = frozenset({EventKind.SPOOL_DAMAGED, EventKind.AGENT_STATE_DAMAGED})
 #: What the report says of each kind, "{on}" being the boards and how often each noted it. Every other kind is
 #: the run's ordinary life, or told elsewhere: orders, sessions and refusals among the incidents, what a spool
-#: holds in its state, damaged lines and restless power by the readings themselves.
+#: holds in its state, damaged lines by the readings themselves.
 SENTENCES: Final[Mapping[EventKind, str]] = {
     EventKind.NOT_QUIET: (
         "not quiet on {on}, though energy.quiet asks for it: measured phases or idle baselines carried the "

@@ -15,8 +15,8 @@ from roambench.report.table import ReportTable
 
 
 def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
-    """What runs are judged by, trainings used and failed, energy wasted and consumed, and the error of
-    emulated boards where the truth is known; columns that no run has are left out. Energies ± k = 2."""
+    """What runs are judged by, trainings used and failed, energy wasted and consumed;
+    columns that no run has are left out. Energies ± k = 2."""
     judged = dict.fromkeys(run.learning.metric for run in runs)
     columns: list[tuple[str, Callable[[RunSummary], str]]] = [
         *((metric.name, partial(score, metric)) for metric in judged),
@@ -25,7 +25,6 @@ def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
         ("wasted", lambda run: _joules(run, wasted_energy(run))),
         ("consumed", lambda run: _joules(run, consumed_energy(run))),
         ("J per point", _joules_per_point),
-        ("off truth", _off_truth),
     ]
     shown = [(name, [value(run) for run in runs]) for name, value in columns]
     shown = [(name, cells) for name, cells in shown if any(cell != NONE for cell in cells)]
@@ -65,9 +64,3 @@ def _joules_per_point(run: RunSummary) -> str:
     if run.peers is None or consumed is None:
         return NONE
     return numbers.number(run.peers.joules_per_point(consumed.joules))
-
-
-def _off_truth(run: RunSummary) -> str:
-    """Of the whole run, all boards."""
-    truth = run.measured.truth if run.measured else None
-    return NONE if truth is None else numbers.signed_percent(truth.error)

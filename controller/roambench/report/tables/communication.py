@@ -92,9 +92,8 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
     return ReportTable(
         f"compare-transfers-{run.label}",
         f"{run.label}: every transfer",
-        "Net of idle, ± k = 2. The power of a board's transfers is fitted once for all of a direction, so "
-        "their errors go together; the sums above know that."
-        + (f" {left:,} more transfers are in the JSON document." if left else ""),
+        "Net of idle, ± k = 2. The transfers of a board share the errors of its gain and of its idle power; "
+        "the sums above know that." + (f" {left:,} more transfers are in the JSON document." if left else ""),
         (
             "board",
             "order",
@@ -175,7 +174,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
         "Transfers as the meters saw them",
         "Sums over all boards of the transfers seen in full. Gross is idle plus net, ± k = 2. Uncorrected: "
         "the trapezoid cut at the borders of phases, biased; for comparison only. Mbit/s: all bits by all "
-        "seconds. What a radio draws after its last byte (its tail) is booked to what follows, not here."
+        "seconds. What a radio draws after its last byte (its tail) counts to the transfer."
         + (f" {TRUTH_MEANING}" if known else "")
         + boards_left_out(runs),
         (

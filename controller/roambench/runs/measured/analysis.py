@@ -13,13 +13,13 @@ from roambench.energy import account, integrate, rest_checks, rests, touching, w
 from roambench.energy.account import Split
 from roambench.energy.clocks import clock_fit, meter_clock
 from roambench.energy.idle import baseline, local_idle
-from roambench.energy.readings import samples, timeline
+from roambench.energy.readings import frozen, samples, timeline
 from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
-    account, baseline, clock_fit, integrate, local_idle, meter_clock, rest_checks, rests, samples, timeline,
-    touching, window_sums,
+    account, baseline, clock_fit, frozen, integrate, local_idle, meter_clock, rest_checks, rests, samples,
+    timeline, touching, window_sums,
 )  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
                     "drift": device.clock.drift_ppm * 1e-6,
                     "u_s": device.u_clock_s,
                 },
+                "frozen": [asdict(stretch) for stretch in device.frozen],
                 "baselines": asdict(device.account.idle),
                 "split": _split(device.account.split),
             }

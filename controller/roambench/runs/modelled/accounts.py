@@ -74,7 +74,8 @@ def ledger_of_log(
     """
     log = EventLog.of(records)
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
-    done |= log.array(OrderAnswered, "train_s") > 0.0
+    refused = log.codes(OrderAnswered, "status", [AnswerStatus.REFUSED.value]) == 0
+    done |= refused & (log.array(OrderAnswered, "train_s") > 0.0)
     order = log.answered
     kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync"])
     answer = np.flatnonzero(done & (order != NONE))

@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_report_to_the_digit(kind: Callable[[Path], Non
     else:
         basis, energy, keys = "modelled", told["energy_modelled"], ("modelled_j", "u_link_model_j")
     for kind_of in ("gross", "net"):
-        for what in ("wasted", "consumed"):
+        for what in ("wasted", "failed", "consumed"):
             table = energy["table10"][kind_of]
             expected[f"final/{basis}_{kind_of}_{what}"] = table[f"cumulative_{what}"]
         for phase, found in energy["phases"].items():

@@ -29,8 +29,8 @@ def test_the_keys_stay(hand_made):
         "assignment_hash", "association", "time_scale",
         "lookahead", "devices", "versions", "flags", "wasted_j", "consumed_j", "failed_j",
         "wasted_net_j", "consumed_net_j", "failed_net_j", "learning", "trainings", "orders", "incidents",
-        "distance_m", "modelled_j",
-        "energy", "energy_modelled", "board_states", "instrument", "decentralised",
+        "distance_m", "modelled_j", "energy", "energy_modelled", "board_states", "instrument",
+        "decentralised",
     }  # fmt: skip
     assert set(run["energy"]) == {
         "duration_s", "without", "whole_run", "whole_run_net", "truth", "table10", "phases", "communication",

@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
-from roambench.energy.attribution.steadiness import NoClock
+from roambench.contract.phases import Phase
+from roambench.energy.account import Method, Split
+from roambench.energy.rest_checks import RestChecks, Tail
+from roambench.report.documents.energy import energy_document
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.run import summarise
-from roambench.report.summaries.truth_checks import TruthCheck
 
 NAMES = tuple(f"pi-{number:02d}" for number in range(1, 9))
-TRUE = TruthCheck(1, 1, 9.0, 0.1, 9.0)
 
 
 @pytest.fixture
@@ -35,35 +36,81 @@ def flag(evidence: RunEvidence, begins: str, doubts: Mapping[str, Mapping[str, A
     return found
 
 
+def tailing(*phases: Phase, rest_s: float = 8.0) -> Split:
+    """A board that still draws 0.25 W when the guard behind these phases is over."""
+    tails = {phase: Tail(0.25, 9.0, rest_s) for phase in phases}
+    return Split(Method.RESTS, 4.0, 2.6, 2.0, {}, RestChecks(tails))
+
+
 @pytest.mark.parametrize(
-    ("restless", "boards"),
+    ("tails", "boards"),
     [
-        (dict.fromkeys(NAMES, ("idle",)), "on all 8 boards (idle): "),
+        (dict.fromkeys(NAMES, (Phase.UPLOAD,)), "on all 8 boards (upload 0.25 W) "),
         (
-            dict.fromkeys(NAMES[:7], ("idle",)),
-            "on 7 of 8 boards (pi-01, pi-02, pi-03, pi-04 and 3 more (idle)): ",
+            dict.fromkeys(NAMES[:7], (Phase.UPLOAD,)),
+            "on 7 of 8 boards (pi-01, pi-02, pi-03, pi-04 and 3 more (upload 0.25 W)) ",
         ),
-        (dict.fromkeys(NAMES[2:4], ("idle", "wait")), "on pi-03 (idle, wait), pi-04 (idle, wait): "),
-        ({"pi-02": ("idle",), "pi-05": ("wait",)}, "on pi-02 (idle), pi-05 (wait): "),
         (
-            {**dict.fromkeys(NAMES, ("idle",)), "pi-01": ("wait",)},
-            "on all 8 boards (pi-01 (wait), pi-02 (idle), pi-03 (idle), pi-04 (idle) and 4 more): ",
+            dict.fromkeys(NAMES[2:4], (Phase.DOWNLOAD, Phase.UPLOAD)),
+            "on pi-03 (download 0.25 W, upload 0.25 W), pi-04 (download 0.25 W, upload 0.25 W) ",
+        ),
+        (
+            {"pi-02": (Phase.DOWNLOAD,), "pi-05": (Phase.UPLOAD,)},
+            "on pi-02 (download 0.25 W), pi-05 (upload 0.25 W) ",
+        ),
+        (
+            {**dict.fromkeys(NAMES, (Phase.UPLOAD,)), "pi-01": (Phase.TRAIN,)},
+            "on all 8 boards (pi-01 (train 0.25 W), pi-02 (upload 0.25 W), pi-03 (upload 0.25 W), "
+            "pi-04 (upload 0.25 W) and 4 more) ",
         ),
     ],
 )
-def test_boards_are_counted_where_they_are_many(evidence, restless, boards):
-    told = flag(
-        evidence, "power is restless", {name: {"restless": levels} for name, levels in restless.items()}
+def test_boards_are_counted_where_they_are_many(evidence, tails, boards):
+    doubts = {name: {"split": tailing(*phases)} for name, phases in tails.items()}
+    told = flag(evidence, "set rounds.rest_s = ", doubts, split=tailing())
+    assert told.startswith(f"set rounds.rest_s = 8: {boards}power had not fallen back to idle")
+
+
+def test_the_rest_that_is_asked_for_outlasts_the_longest_tail(evidence):
+    doubts = {name: {"split": tailing(Phase.UPLOAD, rest_s=10.0 + n)} for n, name in enumerate(NAMES)}
+    assert flag(evidence, "set rounds.rest_s = 17: on all 8 boards", doubts)
+
+
+def test_phases_that_touch_are_flagged_once_and_whole_runs_are_said_to_hold(evidence):
+    told = flag(evidence, "set rounds.rest_s to measure phases by themselves", {})
+    assert told.endswith(
+        "on all 8 boards they touch, so a model of constant powers told them apart; whole runs are not "
+        "affected"
     )
-    assert told.startswith(f"power is restless {boards}")
 
 
-@pytest.mark.parametrize(("truth", "told"), [(None, "quiet the board"), (TRUE, "nothing is wrong")])
-def test_emulated_boards_are_restless_on_purpose(evidence, truth, told):
-    assert told in flag(evidence, "power is restless", {}, restless=("idle",), truth=truth)
+def test_phases_that_begin_at_one_instant_of_the_meters_period_are_named(evidence):
+    locked = replace(tailing(), checks=RestChecks(locked=(Phase.DOWNLOAD,)))
+    told = flag(evidence, "set rounds.dither_s to half the meter's period", {"pi-03": {"split": locked}})
+    assert "on pi-03 (download) phases began at one instant of that period every time" in told
 
 
-def test_why_no_clock_was_found_is_told_once_for_all(evidence):
-    told = flag(evidence, "nothing bears out", {}, no_clock=NoClock.FASTER)
-    assert "on all 8 boards: the meter looks at part of the time only" in told
-    assert told.endswith("Run in real time (local.time_scale = 1), or with a meter that prints every 100 ms")
+def test_a_split_that_nothing_speaks_against_has_no_flag(evidence):
+    summary = summarise(evidence)
+    assert summary.energy is not None
+    boards = tuple(replace(board, split=tailing()) for board in summary.energy.boards)
+    flags = flags_of(evidence, summary.orders, replace(summary.energy, boards=boards))
+    assert not [one for one in flags if one.startswith("set rounds.")]
+
+
+def test_json_has_how_each_board_was_split_and_what_speaks_against_it(evidence):
+    summary = summarise(evidence)
+    assert summary.energy is not None
+    split = replace(
+        tailing(Phase.UPLOAD), checks=RestChecks({Phase.UPLOAD: Tail(0.25, 9.0, 8.0)}, (Phase.DOWNLOAD,))
+    )
+    boards = tuple(replace(board, split=split) for board in summary.energy.boards)
+    found = energy_document(replace(summary.energy, boards=boards))
+    assert found is not None
+    assert found["boards"][0]["split"] == {
+        "method": "rests",
+        "rest_s": 4.0,
+        "guard_s": 2.6,
+        "tails": {"upload": {"watts": 0.25, "z": 9.0, "rest_s": 8.0}},
+        "locked": ["download"],
+    }

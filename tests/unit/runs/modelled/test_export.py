@@ -242,7 +242,7 @@ def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> No
     lost = [
         StepOpened(2, (2,), (0,), (900.0,)),
         OrderGiven(2, 2, "t2", "train", 0, "", "cc", 900.0, "lte", 20.0),
-        OrderAnswered(2, 2, "t2", "lost", "gone", 2_500_000, 1.0, 3.0),
+        OrderAnswered(2, 2, "t2", "lost", "gone", 2_500_000, 1.0),
     ]
     with simulated(tmp_path / "run") as folder:
         account = modelled_account(folder, [*records(), *lost])

@@ -22,7 +22,7 @@ import pyarrow as pa
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.account import MAX_M
 from roambench.mobility.readers.collecting import FixCollector, Pile
-from roambench.mobility.readers.documents import Head, decoded, text_lines
+from roambench.mobility.readers.documents import EXCELS_SEPARATOR, Head, decoded, text_lines
 from roambench.mobility.readers.fixes import (
     Fixes,
     Reader,
@@ -83,9 +83,9 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
 
 
 def _first_row(file: IO[bytes]) -> tuple[int, bytes]:
-    """Number and bytes of the first line with something in it; empty where none has."""
+    """Number and bytes of the first line with something of the table in it; empty where none has."""
     line, row = 1, file.readline(_MAX_LINE)
-    while row and not decoded(row).strip():
+    while row and (not (text := decoded(row).strip()) or EXCELS_SEPARATOR.fullmatch(text)):
         line, row = line + 1, file.readline(_MAX_LINE)
     if len(row) < _MAX_LINE or row.endswith(b"\n"):
         return line, row

@@ -1,0 +1,58 @@
+"""`run --plan` says how sure the energy of each phase will be, and what would bring it to 5 %."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from roambench.controller.plans.energy import PhaseJoules
+from roambench.controller.plans.plan import RunPlan
+from roambench.controller.plans.tables import widths_of
+from roambench.energy.window_sums import expected_j2, sampling_j2
+
+
+def plan_of(*phases: PhaseJoules) -> RunPlan:
+    made = object.__new__(RunPlan)
+    object.__setattr__(made, "joules", phases)
+    return made
+
+
+def test_a_wide_phase_says_how_many_of_them_would_bring_it_to_5_percent() -> None:
+    wide = PhaseJoules("download", 44.0, 80.0, 20.0, 40, u_net_j=1.0)
+    assert widths_of(plan_of(wide)) == [
+        "net download ± 10 % (40 of 1.1 s); ± 5 % takes 160 of them, or a meter that prints every 100 ms"
+    ]
+
+
+def test_what_the_gain_of_the_meters_leaves_no_number_of_phases_lowers() -> None:
+    lasting = PhaseJoules("upload", 40.0, 80.0, 20.0, 40, u_net_j=1.0, u_lasting_j=0.6)
+    assert widths_of(plan_of(lasting)) == ["net upload ± 10 % (40 of 1.0 s)"]
+    sure = PhaseJoules("train", 400.0, 800.0, 350.0, 40, u_net_j=2.0)
+    assert widths_of(plan_of(sure)) == ["net train ± 1.1 % (40 of 10.0 s)"]
+
+
+def test_where_nothing_is_measured_or_phases_touch_nothing_is_promised() -> None:
+    assert widths_of(plan_of(PhaseJoules("train", 10.0, 20.0, 8.0))) == []
+
+
+@pytest.mark.parametrize("duration_s", [0.2, 1.0, 2.0, 30.0])
+def test_a_meter_that_looks_for_an_instant_is_as_unsure_as_a_boxcar_and_a_seamless_one_is_not(
+    duration_s: float,
+) -> None:
+    instant = float(sampling_j2(3.0, np.array([duration_s]), 1.0, 0.0)[0])
+    fraction = duration_s if duration_s < 0.5 else None
+    expected = 9.0 * (fraction * (1.0 - fraction) if fraction else 1.0 / 6.0)
+    assert instant == pytest.approx(expected, rel=0.05)
+    assert float(sampling_j2(3.0, np.array([duration_s]), 1.0, 1.0)[0]) < 0.05 * instant
+
+
+def test_ten_lines_a_second_are_surer_than_one() -> None:
+    slow, fast = expected_j2(1.2, 1.0, 2.6, 1.0, 0.26), expected_j2(1.2, 1.0, 1.0, 0.1, 0.06)
+    assert math.sqrt(fast) < 0.25 * math.sqrt(slow)
+
+
+def test_a_phases_gross_joules_are_idle_and_net() -> None:
+    assert dataclasses.replace(PhaseJoules("train", 1.0, 2.0, 3.0)).gross_j == 5.0
