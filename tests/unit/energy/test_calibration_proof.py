@@ -36,6 +36,9 @@ def test_of_20_drawn_boards_17_or_more_lie_in_their_intervals_which_are_within_1
         assert int(held) >= 17
         assert int(of) == 20
         assert float(row.split()[6]) <= 12.0, row  # the worst half-width in percent
+        assert 0.6 <= float(row.split()[9]) <= 1.5, row  # sd of z: intervals are as wide as errors are
+    (told,) = [line for line in done.stdout.splitlines() if "mean chi2/dof" in line]
+    assert 0.6 <= float(told.split("chi2/dof ")[1].split(",")[0]) <= 1.7, told  # nothing is counted twice
 
 
 @pytest.mark.slow
