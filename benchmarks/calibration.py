@@ -10,7 +10,8 @@ whose unknown gain (1.1 %) belongs into the interval, and a calibrated one, wher
 own (there sd z, the standard deviation of error over u, shows that intervals are not simply wide). "pooled"
 fits the mean of `--boards` boards, with their scatter, against the middle that boards are drawn around.
 
-Goal (exit 1 if missed): of 20 seeds at least 17 hold each parameter and the worst half-width is 10 %. Joint
+Goal (exit 1 if missed): of 20 seeds at least 17 hold each parameter and the worst half-width is 10 % (12 %
+of the short sweep). Joint
 (all three held at once) is shown.
 """
 
@@ -39,7 +40,9 @@ FULL = SweepSettings()
 #: Name and share of the data sheet's tolerances.
 METERS = (("off the shelf", 1.0), ("calibrated", 0.0))
 GOAL_HELD = 17 / 20
+#: Of the command's own sweep of 53 minutes, and of the short one of 21.
 GOAL_HALF_WIDTH = 0.10
+GOAL_HALF_WIDTH_OF_SHORT = 0.12
 
 Numbers = npt.NDArray[np.float64]
 
@@ -63,10 +66,8 @@ class Verdict:
         u = np.array([known.u for known in found])
         return cls(name, off / true, off / u, half / values, np.abs(off) <= half)
 
-    @property
-    def reached(self) -> bool:
-        enough = self.held.mean(axis=0).min() >= GOAL_HELD
-        return bool(enough and self.half_width.max() <= GOAL_HALF_WIDTH)
+    def reached(self, half_width: float) -> bool:
+        return bool(self.held.mean(axis=0).min() >= GOAL_HELD and self.half_width.max() <= half_width)
 
     def lines(self) -> list[str]:
         count = len(self.held)
@@ -114,7 +115,7 @@ def main() -> int:
         started_s = time.perf_counter()
         found, truths = fits(settings, options.seeds, tolerance)
         verdict = Verdict.of(name, [fit.known for fit in found], truths)
-        reached &= verdict.reached
+        reached &= verdict.reached(GOAL_HALF_WIDTH if options.full else GOAL_HALF_WIDTH_OF_SHORT)
         print("\n".join(verdict.lines()))
         groups = range(0, len(found) - options.boards + 1, options.boards)
         means = [pooled("virtual", found[at : at + options.boards])[0] for at in groups]
