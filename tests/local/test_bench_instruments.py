@@ -60,7 +60,7 @@ def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_prove
     done = measured(
         bench, "calibrate", "--out", str(out), "--html", str(page), "--devices", "board-c,board-a",
         "--sizes", "0.5", "--rates", "4,40", "--windows", "1", "--min-s", "10", "--repeats", "100",
-        "--idle-s", "2", "--at-once", "2",
+        "--idle-s", "4", "--at-once", "2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

@@ -21,7 +21,7 @@ class _Listener:
     """A body that listens. `others`: threads that ran before and do their own work meanwhile; `opened`: paths
     as they were given, and whether they were opened for writing."""
 
-    others: frozenset[int | None]
+    others: frozenset[threading.Thread]
     opened: list[tuple[str, bool]] = field(default_factory=list)
 
 
@@ -36,7 +36,7 @@ def opened_files() -> Iterator[set[Path]]:
     if not _hooks:  # an audit hook cannot be removed again
         sys.addaudithook(_heard)
         _hooks.append(True)
-    others = {thread.ident for thread in threading.enumerate()} - {threading.get_ident()}
+    others = set(threading.enumerate()) - {threading.current_thread()}
     listener = _Listener(frozenset(others))
     files = set[Path]()
     _listeners.append(listener)
@@ -56,5 +56,6 @@ def _heard(event: str, arguments: tuple[Any, ...]) -> None:
     if isinstance(path, (str, bytes, os.PathLike)):
         heard = os.fsdecode(path), flags & os.O_ACCMODE != os.O_RDONLY
         for listener in _listeners:
-            if threading.get_ident() not in listener.others:
+            # Not by their numbers: a thread that has ended leaves its own to the next.
+            if threading.current_thread() not in listener.others:
                 listener.opened.append(heard)

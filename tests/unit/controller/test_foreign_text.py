@@ -69,7 +69,7 @@ def test_a_mistake_in_a_file_is_told_without_what_the_file_would_do(tmp_path: Pa
     (tmp_path / "bench.toml").write_text(f"[controller]\naddress = {text}\n{text} = 2\n")
     for words in (("run", "x.toml", "--fleet", "rehearsal"), ("fleet", "list", "bench.toml")):
         said = on_a_terminal(*words, cwd=tmp_path)
-        assert "unknown key" in said
+        assert "expected keys of at most 200 printable characters" in " ".join(said.split())
         assert_harmless(said)
     with pytest.raises(ConfigError) as caught:
         raise ConfigError([f"a: {PLANTED}"])

@@ -80,8 +80,8 @@ class SweepSettings:
                 ("windows", self.windows, "at least 1", self.windows >= 1),
                 ("min-s", self.min_s, "a number > 0", 0.0 < self.min_s < math.inf),
                 ("repeats", self.repeats, "at least 1", self.repeats >= 1),
-                ("idle-s", self.idle_s, "at least 2 s: the meter must see the board idle",
-                 2.0 <= self.idle_s < math.inf),
+                ("idle-s", self.idle_s, "at least 4 s: the meter must see the board idle",
+                 4.0 <= self.idle_s < math.inf),
             )
             if not good
         ]  # fmt: skip
