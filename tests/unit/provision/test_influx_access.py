@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -82,11 +83,11 @@ def test_what_the_command_makes_at_an_influxdb_1_writes_and_does_nothing_else(
     assert "is there already" in str(again.exception)
 
     settings = InfluxSettings(influxd.url, "bench", api="v1", token_file=str(tmp_path / "boards"))
-    InfluxWriter(settings, print).write(b"power,device=pi-01 watts=2.5 1000")
-    with pytest.raises(NotWelcome, match="403"):
-        InfluxWriter(
-            InfluxSettings(influxd.url, "other", api="v1", token_file=str(tmp_path / "boards")), print
-        ).write(b"power watts=1 1")
+    with closing(InfluxWriter(settings, print)) as writer:
+        writer.write(b"power,device=pi-01 watts=2.5 1000")
+    other = InfluxSettings(influxd.url, "other", api="v1", token_file=str(tmp_path / "boards"))
+    with closing(InfluxWriter(other, print)) as writer, pytest.raises(NotWelcome, match="403"):
+        writer.write(b"power watts=1 1")
     for forbidden in ("SELECT * FROM power", "DROP MEASUREMENT power", "CREATE DATABASE mine", "SHOW USERS"):
         assert "error" in influxd.as_user(token, forbidden) or not influxd.as_user(token, forbidden).get(
             "series"
