@@ -100,6 +100,8 @@ def disaster(launch) -> Disaster:
     found = Disaster(run, launch.until)
     run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", found.order(0, "pi-01", "train"))
     found.strike("pi-01", EventKind.TRAIN_STARTED, found.order(1, "pi-01", "train"), "reader")
+    # Its trainer is stopped beforehand: it must not be in the training before.
+    run.wait_for_event(EventKind.TRAIN_FINISHED, "pi-02", found.order(1, "pi-02", "train"))
     found.strike("pi-02", EventKind.TRAIN_STARTED, found.order(2, "pi-02", "train"), "trainer")
     found.strike("pi-03", EventKind.TRAIN_FINISHED, found.order(3, "pi-03", "train"), "reader")
     found.strike("pi-04", EventKind.UPLOAD_STARTED, found.order(4, "pi-04", "upload"), "reader")
