@@ -42,7 +42,7 @@ def test_a_measured_run_adds_up_to_its_report(runs):
     # 30 s at 2 W, known to a Smart Power 2's 1.1 % and 10 mW at least.
     (train,) = run.energy(by="phase", where={"phase": "train"})
     assert train["energy_j"] == pytest.approx(60.0, rel=0.01)
-    assert train["u_energy_j"] >= math.hypot(0.011 * 60.0, 0.0098 * 30.0)
+    assert train["u_energy_j"] >= 0.99 * math.hypot(0.011 * 60.0, 0.0098 * 30.0)
 
 
 def test_a_modelled_run_adds_up_to_its_report_and_its_parquet_file(runs):

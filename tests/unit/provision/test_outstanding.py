@@ -100,7 +100,7 @@ def test_it_is_saved_with_whose_it_is(tmp_path: Path):
 def _host(files: Mapping[str, bytes], asked: list[tuple[str, int]] | None = None) -> HostLink:
     """A host whose state folder holds these; a shell of this machine is asked in its place."""
 
-    def must(script: str, path: str, *, root: bool, timeout_s: float, most_bytes: int) -> bytes:
+    def must(script: str, wanted: str, *, root: bool, timeout_s: float, most_bytes: int) -> bytes:
         if asked is not None:
             asked.append((script, most_bytes))
         with tempfile.TemporaryDirectory() as state:
@@ -108,7 +108,7 @@ def _host(files: Mapping[str, bytes], asked: list[tuple[str, int]] | None = None
                 path = Path(state) / name
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(content)
-            words = ["sh", "-c", script, "sh", path.replace(layout.STATE, state)]
+            words = ["sh", "-c", script, "sh", wanted.replace(layout.STATE, state)]
             return subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout
 
     return cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))
