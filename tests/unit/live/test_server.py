@@ -86,7 +86,7 @@ def test_another_programs_parser_reads_the_figures(server: Watching) -> None:
     _, text = server.get("/metrics?run=demo-virtual")
     virtual = {family.name: family for family in text_string_to_metric_families(text)}
     outcomes = {s.labels["outcome"]: s.value for s in virtual["roambench_local_updates"].samples}
-    assert outcomes == {"pending": 0.0, "aggregated": 1.0, "wasted": 0.0}
+    assert outcomes == {"pending": 0.0, "aggregated": 1.0, "wasted": 0.0, "failed": 0.0}
     assert "roambench_board_power_watts" not in virtual
     assert server.get("/metrics?run=nowhere")[0].status == 404
 
