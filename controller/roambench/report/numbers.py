@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from roambench.energy.energy_value import Energy, told_from_zero
-from roambench.energy.table10 import MeanSd
+from roambench.report.table10 import MeanSd
 
 NONE = "–"
 

@@ -10,7 +10,7 @@ from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_page import finding_of
 from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
-from roambench.energy.improvement import Measured
+from roambench.controller.ab.improvement import Measured
 
 
 @pytest.mark.parametrize(

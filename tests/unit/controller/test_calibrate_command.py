@@ -8,7 +8,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.controller import cli
-from roambench.controller.calibration_run import PLAN, CalibrationPlan, chosen_devices
+from roambench.controller.instrument.calibration_run import PLAN, CalibrationPlan, chosen_devices
 from roambench.energy.links.sweep import SweepSettings
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment

@@ -25,7 +25,7 @@ from roambench.energy.ledger import (
 from roambench.energy.links.models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel, ModelledWork, modelled_ledger
-from roambench.energy.table10 import MeanSd, basis_of, factors_between, table10
+from roambench.report.table10 import MeanSd, basis_of, factors_between, table10
 
 NAMES = ["pi-01", "pi-02", "pi-03"]
 COVARIANCE = ((4.0, 0.0, -5.0), (0.0, 1.0, 0.0), (-5.0, 0.0, 9.0))

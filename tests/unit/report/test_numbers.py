@@ -7,9 +7,9 @@ import math
 import pytest
 
 from roambench.energy.energy_value import Energy
-from roambench.energy.table10 import MeanSd
 from roambench.report import numbers
 from roambench.report.summaries.truth_checks import TruthCheck
+from roambench.report.table10 import MeanSd
 
 
 def test_one_value_has_no_standard_deviation() -> None:

@@ -25,8 +25,8 @@ from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_page import ab_page
 from roambench.controller.ab.ab_plan import Asked, plan_ab
 from roambench.controller.ab.ab_results import ab_table
+from roambench.controller.ab.improvement import Measured
 from roambench.controller.cli import main
-from roambench.energy.improvement import Measured
 from roambench.energy.links.fit import LinkPoint, fit_link, pooled
 from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.figures.look import DARK, LIGHT

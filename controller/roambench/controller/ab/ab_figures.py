@@ -13,12 +13,12 @@ from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
 from roambench.contract.metric import Better
 from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.controller.ab.improvement import Measured
 from roambench.controller.sweep.metrics import METRICS, of_task
 from roambench.energy.energy_value import Energy
-from roambench.energy.improvement import Measured
-from roambench.energy.table10 import Table10
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
+from roambench.report.table10 import Table10
 from roambench.runs.whole_file import write_whole
 
 _FILE: Final = "ab.json"

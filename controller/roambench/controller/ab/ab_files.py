@@ -9,8 +9,8 @@ from typing import Any, Final
 from roambench.controller.ab.ab_figures import EndedRun
 from roambench.controller.ab.ab_plan import AbPlan, ArmName
 from roambench.controller.ab.ab_results import AbTable, Ended, PairedFigure
+from roambench.controller.ab.improvement import Improvement, Interval, MeanInterval
 from roambench.controller.campaign.cooling import Cooled
-from roambench.energy.improvement import Improvement, Interval, MeanInterval
 from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from roambench.controller.ab.ab_figures import Compared, EndedRun, compared_in
 from roambench.controller.ab.ab_plan import ArmName
-from roambench.energy.improvement import Improvement, improvement
+from roambench.controller.ab.improvement import Improvement, improvement
 
 #: (arm, pair) -> the run that finished.
 Ended = Mapping[tuple[ArmName, int], EndedRun]

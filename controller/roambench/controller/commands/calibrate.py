@@ -134,7 +134,7 @@ def _sweep(
     at_once: int,
 ) -> None:
     """Sweep the devices that `options` names, of this machine or of a bench, into `folder`."""
-    from roambench.controller.calibration_run import on_devices, run_calibration
+    from roambench.controller.instrument.calibration_run import on_devices, run_calibration
     from roambench.controller.places.table import agents_place_of
 
     experiment, chosen = on_devices(experiment, fleet, options.only)
@@ -143,7 +143,7 @@ def _sweep(
 
 
 def _analysed(path: Path, out: Path, html: Path | None) -> Calibration:
-    from roambench.controller.calibration_run import CalibrationPlan
+    from roambench.controller.instrument.calibration_run import CalibrationPlan
     from roambench.experiment.link_model_file import write_link_model
     from roambench.report.pages.calibration import calibration_page
     from roambench.report.report import write_text

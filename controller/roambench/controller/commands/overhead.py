@@ -19,8 +19,8 @@ from roambench.controller.commands.common_options import JsonOption
 from roambench.controller.commands.run import SetOption
 
 if TYPE_CHECKING:
-    from roambench.controller.overhead_run import OverheadResult
-    from roambench.energy.idle.overhead import Overhead, PowerDifference
+    from roambench.controller.instrument.overhead import Overhead, PowerDifference
+    from roambench.controller.instrument.overhead_run import OverheadResult
     from roambench.report.table import ReportTable
 
 
@@ -47,7 +47,7 @@ def overhead(
     what their agents compute.
     """
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.overhead_run import RESULT, measure_overhead
+    from roambench.controller.instrument.overhead_run import RESULT, measure_overhead
     from roambench.controller.places.table import agents_place_of
     from roambench.controller.run_names import free_folder
     from roambench.controller.screen import in_any_case, progress_screen, say, warn

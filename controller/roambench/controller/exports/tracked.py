@@ -13,12 +13,12 @@ from typing import Any, Final
 from roambench.contract.errors import ConfigError, RunError
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import KINDS, Ledger
-from roambench.energy.table10 import Table10
 from roambench.experiment.sections import Experiment, resolved
 from roambench.report.summaries.energy import PhaseSum
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, summarise
+from roambench.report.table10 import Table10
 from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
 

@@ -7,11 +7,11 @@ from typing import Any
 from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.energy_value import Energy
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
-from roambench.energy.table10 import MeanSd, Table10
 from roambench.report.documents.comparison import classes, compared, value
 from roambench.report.summaries.energy import BoardEnergy, EnergySummary
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
+from roambench.report.table10 import MeanSd, Table10
 from roambench.runs.modelled.summary import to_threshold_keys
 
 

@@ -22,9 +22,9 @@ from roambench.energy.links.models import LinkModel
 from roambench.energy.links.radio_work import PAPER
 from roambench.energy.links.throughput import Direction, megabits
 from roambench.energy.readings.frozen import Frozen
-from roambench.energy.table10 import Table10, table10
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards
+from roambench.report.table10 import Table10, table10
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.event_log import EventLog
 from roambench.runs.measured.accounts import DeviceEnergy, RunEnergy

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
-from roambench.energy.table10 import factors_between
 from roambench.mobility.trace import MADE_UP
 from roambench.report.papers.runs import Setting, setting_of
 from roambench.report.summaries.board_state import BoardState, board_states
@@ -29,6 +28,7 @@ from roambench.report.summaries.learning import (
 from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
 from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
 from roambench.report.summaries.peers import PeerSummary, peer_summary
+from roambench.report.table10 import factors_between
 from roambench.runs.info import RunInfo, RunState
 
 

@@ -9,12 +9,12 @@ from typing import Final
 
 from roambench.energy.energy_value import told_from_zero
 from roambench.energy.ledger import Kind
-from roambench.energy.table10 import Table10, basis_of, factors_between
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
 from roambench.report.table import ReportTable
+from roambench.report.table10 import Table10, basis_of, factors_between
 
 _CUMULATIVE: Final = (
     ("cumulative_wasted", "cumulative, wasted"),

@@ -16,9 +16,9 @@ import typer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import Reading, ReadingFlag
+from roambench.controller.instrument.two_point import NO_ZERO, LoadPoint, calibrate, doubts
 from roambench.controller.screen import print_json
 from roambench.energy.readings.samples import UNUSABLE
-from roambench.energy.two_point import NO_ZERO, LoadPoint, calibrate, doubts
 from roambench.experiment.meter_calibration_file import (
     read_meter_calibrations,
     with_meter_calibration,

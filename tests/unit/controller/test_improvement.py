@@ -10,8 +10,8 @@ from scipy import stats
 
 from roambench.contract.draws import generator
 from roambench.contract.metric import Better
+from roambench.controller.ab.improvement import Improvement, Interval, Measured, improvement, t_interval
 from roambench.energy.energy_value import UncertaintyPart
-from roambench.energy.improvement import Improvement, Interval, Measured, improvement, t_interval
 
 
 def plain(a: list[float], b: list[float], better: Better = "lower") -> Improvement:

@@ -19,12 +19,7 @@ from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.controller.agents.agent_bench import AgentBench
-from roambench.controller.places.place import AgentsPlace, new_run_folder
-from roambench.controller.run_log import logged
-from roambench.controller.screen import say
-from roambench.controller.stopping import STOPPING, run_async
-from roambench.controller.world import learning_task_of
-from roambench.energy.idle.overhead import (
+from roambench.controller.instrument.overhead import (
     DutyBlock,
     Overhead,
     PowerDifference,
@@ -32,6 +27,11 @@ from roambench.energy.idle.overhead import (
     duty_plan,
     mean_overhead,
 )
+from roambench.controller.places.place import AgentsPlace, new_run_folder
+from roambench.controller.run_log import logged
+from roambench.controller.screen import say
+from roambench.controller.stopping import STOPPING, run_async
+from roambench.controller.world import learning_task_of
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.truth import read_truth

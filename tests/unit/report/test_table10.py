@@ -7,7 +7,7 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.table10 import MeanSd, factors_between, table10
+from roambench.report.table10 import MeanSd, factors_between, table10
 
 
 def row(device: str, step: int, phase: Phase, outcome: Outcome | None, gross_j: float) -> LedgerRow:

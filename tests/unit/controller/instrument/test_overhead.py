@@ -10,7 +10,7 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.duty import DutyLevel
 from roambench.contract.errors import ConfigError
-from roambench.energy.idle.overhead import (
+from roambench.controller.instrument.overhead import (
     DutyBlock,
     Overhead,
     PowerDifference,

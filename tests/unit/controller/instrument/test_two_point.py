@@ -9,7 +9,7 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.energy.two_point import LoadPoint, calibrate, doubts
+from roambench.controller.instrument.two_point import LoadPoint, calibrate, doubts
 from roambench.energy.uncertainty import uncalibrated
 from roambench.meters.emulator.electric.power import PiPower
 from roambench.meters.emulator.electric.sensor import Ina231, Tolerance, load

@@ -11,8 +11,8 @@ from roambench.contract.errors import FleetError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.controller.cli import main
-from roambench.controller.overhead_run import duty_blocks, overhead_of
-from roambench.energy.idle.overhead import DutyBlock
+from roambench.controller.instrument.overhead import DutyBlock
+from roambench.controller.instrument.overhead_run import duty_blocks, overhead_of
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.runs.folder import RunFolder

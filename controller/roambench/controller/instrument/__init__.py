@@ -1,0 +1,1 @@
+"""Work on the instrument itself: calibrating meters and links, and what measuring costs."""
