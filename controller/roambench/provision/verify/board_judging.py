@@ -10,7 +10,7 @@ import numpy as np
 from roambench.provision.verify.finding import Finding, Held
 from roambench.provision.verify.kit import NOT_A_PI, Kit
 
-#: What the analysis books as waiting within a transfer (docs/energy.md) begins there.
+#: Joules of a radio that takes longer than this to wake are not in its transfer (docs/energy.md).
 _PROMOTION_S: Final = 0.1
 #: CPU-seconds of an SGD step of the demo's model that experiments and plans assume, within this factor.
 _STEP_S: Final = 0.5
@@ -38,7 +38,7 @@ def _promotion(kit: Kit) -> Finding:
     found = f"{first_s * 1e3:.0f} ms after a rest, then {next_s * 1e3:.0f} ms, {len(kit.trips_s)} times"
     if first_s - next_s <= _PROMOTION_S:
         return Finding(name, Held.HOLDS, found)
-    changes = "power save, or a radio's promotion: that time has a level of its own in each transfer"
+    changes = "power save, or a radio's promotion: what it draws before a transfer is stamped is not in it"
     return Finding(name, Held.FAILS, found, changes)
 
 

@@ -115,15 +115,13 @@ def _transfers(seen: SeenKit) -> Iterator[Finding]:
         parts = " / ".join(f"{mean:+.2f}" for mean in means)
         found = f"{parts} W above idle in their thirds, at {rate:.1f} Mbit/s"
         fine = spread_w <= max(doubt_w, _SHARE * abs(net_w))
-        changes = (
-            "" if fine else "the estimate without a model is used for them, with a wider u (docs/energy.md)"
-        )
+        changes = "" if fine else "single transfers scatter more; sums between rests assume no shape"
         yield Finding(name, Held.HOLDS if fine else Held.FAILS, found, changes)
         tail_w = float(np.mean(tail)) - idle_w
         u_w = 3.0 * float(np.std(tail, ddof=1) / np.sqrt(len(tail)))
         fine = tail_w <= max(u_w, _SHARE * abs(net_w))
         found = f"{tail_w:+.3f} W in the {_TAIL_S[1]:g} s after their last byte"
-        changes = "" if fine else "the radio has a tail: `wait` after transfers draws it, and is not idle"
+        changes = "" if fine else "the radio has a tail: a rest must outlast it (rounds.rest_s)"
         yield Finding(tail_name, Held.HOLDS if fine else Held.FAILS, found, changes)
 
 
