@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.energy.comparison.transfer import Compared, ModelBasis, Transfer, Way
+from roambench.energy.comparison.verdict import ModelVerdict, verdict_of
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import LinkModel
@@ -32,10 +33,9 @@ class ComparisonTotal(Compared):
     modelled: Mapping[ModelBasis, Energy]
     true_net_j: float  # of emulated boards; NaN where nobody knows it
 
-    @property
-    def seen_and_not(self) -> tuple[int, int]:
-        """How many transfers the meter saw in full, and how many it did not."""
-        return self.transfers, self.left_out
+    def verdict(self, basis: ModelBasis) -> ModelVerdict:
+        """What the sum decides about the model on this basis."""
+        return verdict_of(self.ratio(basis), transfers=self.transfers, left_out=self.left_out)
 
 
 @dataclass(frozen=True)

@@ -45,19 +45,14 @@ class LinkUse:
 
 
 class Compared:
-    """Net energy of one transfer or of several beside what models say of them: `transfers` that were seen in
-    full, and `left_out` more. A basis that does not know all of them is not in `modelled`."""
+    """Net energy of one transfer or of several beside what models say; `modelled` lacks a basis that does not
+    know all of them."""
 
     __slots__ = ()
     net: Energy
     modelled: Mapping[ModelBasis, Energy]
     transferred_bytes: int
     duration_s: float
-
-    @property
-    def seen_and_not(self) -> tuple[int, int]:
-        """How many transfers the meter saw in full, and how many it did not."""
-        raise NotImplementedError
 
     @property
     def achieved_mbit_s(self) -> float:
@@ -77,11 +72,6 @@ class Compared:
     def ratio(self, basis: ModelBasis) -> Ratio:
         """Measured over modelled."""
         return Ratio.of(self.net, self.modelled.get(basis))
-
-    def verdict(self, basis: ModelBasis) -> ModelVerdict:
-        """What the measurement decides about the model on this basis."""
-        transfers, left_out = self.seen_and_not
-        return verdict_of(self.ratio(basis), transfers=transfers, left_out=left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +102,9 @@ class Transfer(Compared):
         """Whether the meter saw (nearly) all of it: half a transfer compares with nothing."""
         return self.covered_s >= MIN_COVERAGE * self.duration_s and self.covered_s > 0.0
 
-    @property
-    def seen_and_not(self) -> tuple[int, int]:
-        """(1, 0) or (0, 1)."""
-        return int(self.seen), int(not self.seen)
+    def verdict(self, basis: ModelBasis) -> ModelVerdict:
+        """What this transfer decides about the model on this basis."""
+        return verdict_of(self.ratio(basis), transfers=int(self.seen), left_out=int(not self.seen))
 
 
 def rate_of(size_mbit: float, duration_s: float) -> float:

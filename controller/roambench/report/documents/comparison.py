@@ -92,7 +92,7 @@ def _rates(part: Compared) -> dict[str, Any]:
     }
 
 
-def _against(part: Compared, basis: ModelBasis) -> dict[str, Any]:
+def _against(part: ComparisonTotal | Transfer, basis: ModelBasis) -> dict[str, Any]:
     verdict, ratio, modelled = part.verdict(basis), part.ratio(basis), part.modelled[basis]
     j_per_mb, u_j_per_mb = part.per_megabyte(modelled)
     return {
