@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from roambench.energy.comparison.transfer import Compared, ModelBasis, Transfer, Way
+from roambench.energy.comparison.transfer import MeasuredAndModelled, ModelBasis, Transfer, Way
 from roambench.energy.comparison.verdict import ModelVerdict, verdict_of
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger
@@ -20,7 +20,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonTotal(Compared):
+class ComparisonTotal(MeasuredAndModelled):
     """A sum over transfers that the meter saw in full; `left_out` more had unmeasured time."""
 
     transfers: int

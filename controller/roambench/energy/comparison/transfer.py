@@ -44,7 +44,7 @@ class LinkUse:
     sent_bytes: int = 0
 
 
-class Compared:
+class MeasuredAndModelled:
     """Net energy of one transfer or of several beside what models say; `modelled` lacks a basis that does not
     know all of them."""
 
@@ -75,7 +75,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Transfer(Compared):
+class Transfer(MeasuredAndModelled):
     """One transfer of one order, whole even where its phase was recorded in pieces.
 
     `net` is the measured energy without idle, `gross` with it. `modelled` holds the bases that have

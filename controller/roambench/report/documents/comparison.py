@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
-from roambench.energy.comparison.transfer import Compared, ModelBasis, Transfer
+from roambench.energy.comparison.transfer import MeasuredAndModelled, ModelBasis, Transfer
 from roambench.energy.energy_value import Energy
 from roambench.report.tables.uncertainty import PARTS, part_j
 
@@ -82,7 +82,7 @@ def transfer(item: Transfer) -> dict[str, Any]:
     }
 
 
-def _rates(part: Compared) -> dict[str, Any]:
+def _rates(part: MeasuredAndModelled) -> dict[str, Any]:
     j_per_mb, u_j_per_mb = part.per_megabyte(part.net)
     return {
         "achieved_mbit_s": part.achieved_mbit_s,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
-from roambench.energy.comparison.transfer import Compared, ModelBasis
+from roambench.energy.comparison.transfer import MeasuredAndModelled, ModelBasis
 from roambench.energy.energy_value import Energy
 from roambench.energy.links.throughput import Direction
 from roambench.report import numbers
@@ -286,7 +286,7 @@ def _against(part: ComparisonTotal, basis: ModelBasis) -> tuple[str, ...]:
     )
 
 
-def _ratio(part: Compared, basis: ModelBasis) -> str:
+def _ratio(part: MeasuredAndModelled, basis: ModelBasis) -> str:
     ratio = part.ratio(basis)
     return str(ratio) if math.isfinite(ratio.value) else NONE
 

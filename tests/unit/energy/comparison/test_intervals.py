@@ -72,7 +72,8 @@ def world(seed: int, *, kind: str, dof: int = 0):
             end_ns = start_ns + round(seconds * S)
             spans.append(PhaseSpan(board, "b", phase, 0, start_ns, end_ns, order, "t", 2_500_000))
     links = {span.order_id: LinkUse("lte", 10.0) for span in spans}
-    return compare_transfers(rows, spans, links, named=model, meters=meters)
+    no_paper = LinkModel("none", {}, Provenance("test"))
+    return compare_transfers(rows, spans, links, named=model, paper=no_paper, meters=meters)
 
 
 @pytest.mark.parametrize(
