@@ -80,17 +80,23 @@ class LedgerRow:
         joules, idle_j = (
             (self.gross_j, self.u_idle_gross_j) if kind == "gross" else (self.net_j, self.u_idle_j)
         )
-        own_gain = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
         offset_j = self.u_offset_w * self.covered_s if kind == "gross" else 0.0
         terms = [
-            (UncertaintyPart.GAIN, self.device, own_gain * joules),
-            (UncertaintyPart.GAIN, f"reference {self.reference}", self.u_reference * joules),
+            *self.gain_terms(joules),
             (UncertaintyPart.OFFSET, self.device, offset_j),
             (UncertaintyPart.BASELINE, self.device, idle_j),
             (UncertaintyPart.MODEL, f"borders of {self.phase.value}", self.u_level_j),
             (UncertaintyPart.SAMPLING, "", self.u_own_j),
         ]
         return [term for term in terms if term[2]]
+
+    def gain_terms(self, joules: float) -> list[Term]:
+        """The uncertainty of joules that the row's meter read, of its gain."""
+        own_gain = math.sqrt(max(0.0, self.u_gain**2 - self.u_reference**2))
+        return [
+            (UncertaintyPart.GAIN, self.device, own_gain * joules),
+            (UncertaintyPart.GAIN, f"reference {self.reference}", self.u_reference * joules),
+        ]
 
 
 @dataclass(frozen=True, eq=False)

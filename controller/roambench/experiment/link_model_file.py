@@ -113,6 +113,7 @@ def _rows(known: KnownLink) -> list[str]:
         f"beta_mw = {known.power.beta_mw!r}",
         f"covariance = {[list(row) for row in known.covariance]!r}",
         f"u_gain = {known.u_gain!r}",
+        *([f"meter = {json.dumps(known.meter, ensure_ascii=False)}"] if known.meter else []),
     ]
     return rows if math.isinf(known.dof) else [*rows, f"dof = {known.dof!r}"]
 
@@ -124,6 +125,7 @@ class _Link(Section):
     covariance: list[list[float]] = Field(default_factory=lambda: [[0.0] * 3] * 3)
     dof: float | None = Field(None, gt=0.0)
     u_gain: float = Field(0.0, ge=0.0)
+    meter: str = ""
 
 
 class _File(Section):
@@ -144,7 +146,7 @@ def _known(name: str, link: _Link) -> KnownLink:
     power = LinkPower(name, link.alpha_up_mw_per_mbit_s, link.alpha_down_mw_per_mbit_s, link.beta_mw)
     matrix = _matrix(link.covariance)
     assert matrix is not None
-    return KnownLink(power, matrix, math.inf if link.dof is None else link.dof, link.u_gain)
+    return KnownLink(power, matrix, math.inf if link.dof is None else link.dof, link.u_gain, link.meter)
 
 
 def _matrix(rows: list[list[float]]) -> Matrix | None:

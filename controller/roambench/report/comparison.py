@@ -17,6 +17,7 @@ from roambench.energy.links.models import LinkModel
 from roambench.report.console import print_table
 from roambench.report.documents import comparison as comparison_document
 from roambench.report.figures.communication import ratio_figure, scatter_figures
+from roambench.report.figures.per_megabyte import per_megabyte_figures
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
@@ -27,6 +28,7 @@ from roambench.report.tables.communication import (
     communication_tables,
     device_comparison_table,
     leading_basis,
+    stated_exact,
     transfer_table,
 )
 from roambench.runs.records import OpenRecords
@@ -56,14 +58,16 @@ class RunComparisons:
     def html(self) -> str:
         """One self-contained page."""
         runs = self.comparable
-        parts = Parts(communication_tables(runs), [ratio_figure(runs), *scatter_figures(runs)])
+        figures = [ratio_figure(runs), *per_megabyte_figures(runs), *scatter_figures(runs)]
+        parts = Parts(communication_tables(runs), figures)
         boards = [table for run in runs if (table := device_comparison_table(run)) is not None]
         single = [table for run in runs if (table := transfer_table(run)) is not None]
         names = ", ".join(run.label for run in runs)
         first = [("verdicts", self.verdicts()), *warnings(runs, (*world_flags(runs), *self.missing))]
+        by_link = parts.at("communication", "ratios") + parts.like("per-mb-") + parts.at("transfers")
         sections = [
             ("Verdicts", "verdicts", first),
-            ("By link and direction", "classes", parts.at("ratios", "communication", "transfers")),
+            ("By link and direction", "classes", by_link),
             ("Transfer by transfer", "transfers", parts.like("compare-")),
             ("Boards", "boards", folded(boards)),
             ("Every transfer", "all", folded(single)),
@@ -80,8 +84,8 @@ class RunComparisons:
             basis = leading_basis(run.comparison)
             left_out = f", {run.measured.without_text}" if run.measured and run.measured.without else ""
             for kind, part in classes_and_total(run.comparison):
-                sentence = part.verdict(basis).sentence
-                lines.append(f"{run.label}: {kind} ({basis_name(basis, run)}){left_out}: {sentence}")
+                model = basis_name(basis, run) + ", stated without an error" * stated_exact(run, basis)
+                lines.append(f"{run.label}: {kind} ({model}){left_out}: {part.verdict(basis).sentence}")
         return lines
 
     def _document(self) -> dict[str, Any]:
@@ -121,11 +125,15 @@ def print_comparison(made: RunComparisons, console: Console) -> None:
             print_table(table, console)
     for run in made.comparable:
         for flag in run.flags:
-            console.print(Text.assemble(("!", "yellow"), f" {run.label}: {flag}"))
+            _warn(f"{run.label}: {flag}", console)
     for line in (*world_flags(made.comparable), *made.missing):
-        console.print(Text.assemble(("!", "yellow"), f" {line}"))
+        _warn(line, console)
     for line in made.verdicts():
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(line), soft_wrap=not console.is_terminal)
+
+
+def _warn(line: str, console: Console) -> None:
+    console.print(Text.assemble(("! ", "yellow"), line), soft_wrap=not console.is_terminal)
 
 
 def _why_not(run: RunSummary) -> str | None:

@@ -23,12 +23,20 @@ def energy(value: Energy, *, zero: str = NONE) -> str:
     measured."""
     if not value.covered_s and not value.joules:
         return zero
-    u = 2.0 * value.u_joules
-    if not math.isfinite(u) or not u > 0.0:
+    if not math.isfinite(value.u_joules) or not value.u_joules > 0.0:
         return joules(value.joules)
+    return f"{with_u(value.joules, value.u_joules)} J"
+
+
+def with_u(value: float, u: float) -> str:
+    """A value with its expanded uncertainty (k = 2) from its standard one, where that is known and not 0."""
+    if not math.isfinite(value):
+        return NONE
+    if not math.isfinite(u) or not u > 0.0:
+        return f"{value:,.{_places(value)}f}"
     # Two digits of the uncertainty: more would only look exact.
-    places = min(3, max(0, 1 - math.floor(math.log10(u))))
-    return f"{value.joules:,.{places}f} ± {u:,.{places}f} J"
+    places = min(3, max(0, 1 - math.floor(math.log10(2.0 * u))))
+    return f"{value:,.{places}f} ± {2.0 * u:,.{places}f}"
 
 
 def mean_sd(value: MeanSd) -> str:

@@ -34,7 +34,7 @@ def test_sent_and_received_bytes_are_charged_each_at_its_own_rate_and_the_radio_
     assert found.achieved_mbit_s == pytest.approx(7.5)
     assert found.modelled[ModelBasis.ACTUAL].joules == pytest.approx(joules)
     assert ModelBasis.PLACEMENT not in found.modelled  # no distance to an access point says anything of it
-    assert comparison.exchange.ratio(ModelBasis.ACTUAL) == pytest.approx(5.0 / joules)
+    assert comparison.exchange.ratio(ModelBasis.ACTUAL).value == pytest.approx(5.0 / joules)
     assert comparison.download.transfers == comparison.upload.transfers == 0
     assert comparison.total.net.joules == 5.0
 

@@ -16,7 +16,11 @@ MODEL = LinkModel(
     "mybench",
     {ANY: KnownLink(LinkPower("mybench", 10.0, 5.0, 200.0), COVARIANCE, dof=4.5)},
     Provenance('two "Pis"', "2026-11-21", "smartpower2", "sweep", "calibration-1", (2.0, 20.0)),
-    {"pi-01": KnownLink(LinkPower("mybench", 10.1, 5.1, 201.0), COVARIANCE, math.inf, 0.0136)},
+    {
+        "pi-01": KnownLink(
+            LinkPower("mybench", 10.1, 5.1, 201.0), COVARIANCE, math.inf, 0.0136, "SP2-7, gain 1, u 0.0136"
+        )
+    },
     (0.1, 0.2, 3.0),
 )
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
+from roambench.contract.link_power import LinkPower
 from roambench.controller.cli import app, main
 from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.energy_value import Energy
-from roambench.energy.links.radio_work import Modelled
-from roambench.report.comparison import compare_runs
+from roambench.energy.links.models import ANY, MOHAWK, KnownLink, LinkModel, Provenance
+from roambench.report.comparison import compare_runs, print_comparison
 from roambench.report.figures.communication import scatter_figures
+from roambench.report.figures.per_megabyte import per_megabyte_figures
+from roambench.report.tables.communication import communication_tables, transfer_table
 from roambench.runs.info import RunState
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -54,9 +60,9 @@ def test_a_transfer_whose_interval_excludes_1_says_that_the_model_overstates(han
     (run,) = document_of(hand_made("again"))["runs"]
     found = run["upload"]["models"]["actual"]
     assert found["sentence"] == said.partition("): ")[2]
-    assert (found["verdict"], said.partition("± ")[2].partition(": ")[2]) == (
+    assert (found["verdict"], said.partition("]: ")[2]) == (
         "overstates",
-        "the model overstates",
+        "the interval is below 1, so the model overstates the energy",
     )
 
 
@@ -180,7 +186,7 @@ def test_an_event_log_that_is_none_is_refused_in_one_sentence(hand_made, capsys)
 def test_the_scatter_is_logarithmic_by_what_is_modelled_and_says_so(hand_made, modelled_j, measured_j, scale):
     (run,) = compare_runs([hand_made()]).summaries
     transfers = tuple(
-        replace(item, net=Energy(net_j, 0.1, 4.0), modelled={ModelBasis.ACTUAL: Modelled(joules, 0.0)})
+        replace(item, net=Energy(net_j, 0.1, 4.0), modelled={ModelBasis.ACTUAL: Energy(joules)})
         for item, joules, net_j in zip(run.comparison.transfers, modelled_j, measured_j, strict=True)
     )
     energy = replace(run.energy, comparison=replace(run.comparison, transfers=transfers))
@@ -193,3 +199,80 @@ def test_the_scatter_is_logarithmic_by_what_is_modelled_and_says_so(hand_made, m
     ends = (10**low, 10**high) if scale == "log" else (low, high)
     assert ends[0] <= min(modelled_j)
     assert ends[1] > max(modelled_j + measured_j)
+
+
+def test_joules_for_a_megabyte_stand_in_table_figure_and_document_with_the_models(hand_made):
+    """An upload of 2.5 MB in 4 s: 0.625 MB/s, at which Eq. 1 says 4 s * (438.39 * 5 + 1288.04) mW."""
+    made = compare_runs([hand_made()])
+    (run,) = json.loads(made.json())["runs"]
+    up = run["classes"][1]
+    said = 4.0 * (438.39 * 5 + 1288.04) * 1e-3 / 2.5
+    assert up["achieved_mb_s"] == pytest.approx(0.625)
+    assert up["models"]["actual"]["modelled_j_per_mb"] == pytest.approx(said)
+    assert up["measured_j_per_mb"] == pytest.approx(up["net"]["joules"] / 2.5, abs=1e-9)
+    low, high = up["models"]["actual"]["ratio_interval"]
+    assert low < up["models"]["actual"]["ratio"] < high < 1.0
+    table = next(table for table in communication_tables(made.comparable) if table.key == "communication")
+    row = next(row for row in table.rows if row[0] == "lte up: Eq. 1, real rate")
+    assert row[1:4] == ("1", "2.50", "0.625")
+    assert row[5].startswith(f"{said:.2f} ± ")
+    assert row[7] == "overstates"
+    figure = next(figure for figure in per_megabyte_figures(made.comparable) if figure.key == "per-mb-0-up")
+    points = next(trace for trace in figure.data if trace["mode"] == "markers")
+    assert list(points["x"]) == pytest.approx([0.625])
+    assert list(points["error_y"]["array"]) == pytest.approx([2.0 * up["u_measured_j_per_mb"]])
+    line = next(trace for trace in figure.data if trace["mode"] == "lines" and "name" in trace)
+    assert np.interp(0.625, line["x"], line["y"]) == pytest.approx(said, rel=1e-3)
+    assert figure.layout["xaxis"]["title"]["text"] == "mean rate, MB/s"
+    assert figure.layout["yaxis"]["title"]["text"] == "net energy, J/MB"
+
+
+def test_boards_with_parameters_of_their_own_have_modelled_marks_instead_of_a_line(hand_made):
+    known = KnownLink(LinkPower("bench", 10.0, 5.0, 200.0), u_gain=0.01)
+    bench = LinkModel("bench", {ANY: known}, Provenance("test"), {"pi-01": known})
+    figures = per_megabyte_figures(compare_runs([hand_made()], bench).comparable)
+    upload = next(figure for figure in figures if figure.key.endswith("-up"))
+    modelled, measured = upload.data
+    assert (modelled["name"], measured["name"]) == (
+        "lte: bench, real rate",
+        "lte: measured, a board, ± 2 u",
+    )
+    assert list(modelled["y"]) == pytest.approx([8e-3 * (10.0 + 200.0 / 5.0)])
+    assert "Strokes: what bench, real rate says" in upload.caption
+
+
+def test_a_single_transfer_is_judged_like_a_sum(hand_made):
+    """One upload is all the run's uploads."""
+    made = compare_runs([hand_made()])
+    (run,) = json.loads(made.json())["runs"]
+    single = next(item for item in run["transfers"] if item["direction"] == "up")
+    for key, value in run["upload"]["models"]["actual"].items():
+        assert single["models"]["actual"][key] == pytest.approx(value), key
+    table = transfer_table(made.comparable[0])
+    assert table.head[-2:] == ("measured ÷ modelled", "verdict")
+    assert next(row for row in table.rows if row[1] == "r/1/0/upload")[-1] == "overstates"
+
+
+def test_a_model_stated_without_an_error_is_called_so(hand_made):
+    made = compare_runs([hand_made()], MOHAWK)
+    assert all("(mohawk, real rate, stated without an error)" in line for line in made.verdicts())
+    table = next(table for table in communication_tables(made.comparable) if table.key == "communication")
+    assert "mohawk, real rate: constants stated without an error" in table.caption
+    paper = next(table for table in communication_tables(compare_runs([hand_made("b")]).comparable))
+    assert "without an error" not in paper.caption
+
+
+def test_a_page_says_once_whose_a_radios_tail_is(hand_made):
+    page = compare_runs([hand_made()]).html()
+    assert page.count("(its tail) counts to the transfer") == 1
+
+
+def test_a_terminal_of_80_columns_shows_every_column(hand_made):
+    buffer = io.StringIO()
+    screen = Console(file=buffer, width=80, force_terminal=True, color_system=None)
+    print_comparison(compare_runs([hand_made()]), screen)
+    lines = buffer.getvalue().replace("\N{NO-BREAK SPACE}", " ").splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("MB/s" in line and "J/MB" in line for line in lines)
+    judged = next(line for line in lines if line.startswith("lte up: Eq. 1, real rate") and "]" in line)
+    assert judged.rstrip().endswith("overstates")

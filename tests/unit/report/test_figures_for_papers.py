@@ -20,6 +20,7 @@ pytestmark = pytest.mark.lengthy
 
 SVG = "{http://www.w3.org/2000/svg}"
 ALL = ["accuracy", "accuracy-per-joule", "energy", "spent", "outcomes"]
+ALL += ["download-per-megabyte", "upload-per-megabyte"]
 
 
 def figures(*words: object) -> list[str]:

@@ -23,7 +23,7 @@ def figures(
         str, typer.Option(metavar="NAME", help="ieee: a column of 3.5 inches; ieee-wide: 7.16 inches.")
     ] = "ieee",
 ) -> None:
-    """Draw accuracy over steps and joules, energy by kind of time, and outcomes for a paper.
+    """Draw accuracy over steps and joules, energy by kind of time, outcomes, and joules for a megabyte.
 
     Vector files with fonts in them, legible without colours. It needs the extra `figures`.
     """

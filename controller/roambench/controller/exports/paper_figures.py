@@ -19,9 +19,12 @@ from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase
 from roambench.contract.whole_file import write_whole
 from roambench.controller.exports.tracked import missing
+from roambench.energy.comparison.transfer import ModelBasis, Way
 from roambench.energy.energy_value import Energy
+from roambench.report.figures.communication import NAMES
 from roambench.report.figures.figure import bought, judged_by, thresholds_of
 from roambench.report.figures.look import LIGHT, OUTCOME_COLOURS, PHASE_COLOURS, RUN_COLOURS, painted
+from roambench.report.figures.per_megabyte import LinkPoints, ModelLine, link_points
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.finding import name_of
@@ -91,7 +94,8 @@ def export_figures(
     runs: Sequence[Path], out: Path, *, formats: Sequence[str] = ("pdf", "svg"), style: str = "ieee"
 ) -> PaperFigures:
     """Write the figures that the runs have into the folder `out`: accuracy, accuracy-per-joule, energy,
-    spent, outcomes, each in every format. The same runs give the same bytes.
+    spent, outcomes, download-per-megabyte and upload-per-megabyte, each in every format. The same runs give
+    the same bytes.
 
     RunError for what is no run, where nothing can be drawn, for a folder that cannot be written, or where
     matplotlib is not installed.
@@ -155,6 +159,9 @@ def _drawings(runs: Sequence[RunSummary], energies: _Energies) -> dict[str, tupl
         found["spent"] = 0.95 + high * len(energies), lambda axes: _spent(axes, runs, energies)
     if any(run.trainings.ordered for run in runs):
         found["outcomes"] = 0.75 + high * len(runs), lambda axes: _outcomes(axes, runs)
+    for way, name in NAMES.items():
+        if any(_links(run, way) for run in runs):
+            found[f"{name}-per-megabyte"] = 2.2, partial(_per_megabyte, runs=runs, way=way)
     return found
 
 
@@ -259,6 +266,49 @@ def _outcomes(axes: Any, runs: Sequence[RunSummary]) -> None:
     axes.set(xlabel="local updates")
     _rows(axes, [name_of(run, runs) for run in runs])
     _legend(axes, [(handle, name) for name, handle in handles.items()])
+
+
+def _links(run: RunSummary, way: Way) -> list[LinkPoints]:
+    if run.comparison is None:
+        return []
+    points = link_points(run.comparison, ModelBasis.ACTUAL)
+    return [group for group in points if group.direction == way]
+
+
+def _per_megabyte(axes: Any, runs: Sequence[RunSummary], way: Way) -> None:
+    """Net joules for a megabyte of every board, and Eq. 1 at the rates they had; bars and bands of k = 2."""
+    handles: dict[str, Any] = {}
+    for index, run in enumerate(runs):
+        for group in _links(run, way):
+            found = [part.per_megabyte(part.net) for _, part in group.boards]
+            points = axes.errorbar(
+                [part.achieved_mbit_s / 8.0 for _, part in group.boards],
+                [value for value, _ in found],
+                yerr=[2.0 * u for _, u in found],
+                color=painted(RUN_COLOURS[index % 6]),
+                marker=_MARKERS[index % 6],
+                capsize=2,
+                linewidth=0.8,
+                linestyle="none",
+            )
+            points.lines[0].set_gid(f"{NAMES[way]}-per-megabyte-{index}-{group.link}")
+            handles[f"{name_of(run, runs)}, {group.link}"] = points
+            if group.line is not None:
+                handles[f"Eq. 1, {group.link}"] = _model(axes, group.line)
+    axes.set(xlabel="mean rate (MB/s)", ylabel="net energy (J/MB)")
+    axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    axes.grid(visible=True)
+    _legend(axes, [(handle, name) for name, handle in handles.items()])
+
+
+def _model(axes: Any, model: ModelLine) -> Any:
+    low, high = (
+        [value + sign * u for value, u in zip(model.j_per_mb, model.u_j_per_mb, strict=True)]
+        for sign in (-2.0, 2.0)
+    )
+    axes.fill_between(model.mb_s, low, high, color=LIGHT["--muted"], alpha=0.25, linewidth=0)
+    (line,) = axes.plot(model.mb_s, model.j_per_mb, color=_EDGE, linestyle="--", linewidth=0.8)
+    return line
 
 
 def _stacked(axes: Any, rows: Sequence[tuple[str, str, Mapping[Phase, float]]]) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import WAYS, LinkUse, ModelBasis, Transfer, Way, rate_of
+from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.links.models import ANY, LinkModel
 from roambench.energy.links.radio_work import PAPER, RadioWork
@@ -28,14 +29,16 @@ def compare_transfers(
     *,
     named: LinkModel | None = None,
     paper: LinkModel = PAPER,
+    meters: Mapping[str, str] | None = None,
     true_net_j: npt.NDArray[np.float64] | None = None,
 ) -> TransferComparison:
     """Compare ledger `rows` with Eq. 1; `rows` and `spans` are parallel (as `account_device` makes them).
 
     Spans of several devices may be concatenated. Orders missing from `link_of_order` are not compared, nor
     are transfers that moved no byte. `paper` has the parameters of each link class; `named` is one more
-    model. A transfer whose link class a model does not know is measured all the same. `true_net_j`, shape
-    (rows,), is the truth of emulated boards.
+    model. A transfer whose link class a model does not know is measured all the same. `meters` names the
+    meter and calibration of devices: where a model was fitted with the same, both have one error of gain.
+    `true_net_j`, shape (rows,), is the truth of emulated boards.
     """
     if len(rows) != len(spans):
         raise ValueError(f"{len(rows)} ledger rows for {len(spans)} spans")
@@ -48,7 +51,7 @@ def compare_transfers(
         models[ModelBasis.NAMED] = named
     ledger = Ledger.of(rows)
     transfers = tuple(
-        _transfer(rows, spans, ledger, indices, link_of_order, models)
+        _transfer(rows, spans, ledger, indices, link_of_order, models, meters or {})
         for indices in pieces.values()
         if any(spans[i].transferred_bytes for i in indices)
     )
@@ -62,6 +65,7 @@ def _transfer(
     indices: Sequence[int],
     link_of_order: Mapping[str, LinkUse],
     models: Mapping[ModelBasis, LinkModel],
+    meters: Mapping[str, str],
 ) -> Transfer:
     rows, spans = [all_rows[i] for i in indices], [all_spans[i] for i in indices]
     first, at = spans[0], np.array(indices)
@@ -90,8 +94,10 @@ def _transfer(
         ledger.total("gross", at),
         ledger.total("net", at),
         math.fsum(row.naive_j for row in rows),
-        {basis: done.energy(models[basis].of(use.link, first.device)) for basis, done in work.items()},
-        work,
+        {
+            basis: _modelled(done, models[basis], use.link, rows[0], meters.get(first.device, ""))
+            for basis, done in work.items()
+        },
         tuple(indices),
     )
 
@@ -101,6 +107,18 @@ def _work(way: Way, size_mbit: float, mbit_s: float, sent_mbit: float) -> RadioW
     if way == "exchange":
         return RadioWork(sent_mbit, size_mbit - sent_mbit, size_mbit / mbit_s)
     return RadioWork.of(size_mbit, mbit_s, way)
+
+
+def _modelled(work: RadioWork, model: LinkModel, link: str, row: LedgerRow, meter: str) -> Energy:
+    """Eq. 1 with the errors of its parameters. A set fitted on one board is independent of the others; one
+    error of gain is in all link classes of a model, or is that of the meter that measured `row`."""
+    known, own = model.of(link, row.device), row.device in model.devices
+    fitted_on = row.device if own else link if link in model.links else ANY
+    energy = work.energy(known, f"{model.name}, {fitted_on}")
+    if meter and known.meter == meter:
+        return energy.with_terms(*row.gain_terms(energy.joules))
+    source = f"gain of {model.name}" + f", {row.device}" * own
+    return energy.with_terms((UncertaintyPart.MODEL, source, known.u_gain * energy.joules))
 
 
 def _knows(model: LinkModel, link: str, device: str) -> bool:

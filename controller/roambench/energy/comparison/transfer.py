@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from roambench.contract.phases import Phase
+from roambench.energy.comparison.verdict import ModelVerdict, Ratio, verdict_of
 from roambench.energy.energy_value import Energy
-from roambench.energy.links.radio_work import Modelled, RadioWork
 from roambench.energy.links.throughput import megabits
 
 #: Which way a transfer goes; an exchange between devices goes both ways at once.
@@ -44,8 +44,38 @@ class LinkUse:
     sent_bytes: int = 0
 
 
+class MeasuredAndModelled:
+    """Net energy of one transfer or of several beside what models say; `modelled` lacks a basis that does not
+    know all of them."""
+
+    __slots__ = ()
+    net: Energy
+    modelled: Mapping[ModelBasis, Energy]
+    transferred_bytes: int
+    duration_s: float
+
+    @property
+    def achieved_mbit_s(self) -> float:
+        """Mean rate that really was, Mbit/s (10^6 bit): all bytes over all the time; inf in no time."""
+        return rate_of(float(megabits(self.transferred_bytes)), self.duration_s)
+
+    def modelled_j(self, basis: ModelBasis) -> float:
+        """NaN where the basis says nothing."""
+        return self.modelled[basis].joules if basis in self.modelled else math.nan
+
+    def per_megabyte(self, energy: Energy | None) -> tuple[float, float]:
+        """An energy and its standard uncertainty by the bytes moved, J/MB (10^6 bytes); NaN for none."""
+        if energy is None or not self.transferred_bytes:
+            return math.nan, math.nan
+        return 1e6 * energy.joules / self.transferred_bytes, 1e6 * energy.u_joules / self.transferred_bytes
+
+    def ratio(self, basis: ModelBasis) -> Ratio:
+        """Measured over modelled."""
+        return Ratio.of(self.net, self.modelled.get(basis))
+
+
 @dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(MeasuredAndModelled):
     """One transfer of one order, whole even where its phase was recorded in pieces.
 
     `net` is the measured energy without idle, `gross` with it. `modelled` holds the bases that have
@@ -64,23 +94,17 @@ class Transfer:
     gross: Energy
     net: Energy
     naive_gross_j: float
-    modelled: Mapping[ModelBasis, Modelled]
-    work: Mapping[ModelBasis, RadioWork]
+    modelled: Mapping[ModelBasis, Energy]
     row_indices: tuple[int, ...]
-
-    @property
-    def achieved_mbit_s(self) -> float:
-        """Throughput that really was; inf for a transfer that took no time."""
-        return rate_of(float(megabits(self.transferred_bytes)), self.duration_s)
 
     @property
     def seen(self) -> bool:
         """Whether the meter saw (nearly) all of it: half a transfer compares with nothing."""
         return self.covered_s >= MIN_COVERAGE * self.duration_s and self.covered_s > 0.0
 
-    def residual_u(self, basis: ModelBasis) -> float:
-        """(measured - modelled) / u of the difference; NaN where the basis says nothing."""
-        return residual_of(self.net, self.modelled.get(basis))
+    def verdict(self, basis: ModelBasis) -> ModelVerdict:
+        """What this transfer decides about the model on this basis."""
+        return verdict_of(self.ratio(basis), transfers=int(self.seen), left_out=int(not self.seen))
 
 
 def rate_of(size_mbit: float, duration_s: float) -> float:
@@ -88,11 +112,3 @@ def rate_of(size_mbit: float, duration_s: float) -> float:
     if duration_s > 0.0:
         return size_mbit / duration_s
     return math.inf if size_mbit else math.nan
-
-
-def residual_of(net: Energy, modelled: Modelled | None) -> float:
-    """(measured - modelled) / u of the difference; NaN where nothing is modelled or there is no u."""
-    if modelled is None:
-        return math.nan
-    u = math.hypot(net.u_joules, modelled.u_joules)
-    return (net.joules - modelled.joules) / u if u > 0.0 else math.nan

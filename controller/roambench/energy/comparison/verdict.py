@@ -1,4 +1,4 @@
-"""Honest verdict on a model beside a measurement, in one sentence."""
+"""Measured over modelled energy with its interval, and what that decides about the model, in one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-#: A model agrees where the interval of measured / modelled holds 1 and neither this nor its inverse.
+from roambench.energy.energy_value import Energy, covariance_j2
+
+#: Intervals are of ± 2 u, about 95 %.
+K: Final = 2.0
+#: A model agrees where the interval of measured / modelled holds 1, and neither this nor its inverse.
 FACTOR: Final = 2.0
 #: No interval this narrow (k = 2) holds 1 and a factor of two at once: it settles the matter at any ratio.
 SETTLING: Final = 0.25
@@ -24,6 +28,49 @@ class ModelFinding(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Ratio:
+    """Measured over modelled energy: `value` with its interval and standard uncertainty `u`, of which
+    `u_lasting` is what no further transfer would lower. `residual_u` is measured minus modelled in standard
+    uncertainties of the difference. NaN where there is nothing to divide by; an interval without ends where
+    the modelled energy may be 0."""
+
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    u: float = math.nan
+    u_lasting: float = math.nan
+    residual_u: float = math.nan
+
+    @classmethod
+    def of(cls, measured: Energy, modelled: Energy | None) -> Ratio:
+        """All ratios r that the difference measured - r * modelled allows (Fieller): its uncertainty has the
+        errors of both, and an error that both share, such as a gain, cancels."""
+        if modelled is None or modelled.joules <= 0.0:
+            return cls()
+        (v_measured, shared), (_, v_modelled) = covariance_j2([measured, modelled]).tolist()
+        value = measured.joules / modelled.joules
+        u = math.sqrt(max(0.0, v_measured - 2.0 * value * shared + value**2 * v_modelled)) / modelled.joules
+        own = measured.budget.sampling_j / modelled.joules
+        u_apart = math.sqrt(max(0.0, v_measured - 2.0 * shared + v_modelled))
+        residual_u = (measured.joules - modelled.joules) / u_apart if u_apart else math.nan
+        rest = u, math.sqrt(max(0.0, u**2 - own**2)), residual_u
+        a = modelled.joules**2 - K**2 * v_modelled
+        b = measured.joules * modelled.joules - K**2 * shared
+        c = measured.joules**2 - K**2 * v_measured
+        if a <= 0.0:
+            return cls(value, -math.inf, math.inf, *rest)
+        root = math.sqrt(max(0.0, b**2 - a * c))
+        return cls(value, (b - root) / a, (b + root) / a, *rest)
+
+    def __str__(self) -> str:
+        half = 0.5 * (self.high - self.low)
+        if not math.isfinite(half):
+            return f"{self.value:.2f} [no bounds]"
+        places = min(3, max(0, 1 - math.floor(math.log10(half)))) if half > 0.0 else 3
+        return f"{self.value:.{places}f} [{self.low:.{places}f}, {self.high:.{places}f}]"
+
+
+@dataclass(frozen=True, slots=True)
 class ModelVerdict:
     """`sentence` stands alone; `remark` is one or two words, for a table that has the figures."""
 
@@ -37,58 +84,41 @@ class ModelVerdict:
         return self.finding in (ModelFinding.AGREES, ModelFinding.OVERSTATES, ModelFinding.UNDERSTATES)
 
 
-def verdict_of(
-    *,
-    ratio: float,
-    u_ratio: float,
-    transfers: int,
-    left_out: int,
-    u_lasting: float = 0.0,
-) -> ModelVerdict:
-    """Judge measured / modelled = `ratio` with standard uncertainty `u_ratio` by its interval of ± 2 u alone,
-    for one transfer, a board and a sum alike; it agrees where the interval holds 1 and excludes a factor of
-    two. `u_lasting` is the part of `u_ratio` that no further transfer would lower.
+def verdict_of(ratio: Ratio, *, transfers: int, left_out: int) -> ModelVerdict:
+    """Judge `ratio` by its interval alone, for one transfer, a board and a sum alike; the model agrees where
+    the interval holds 1 and excludes a factor of two.
 
     `transfers` were summed, `left_out` more not seen in full.
     """
     if not transfers:
-        why = f"{_count(left_out)} not seen in full" if left_out else "no transfer"
+        why = f"{left_out} transfer{'s' * (left_out > 1)} not seen in full" if left_out else "no transfer"
         return ModelVerdict(ModelFinding.NOTHING, f"nothing to compare: {why}", "not seen")
-    if not math.isfinite(ratio):
+    if not math.isfinite(ratio.value):
         return ModelVerdict(
             ModelFinding.NOTHING, "nothing to compare with: no model knows this link", "no model"
         )
-    if abs(ratio - 1.0) > 2.0 * u_ratio:
-        finding = ModelFinding.OVERSTATES if ratio < 1.0 else ModelFinding.UNDERSTATES
-        said, remark = f"the model {finding.value}", finding.value
-    elif ratio - 2.0 * u_ratio > 1.0 / FACTOR and ratio + 2.0 * u_ratio < FACTOR:
-        finding, said, remark = ModelFinding.AGREES, "agrees within 2u", "agrees"
+    if ratio.high < 1.0:
+        finding, said = ModelFinding.OVERSTATES, "the interval is below 1, so the model overstates the energy"
+    elif ratio.low > 1.0:
+        finding, said = (
+            ModelFinding.UNDERSTATES,
+            "the interval is above 1, so the model understates the energy",
+        )
+    elif ratio.low > 1.0 / FACTOR and ratio.high < FACTOR:
+        finding, said = ModelFinding.AGREES, "the interval holds 1 and no factor of two, so the model agrees"
     else:
-        enough = _enough(transfers, u_ratio, u_lasting)
-        finding, remark = ModelFinding.NOT_RESOLVED, "not resolved"
-        said = f"{remark} ({enough})"
-    return ModelVerdict(finding, f"measured/modelled = {ratio_text(ratio, u_ratio)}: {said}", remark)
+        finding = ModelFinding.NOT_RESOLVED
+        said = f"not resolved, the interval holds 1 and a factor of two ({_enough(transfers, ratio)})"
+    return ModelVerdict(finding, f"measured/modelled = {ratio}: {said}", finding.value)
 
 
-def _enough(transfers: int, u_ratio: float, u_lasting: float) -> str:
+def _enough(transfers: int, ratio: Ratio) -> str:
     """How many transfers would settle it: what does not last falls with the root of their number."""
-    left = (0.5 * SETTLING) ** 2 - u_lasting**2
-    if left > 0.0 and math.isfinite(u_ratio):
-        return f"some {math.ceil(transfers * (u_ratio**2 - u_lasting**2) / left):,} such transfers would do"
+    left = (SETTLING / K) ** 2 - ratio.u_lasting**2
+    if left > 0.0:
+        needed = math.ceil(transfers * (ratio.u**2 - ratio.u_lasting**2) / left)
+        return f"about {needed:,} such transfers would settle it"
     return (
-        f"no number of transfers would do: gain, idle power and model alone leave ± {2.0 * u_lasting:.2f}, "
-        f"and it takes ± {SETTLING:g}"
+        f"no number of transfers would settle it: gain, idle power and model alone leave "
+        f"± {K * ratio.u_lasting:.2f}, and it takes ± {SETTLING:g}"
     )
-
-
-def ratio_text(ratio: float, u_ratio: float) -> str:
-    """A ratio with its expanded uncertainty (k = 2), two digits of it."""
-    expanded = 2.0 * u_ratio
-    places = 2
-    if 0.0 < expanded < math.inf:
-        places = min(3, max(0, 1 - math.floor(math.log10(expanded))))
-    return f"{ratio:.{places}f} ± {expanded:.{places}f}"
-
-
-def _count(transfers: int) -> str:
-    return "1 transfer" if transfers == 1 else f"{transfers} transfers"

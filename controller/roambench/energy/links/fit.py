@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -160,8 +160,7 @@ def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, 
     if not fits:
         raise ConfigError([f"link fit {name!r}: no device could be fitted"])
     if len(fits) == 1:
-        only = fits[0].known
-        return KnownLink(_power(name, only.values), only.covariance, only.dof, only.u_gain), (math.nan,) * 3
+        return replace(fits[0].known, power=_power(name, fits[0].known.values)), (math.nan,) * 3
     values = np.array([fit.known.values for fit in fits])
     count = len(fits)
     scatter = np.atleast_2d(np.cov(values, rowvar=False))

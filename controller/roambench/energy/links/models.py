@@ -35,12 +35,14 @@ class KnownLink:
 
     `covariance` (order of PARAMETERS) is what the fit leaves open, with `dof` degrees of freedom. `u_gain`
     is the relative standard uncertainty of the meter's gain, which moves all three parameters together.
+    `meter` names that meter and its calibration ("": not known, or no meter's).
     """
 
     power: LinkPower
     covariance: Matrix = _NOTHING
     dof: float = math.inf
     u_gain: float = 0.0
+    meter: str = ""
 
     @property
     def values(self) -> Numbers:
@@ -59,18 +61,22 @@ class KnownLink:
         """Standard uncertainties, shape (3,)."""
         return np.asarray(np.sqrt(np.diag(self.total_covariance)))
 
+    def student(self, confidence: float = 0.95) -> float:
+        """How much wider than the normal distribution's the intervals of the fit's part are, with `dof`."""
+        tail = 0.5 + 0.5 * confidence
+        if math.isinf(self.dof):
+            return 1.0
+        return float(scipy.special.stdtrit(self.dof, tail) / scipy.special.ndtri(tail))
+
     def half_widths(self, confidence: float = 0.95) -> Numbers:
         """Half-widths of the parameters' confidence intervals, shape (3,).
 
-        The fit's part uses Student's t with `dof`, the gain's part (known from data sheets, not from the
-        fit's scatter) the normal quantile; they are independent and add in quadrature.
+        The fit's part uses Student's t, the gain's part (known from data sheets, not from the fit's scatter)
+        the normal quantile; they are independent and add in quadrature.
         """
-
-        tail = 0.5 + 0.5 * confidence
-        normal = float(scipy.special.ndtri(tail))
-        t = float(scipy.special.stdtrit(self.dof, tail)) if math.isfinite(self.dof) else normal
-        fitted = t * np.sqrt(np.diag(np.array(self.covariance)))
-        return np.asarray(np.hypot(fitted, normal * self.u_gain * np.abs(self.values)))
+        fitted = self.student(confidence) * np.sqrt(np.diag(np.array(self.covariance)))
+        normal = float(scipy.special.ndtri(0.5 + 0.5 * confidence))
+        return np.asarray(normal * np.hypot(fitted, self.u_gain * np.abs(self.values)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,17 @@
-"""Eq. 1 over sums of transfers, with the uncertainty of its parameters; pure."""
+"""Eq. 1 over transfers, with the uncertainty of its parameters; pure."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 import numpy as np
 
 from roambench.contract.link_power import LTE, WIFI, LinkPower
+from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
-from roambench.energy.links.throughput import Direction
+from roambench.energy.links.throughput import Direction, Numbers
 
 #: Huang et al. state an error of less than 6 % for their model: taken as an expanded uncertainty (k = 2).
 PAPER_U_SHARE: Final = 0.03
@@ -31,14 +31,6 @@ def paper_radio(name: str) -> LinkModel:
 
 
 @dataclass(frozen=True, slots=True)
-class Modelled:
-    """A modelled energy with its standard uncertainty (k = 1)."""
-
-    joules: float = 0.0
-    u_joules: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class RadioWork:
     """Factors of Eq. 1's parameters: Mbit sent, Mbit received, seconds of active radio."""
 
@@ -52,29 +44,24 @@ class RadioWork:
         seconds = size_mbit / mbit_s
         return cls(size_mbit, 0.0, seconds) if direction == "up" else cls(0.0, size_mbit, seconds)
 
-    def __add__(self, other: RadioWork) -> RadioWork:
-        return RadioWork(
-            self.up_mbit + other.up_mbit, self.down_mbit + other.down_mbit, self.active_s + other.active_s
-        )
+    def energy(self, known: KnownLink, source: str = "model") -> Energy:
+        """E = alpha_up * Mbit up + alpha_down * Mbit down + beta * seconds; `source` names the parameters.
 
-    def energy(self, known: KnownLink) -> Modelled:
-        """E = alpha_up * Mbit up + alpha_down * Mbit down + beta * seconds.
-
-        Eq. 1 is linear in its parameters whatever the throughputs were, so the uncertainty of any sum of
-        transfers follows from the parameters' covariance without approximation.
+        Eq. 1 is linear in its parameters whatever the throughputs were. The terms are the signed parts that
+        independent errors of the parameters have in E, so sums of transfers have the uncertainty that the
+        covariance gives them, without approximation. The meter's gain is in no term.
         """
-        amounts = np.array([self.up_mbit, self.down_mbit, self.active_s])
-        variance = float(amounts @ known.total_covariance @ amounts)
-        return Modelled(1e-3 * float(known.values @ amounts), 1e-3 * math.sqrt(max(0.0, variance)))
+        amounts = 1e-3 * np.array([self.up_mbit, self.down_mbit, self.active_s])
+        terms = [
+            (UncertaintyPart.MODEL, f"fit of {source}, {number}", u_j)
+            for number, u_j in enumerate((amounts @ _independent_errors(known)).tolist())
+        ]
+        return Energy(float(known.values @ amounts), covered_s=self.active_s, terms=tuple(terms))
 
 
-def energy_of(work: Mapping[tuple[KnownLink, str], RadioWork]) -> Modelled:
-    """Sum over several sets of parameters; the key's text is the board that a set is the own one of, or "".
-
-    Sets fitted on one board each are independent: quadrature. Sets that speak of all boards (a paper's link
-    classes) may be wrong together: linear.
-    """
-    parts = [(board, done.energy(known)) for (known, board), done in work.items()]
-    shared = math.fsum(part.u_joules for board, part in parts if not board)
-    own = (part.u_joules for board, part in parts if board)
-    return Modelled(math.fsum(part.joules for _, part in parts), math.hypot(shared, *own))
+@cache
+def _independent_errors(known: KnownLink) -> Numbers:
+    """Errors of the parameters, shape (3, 3): a column each, independent of the others; ± 2 u holds 95 % of
+    what a fit with few degrees of freedom leaves open."""
+    variances, directions = np.linalg.eigh(np.array(known.covariance))
+    return np.asarray(known.student() * directions * np.sqrt(np.maximum(variances, 0.0)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
-from roambench.energy.comparison.transfer import ModelBasis, Transfer
+from roambench.energy.comparison.transfer import MeasuredAndModelled, ModelBasis, Transfer
 from roambench.energy.energy_value import Energy
 from roambench.report.tables.uncertainty import PARTS, part_j
 
@@ -29,7 +29,7 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "left_out": part.left_out,
         "bytes": part.transferred_bytes,
         "duration_s": part.duration_s,
-        "achieved_mbit_s": part.achieved_mbit_s,
+        **_rates(part),
         "gross": value(part.gross),
         "idle_j": part.gross.joules - part.net.joules,
         "net": value(part.net),
@@ -38,8 +38,8 @@ def compared(part: ComparisonTotal) -> dict[str, Any]:
         "u_measured_net_j": part.net.u_joules,
         "true_net_j": part.true_net_j,
         "modelled_j": part.modelled_j(ModelBasis.PLACEMENT),
-        "ratio": part.ratio(ModelBasis.PLACEMENT),
-        "u_ratio": part.u_ratio(ModelBasis.PLACEMENT),
+        "ratio": part.ratio(ModelBasis.PLACEMENT).value,
+        "u_ratio": part.ratio(ModelBasis.PLACEMENT).u,
         "models": {basis.value: _against(part, basis) for basis in ModelBasis if basis in part.modelled},
     }
 
@@ -71,33 +71,39 @@ def transfer(item: Transfer) -> dict[str, Any]:
         "bytes": item.transferred_bytes,
         "duration_s": item.duration_s,
         "covered_s": item.covered_s,
-        "achieved_mbit_s": item.achieved_mbit_s,
+        **_rates(item),
         "placement_mbit_s": item.placement_mbit_s,
         "in_sums": item.seen,
         "gross_j": item.gross.joules,
         "net_j": item.net.joules,
         "u_net_j": item.net.u_joules,
         "naive_gross_j": item.naive_gross_j,
-        "models": {
-            basis.value: {
-                "modelled_j": modelled.joules,
-                "u_modelled_j": modelled.u_joules,
-                "residual_u": item.residual_u(basis),
-            }
-            for basis, modelled in item.modelled.items()
-        },
+        "models": {basis.value: _against(item, basis) for basis in item.modelled},
     }
 
 
-def _against(part: ComparisonTotal, basis: ModelBasis) -> dict[str, Any]:
-    verdict = part.verdict(basis)
-    modelled = part.modelled[basis]
+def _rates(part: MeasuredAndModelled) -> dict[str, Any]:
+    j_per_mb, u_j_per_mb = part.per_megabyte(part.net)
+    return {
+        "achieved_mbit_s": part.achieved_mbit_s,
+        "achieved_mb_s": part.achieved_mbit_s / 8.0,
+        "measured_j_per_mb": j_per_mb,
+        "u_measured_j_per_mb": u_j_per_mb,
+    }
+
+
+def _against(part: ComparisonTotal | Transfer, basis: ModelBasis) -> dict[str, Any]:
+    verdict, ratio, modelled = part.verdict(basis), part.ratio(basis), part.modelled[basis]
+    j_per_mb, u_j_per_mb = part.per_megabyte(modelled)
     return {
         "modelled_j": modelled.joules,
         "u_modelled_j": modelled.u_joules,
-        "ratio": part.ratio(basis),
-        "u_ratio": part.u_ratio(basis),
-        "residual_u": part.residual_u(basis),
+        "modelled_j_per_mb": j_per_mb,
+        "u_modelled_j_per_mb": u_j_per_mb,
+        "ratio": ratio.value,
+        "ratio_interval": [ratio.low, ratio.high],
+        "u_ratio": ratio.u,
+        "residual_u": ratio.residual_u,
         "verdict": verdict.finding.value,
         "sentence": verdict.sentence,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import Any, Final
 
 import plotly.graph_objects as go
@@ -11,24 +12,30 @@ import plotly.graph_objects as go
 from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Transfer, Way
-from roambench.energy.comparison.verdict import ModelFinding
+from roambench.energy.comparison.verdict import ModelFinding, ModelVerdict, Ratio
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, one_in, safe, wrapped_names
 from roambench.report.figures.look import INK, MUTED, PHASE_COLOURS, RUN_COLOURS
 from roambench.report.summaries.run import RunSummary
-from roambench.report.tables.communication import basis_name, classes_and_total, leading_basis
+from roambench.report.tables.communication import (
+    are_several,
+    basis_name,
+    classes_and_total,
+    leading_basis,
+    row_name,
+)
 
 #: More error bars than this make a page slow and a picture black.
 MOST_POINTS: Final = 1500
 #: From this ratio of the largest to the smallest modelled energy on the axes are logarithmic.
 LOG_FROM: Final = 20.0
 _LOG_TITLE: Final = ", log"
-_COLOURS: Final[dict[Way, str]] = {
+COLOURS: Final[dict[Way, str]] = {
     "down": PHASE_COLOURS[Phase.DOWNLOAD],
     "up": PHASE_COLOURS[Phase.UPLOAD],
     "exchange": PHASE_COLOURS[Phase.EXCHANGE],
 }
-_NAMES: Final[dict[Way, str]] = {"down": "download", "up": "upload", "exchange": "exchange"}
+NAMES: Final[dict[Way, str]] = {"down": "download", "up": "upload", "exchange": "exchange"}
 #: Marks of a link's directions, which differ in more than colour.
 _SYMBOLS: Final[dict[str, dict[Way, str]]] = {
     "lte": {"down": "circle", "up": "triangle-up", "exchange": "hexagon"},
@@ -39,6 +46,12 @@ _OTHER_SYMBOLS: Final[tuple[dict[Way, str], ...]] = (
     {"down": "cross", "up": "x", "exchange": "star-square"},
     {"down": "hourglass", "up": "bowtie", "exchange": "star-diamond"},
 )
+
+
+def symbols_of(links: Sequence[str]) -> dict[str, dict[Way, str]]:
+    """Marks of each link's directions."""
+    strange = [link for link in dict.fromkeys(links) if link not in _SYMBOLS]
+    return {**_SYMBOLS, **dict(zip(strange, cycle(_OTHER_SYMBOLS), strict=False))}
 
 
 def scatter_figures(runs: Sequence[RunSummary]) -> list[Figure]:
@@ -53,20 +66,18 @@ def scatter_figures(runs: Sequence[RunSummary]) -> list[Figure]:
 def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
     """Measured over modelled by class, with error bars; None where nothing has a ratio."""
     names: list[str] = []
-    points: list[dict[str, Any]] = []
-    several = sum(run.comparison is not None for run in runs) > 1
+    points: list[tuple[Ratio, ModelVerdict]] = []
+    several = are_several(runs)
     for run in runs:
         if run.comparison is None:
             continue
         for kind, part in classes_and_total(run.comparison):
             for basis in run.comparison.bases:
-                ratio, u = part.ratio(basis), part.u_ratio(basis)
-                if not math.isfinite(ratio):
+                ratio = part.ratio(basis)
+                if not math.isfinite(ratio.value):
                     continue
-                name = f"{kind}: {basis_name(basis, run)}"
-                names.append(f"{run.label} {name}" if several else name)
-                verdict = part.verdict(basis)
-                points.append({"x": ratio, "u": 2.0 * u, "verdict": verdict})
+                names.append(row_name(run, kind, several, basis))
+                points.append((ratio, part.verdict(basis)))
     if not points:
         return None
     traces = []
@@ -76,30 +87,41 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
         (
             MUTED,
             "circle-open",
-            "not resolved, or too uncertain",
+            "not resolved",
             {ModelFinding.NOT_RESOLVED},
         ),
     ):
-        chosen = [i for i, point in enumerate(points) if point["verdict"].finding in findings]
+        chosen = [i for i, (_, verdict) in enumerate(points) if verdict.finding in findings]
         if chosen:
-            errors = [points[i]["u"] for i in chosen]
+            ratios = [points[i][0] for i in chosen]
+            ends = [
+                (ratio.value - ratio.low, ratio.high - ratio.value)
+                if math.isfinite(ratio.high)
+                else (0.0, 0.0)
+                for ratio in ratios
+            ]
             traces.append(
                 go.Scatter(
                     mode="markers",
                     name=label,
-                    x=[points[i]["x"] for i in chosen],
+                    x=[ratio.value for ratio in ratios],
                     y=[safe(names[i]) for i in chosen],
-                    error_x={"array": errors, "color": colour, "thickness": 1.5},
+                    error_x={
+                        "array": [above for _, above in ends],
+                        "arrayminus": [below for below, _ in ends],
+                        "color": colour,
+                        "thickness": 1.5,
+                    },
                     marker={"color": colour, "symbol": symbol, "size": 10},
-                    text=[safe(points[i]["verdict"].sentence) for i in chosen],
+                    text=[safe(points[i][1].sentence) for i in chosen],
                     hovertemplate="%{text}<extra></extra>",
                 )
             )
     return drawn(
         "ratios",
         "Measured ÷ modelled",
-        "Sums over all boards, ± k = 2 of meters and model together. Left of the dotted line the model says "
-        "more than was measured.",
+        "Sums over all boards with the interval (95 %) that the errors of meters and model leave. Where all "
+        "of a bar is left of the dotted line the model says more than was measured: it overstates.",
         traces,
         130 + 30 * len(names),
         xaxis={"title": "measured ÷ modelled", "rangemode": "tozero"},
@@ -120,18 +142,16 @@ def _scatter(run: RunSummary, comparison: TransferComparison, key: str) -> Figur
         groups.setdefault((item.link, item.direction), []).append(item)
     floor, top, log = _range(shown, bases)
     traces = []
-    symbols = dict(_SYMBOLS)
+    symbols = symbols_of([link for link, _ in sorted(groups)])
     for link, direction in sorted(groups):
         items = groups[link, direction]
-        if link not in symbols:
-            symbols[link] = _OTHER_SYMBOLS[(len(symbols) - len(_SYMBOLS)) % len(_OTHER_SYMBOLS)]
         symbol = symbols[link][direction]
         at = [max(item.net.joules, floor) if log else item.net.joules for item in items]
         below = [
             min(2.0 * item.net.u_joules, y - floor) if log else 2.0 * item.net.u_joules
             for item, y in zip(items, at, strict=True)
         ]
-        colour, errors = _COLOURS[direction], [2.0 * item.net.u_joules for item in items]
+        colour, errors = COLOURS[direction], [2.0 * item.net.u_joules for item in items]
         shapes = [
             # On a logarithmic axis nothing lies below zero: drawn at the edge, open.
             "triangle-down-open" if log and item.net.joules <= floor else symbol
@@ -140,7 +160,7 @@ def _scatter(run: RunSummary, comparison: TransferComparison, key: str) -> Figur
         traces.append(
             go.Scatter(
                 mode="markers",
-                name=safe(f"{link} {_NAMES[direction]}"),
+                name=safe(f"{link} {NAMES[direction]}"),
                 x=_modelled(items, basis),
                 y=at,
                 error_y={"array": errors, "arrayminus": below, "color": colour, "thickness": 1, "width": 2},

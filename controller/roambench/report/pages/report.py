@@ -16,6 +16,7 @@ from roambench.report.figures.figure import (
 from roambench.report.figures.hosts import host_figures
 from roambench.report.figures.movement import availability_figure, map_figure
 from roambench.report.figures.peers import peer_figures
+from roambench.report.figures.per_megabyte import per_megabyte_figures
 from roambench.report.figures.power_data import power_data
 from roambench.report.figures.uncertainty import budget_figure
 from roambench.report.pages.cards import run_cards
@@ -52,7 +53,10 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         (
             "Measured against modelled",
             "communication",
-            parts.at("communication", "ratios") + parts.like("compare-") + parts.at("transfers", "modelled"),
+            parts.at("communication", "ratios")
+            + parts.like("per-mb-")
+            + parts.like("compare-")
+            + parts.at("transfers", "modelled"),
         ),
         ("Beside the paper", "paper", parts.at("paper-ratios")),
         ("Power over time", "power", [("power", power)] if power is not None else []),
@@ -82,6 +86,7 @@ def report_figures(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary])
         energy_figure(summaries),
         whole_run_figure(summaries),
         ratio_figure(summaries),
+        *per_megabyte_figures(summaries),
         *scatter_figures(summaries),
         budget_figure(summaries),
         *host_figures(runs),

@@ -137,6 +137,7 @@ def calibrate(
         except ConfigError as error:
             problems = [*error.problems, *([_too_short(short, planned)] if short else [])]
             raise ConfigError([f"{device}: {problem}" for problem in problems]) from None
+        fit = replace(fit, known=replace(fit.known, meter=meter.identity))
         truth = truths.get(device)
         devices.append(DeviceCalibration(device, fit, len(powers) - short, planned, truth, short))
         meters.append(meter.traits.name)

@@ -150,6 +150,7 @@ def energy_summary(
             energy.spans,
             links,
             named=named,
+            meters={device.device: device.meter.identity for device in energy.counted},
             true_net_j=np.concatenate(true_net_j) if 0 < len(true_net_j) == len(energy.counted) else None,
         ),
         truth=all_boards([board.truth for board in boards if board.truth is not None], energy.whole_run),

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
-from roambench.energy.comparison.transfer import ModelBasis, Transfer
-from roambench.energy.comparison.verdict import ratio_text
+from roambench.energy.comparison.transfer import MeasuredAndModelled, ModelBasis
 from roambench.energy.energy_value import Energy
-from roambench.energy.links.radio_work import Modelled
 from roambench.energy.links.throughput import Direction
 from roambench.report import numbers
 from roambench.report.numbers import NONE
@@ -44,26 +42,16 @@ def device_comparison_table(run: RunSummary) -> ReportTable | None:
         return None
     basis = leading_basis(comparison)
     rows = [
-        (
-            device,
-            f"{link} {direction}",
-            _count(part),
-            numbers.seconds(part.duration_s),
-            numbers.number(part.achieved_mbit_s, 1),
-            *_against(part, basis),
-            part.verdict(basis).remark,
-        )
+        (f"{device} {link} {direction}", *_against(part, basis))
         for (device, link, direction), part in comparison.by_device().items()
     ]
     return ReportTable(
         f"compare-devices-{run.label}",
         f"{run.label}: transfers by board",
-        f"Net of idle, ± k = 2. Modelled: {basis_name(basis, run)}. z-score: measured minus modelled "
-        "in standard uncertainties of the difference.",
-        ("board", "link", "transfers", "time", "Mbit/s", *_AGAINST_HEAD, "verdict"),
+        f"Net of idle, ± k = 2. Modelled: {basis_name(basis, run)}.{_exact_note([run])} {_RULE}",
+        ("board", *_AGAINST_HEAD),
         tuple(rows),
-        numeric_from=2,
-        text_from=9,
+        text_from=7,
     )
 
 
@@ -72,7 +60,7 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
     comparison = run.comparison
     if comparison is None:
         return None
-    bases = comparison.bases
+    bases, basis = comparison.bases, leading_basis(comparison)
     rows = [
         (
             item.device,
@@ -83,8 +71,8 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
             numbers.number(item.achieved_mbit_s, 2),
             numbers.energy(item.net, zero="0 J"),
             *(_modelled(item.modelled.get(basis)) for basis in bases),
-            _residual(item.residual_u(bases[-1] if ModelBasis.NAMED in bases else ModelBasis.ACTUAL)),
-            _doubt(item),
+            _ratio(item, basis),
+            item.verdict(basis).remark,
         )
         for item in comparison.transfers[:MOST_TRANSFERS]
     ]
@@ -92,8 +80,9 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
     return ReportTable(
         f"compare-transfers-{run.label}",
         f"{run.label}: every transfer",
-        "Net of idle, ± k = 2. The transfers of a board share the errors of its gain and of its idle power; "
-        "the sums above know that." + (f" {left:,} more transfers are in the JSON document." if left else ""),
+        f"Net of idle, ± k = 2; the verdict is on {basis_name(basis, run)}. The transfers of a board share "
+        "the errors of its gain and of its idle power; the sums above know that."
+        + (f" {left:,} more transfers are in the JSON document." if left else ""),
         (
             "board",
             "order",
@@ -103,8 +92,8 @@ def transfer_table(run: RunSummary) -> ReportTable | None:
             "Mbit/s",
             "measured (net)",
             *(basis_name(basis, run) for basis in bases),
-            "z-score",
-            "doubt",
+            "measured ÷ modelled",
+            "verdict",
         ),
         tuple(rows),
         numeric_from=3,
@@ -130,7 +119,31 @@ def basis_name(basis: ModelBasis, run: RunSummary) -> str:
 
 
 _DIRECTION: Final[dict[Direction, str]] = {"down": "download", "up": "upload"}
-_AGAINST_HEAD = ("measured (net)", "modelled", "measured ÷ modelled", "z-score")
+_AGAINST_HEAD: Final = (
+    "transfers",
+    "MB",
+    "MB/s",
+    "measured, J/MB",
+    "modelled, J/MB",
+    "measured ÷ modelled",
+    "verdict",
+)
+_RULE: Final = (
+    "The interval (95 %) behind measured ÷ modelled has the errors of meters and model in it, and it alone "
+    "decides. All below 1: the model overstates. All above 1: it understates. 1 is in it, and neither 0.5 "
+    "nor 2: it agrees. Otherwise nothing is resolved."
+)
+
+
+def are_several(runs: Sequence[RunSummary]) -> bool:
+    """Whether rows must say which run they are of."""
+    return sum(run.comparison is not None for run in runs) > 1
+
+
+def row_name(run: RunSummary, kind: str, several: bool, basis: ModelBasis | None = None) -> str:
+    """How a sum of transfers is called in tables and figures, beside a model or alone."""
+    name = f"{run.label} {kind}" if several else kind
+    return name if basis is None else f"{name}: {basis_name(basis, run)}"
 
 
 def classes_and_total(comparison: TransferComparison) -> Iterator[tuple[str, ComparisonTotal]]:
@@ -156,8 +169,7 @@ def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
             idle = Energy(part.gross.joules - part.net.joules, 0.0, part.net.covered_s)
             rows.append(
                 (
-                    run.label,
-                    name,
+                    row_name(run, name, are_several(runs)),
                     _count(part),
                     _megabytes(part.transferred_bytes),
                     numbers.seconds(part.duration_s),
@@ -178,7 +190,6 @@ def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
         + (f" {TRUTH_MEANING}" if known else "")
         + boards_left_out(runs),
         (
-            "run",
             "link",
             "transfers",
             "MB",
@@ -191,7 +202,6 @@ def _measured_table(runs: Sequence[RunSummary]) -> ReportTable:
             *(("true net", "against truth") if known else ()),
         ),
         tuple(rows),
-        numeric_from=2,
     )
 
 
@@ -207,13 +217,7 @@ def _truth(part: ComparisonTotal, known: bool) -> tuple[str, ...]:
 
 def _against_model_table(runs: Sequence[RunSummary]) -> ReportTable:
     rows = [
-        (
-            run.label,
-            name,
-            basis_name(basis, run),
-            *_against(part, basis),
-            part.verdict(basis).remark,
-        )
+        (row_name(run, name, are_several(runs), basis), *_against(part, basis))
         for run, comparison in _compared(runs)
         for name, part in classes_and_total(comparison)
         for basis in comparison.bases or (ModelBasis.ACTUAL,)
@@ -221,16 +225,35 @@ def _against_model_table(runs: Sequence[RunSummary]) -> ReportTable:
     return ReportTable(
         "communication",
         "Communication energy: measured against modelled",
-        "Measured: net of idle, ± k = 2. Modelled: Eq. 1 on the bytes really sent, with the parameters of a "
-        "phone's LTE or Wi-Fi (Huang et al. 2012, granted the 6 % error they state), at the throughput that "
-        "really was and at the one Eq. 2 gives the placement's distance. z-score: measured minus modelled "
-        "in standard uncertainties of the difference. A board's radio is not a phone's: the ratio is the "
-        "finding." + boards_left_out(runs),
-        ("run", "link", "model", *_AGAINST_HEAD, "verdict"),
+        "Measured: net of idle, ± k = 2. MB/s: all bytes by all seconds of transfers. Modelled: Eq. 1 on the "
+        "bytes really sent, with the parameters of a phone's LTE or Wi-Fi (Huang et al. 2012, granted the "
+        "6 % error they state), at the throughput that really was and at the one Eq. 2 gives the placement's "
+        "distance."
+        f"{_exact_note(runs)} {_RULE} A board's radio is not a phone's: the ratio is the finding."
+        + boards_left_out(runs),
+        ("link: model", *_AGAINST_HEAD),
         tuple(rows),
-        numeric_from=3,
         text_from=7,
     )
+
+
+def stated_exact(run: RunSummary, basis: ModelBasis) -> bool:
+    """Whether a model was given without any uncertainty, so that intervals are those of the meters alone."""
+    part = None if run.comparison is None else run.comparison.total
+    return part is not None and basis in part.modelled and not part.modelled[basis].u_joules
+
+
+def _exact_note(runs: Sequence[RunSummary]) -> str:
+    found = {
+        basis_name(basis, run)
+        for run, comparison in _compared(runs)
+        for basis in comparison.bases
+        if stated_exact(run, basis)
+    }
+    if not found:
+        return ""
+    names = ", ".join(sorted(found))
+    return f" {names}: constants stated without an error, so the interval has the meters' alone."
 
 
 def _logged_table(runs: Sequence[RunSummary]) -> ReportTable:
@@ -249,28 +272,27 @@ def _logged_table(runs: Sequence[RunSummary]) -> ReportTable:
     )
 
 
-def _against(part: ComparisonTotal, basis: ModelBasis) -> tuple[str, str, str, str]:
-    """Measured, modelled, ratio and residual as they read."""
-    ratio = part.ratio(basis)
+def _against(part: ComparisonTotal, basis: ModelBasis) -> tuple[str, ...]:
+    """The cells of _AGAINST_HEAD."""
+    rate_mb_s = part.achieved_mbit_s / 8.0
     return (
-        numbers.energy(part.net, zero="0 J"),
-        _modelled(part.modelled.get(basis)),
-        ratio_text(ratio, part.u_ratio(basis)) if math.isfinite(ratio) else NONE,
-        _residual(part.residual_u(basis)),
+        _count(part),
+        _megabytes(part.transferred_bytes),
+        f"{rate_mb_s:.3g}" if math.isfinite(rate_mb_s) else NONE,
+        numbers.with_u(*part.per_megabyte(part.net)),
+        numbers.with_u(*part.per_megabyte(part.modelled.get(basis))),
+        _ratio(part, basis),
+        part.verdict(basis).remark,
     )
 
 
-def _modelled(value: Modelled | None) -> str:
-    if value is None:
-        return NONE
-    return numbers.energy(Energy(value.joules, value.u_joules, 1.0))
+def _ratio(part: MeasuredAndModelled, basis: ModelBasis) -> str:
+    ratio = part.ratio(basis)
+    return str(ratio) if math.isfinite(ratio.value) else NONE
 
 
-def _residual(value: float) -> str:
-    if not math.isfinite(value):
-        return NONE
-    # Beyond this it only says how sure the model claims to be.
-    return f"{value:+.1f} u" if abs(value) < 100.0 else f"beyond {math.copysign(100.0, value):+.0f} u"
+def _modelled(value: Energy | None) -> str:
+    return NONE if value is None else numbers.energy(value, zero="0 J")
 
 
 def _count(part: ComparisonTotal) -> str:
@@ -279,8 +301,3 @@ def _count(part: ComparisonTotal) -> str:
 
 def _megabytes(count: int) -> str:
     return f"{count / 1e6:,.2f}"
-
-
-def _doubt(item: Transfer) -> str:
-    doubts: Iterable[str] = (*(() if item.seen else ("not seen in full",)),)
-    return ", ".join(doubts)

@@ -59,6 +59,13 @@ class DeviceMeter:
         return "" if self.description is None else self.description.serial
 
     @property
+    def identity(self) -> str:
+        """This very meter as it is calibrated, empty if its serial number is not known: what one identity
+        measures has one error of gain."""
+        known = self.calibration
+        return f"{self.serial}, gain {known.gain:.6g}, u {known.u_gain:.3g}" if self.serial else ""
+
+    @property
     def misfiled(self) -> bool:
         """Its calibration is filed under the device's name: the next meter there would inherit it."""
         return bool(self.serial) and self.calibrated_as not in ("", self.serial)

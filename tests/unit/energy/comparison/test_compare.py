@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from roambench.contract.link_power import LinkPower
@@ -11,6 +12,7 @@ from roambench.energy.comparison.compare import compare_transfers
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import LinkUse, ModelBasis
 from roambench.energy.comparison.verdict import ModelFinding
+from roambench.energy.energy_value import total
 from roambench.energy.ledger import LedgerRow
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.energy.links.radio_work import RadioWork, paper_radio
@@ -72,13 +74,13 @@ def test_a_residual_is_told_in_units_of_both_uncertainties() -> None:
     up = compare_transfers(ROWS, SPANS, BOTH).transfers[1]
     modelled_j = 2 * 5.67194
     u_j = math.hypot(0.3, 0.03 * modelled_j)  # the meter's, and half of the paper's 6 %
-    assert up.residual_u(ModelBasis.PLACEMENT) == pytest.approx((22.0 - modelled_j) / u_j)
+    assert up.ratio(ModelBasis.PLACEMENT).residual_u == pytest.approx((22.0 - modelled_j) / u_j)
 
 
 def test_sums_give_measured_over_modelled_with_the_uncertainty_of_both() -> None:
     result = compare_transfers(ROWS, SPANS, BOTH)
-    assert result.download.ratio(ModelBasis.PLACEMENT) == pytest.approx(0.9 / 3.61548)
-    assert result.upload.ratio(ModelBasis.PLACEMENT) == pytest.approx(22.0 / 11.34388)
+    assert result.download.ratio(ModelBasis.PLACEMENT).value == pytest.approx(0.9 / 3.61548)
+    assert result.upload.ratio(ModelBasis.PLACEMENT).value == pytest.approx(22.0 / 11.34388)
     every = result.total
     assert every.modelled_j(ModelBasis.PLACEMENT) == pytest.approx(14.95936)
     assert (every.net.joules, every.gross.joules) == (pytest.approx(22.9), pytest.approx(30.9))
@@ -87,7 +89,7 @@ def test_sums_give_measured_over_modelled_with_the_uncertainty_of_both() -> None
     measured, modelled = 0.3 * math.sqrt(2), 0.03 * 14.95936
     ratio = 22.9 / 14.95936
     expected = math.hypot(measured / 14.95936, ratio * modelled / 14.95936)
-    assert every.u_ratio(ModelBasis.PLACEMENT) == pytest.approx(expected)
+    assert every.ratio(ModelBasis.PLACEMENT).u == pytest.approx(expected)
 
 
 def test_the_error_of_a_meters_gain_adds_up_over_a_boards_transfers_not_over_boards() -> None:
@@ -149,7 +151,7 @@ def test_a_transfer_with_unmeasured_time_is_listed_but_left_out_of_the_sums() ->
     result = compare_transfers(rows, SPANS, BOTH)
     assert len(result.transfers) == 2
     assert (result.download.transfers, result.download.left_out) == (0, 1)
-    assert math.isnan(result.download.ratio(ModelBasis.ACTUAL))
+    assert math.isnan(result.download.ratio(ModelBasis.ACTUAL).value)
     assert result.total.net.joules == 22.0
     assert result.download.verdict(ModelBasis.ACTUAL).sentence == (
         "nothing to compare: 1 transfer not seen in full"
@@ -174,7 +176,7 @@ def test_a_link_nobody_modelled_is_measured_all_the_same() -> None:
     result = compare_transfers(ROWS, SPANS, {"d": LinkUse("satellite", 0.0)})
     part = result.by_class()["satellite", "down"]
     assert part.net.joules == 0.9
-    assert math.isnan(part.ratio(ModelBasis.ACTUAL))
+    assert math.isnan(part.ratio(ModelBasis.ACTUAL).value)
     assert part.verdict(ModelBasis.ACTUAL).finding is ModelFinding.NOTHING
 
 
@@ -194,13 +196,22 @@ def verdict(net_j: float, u_net_j: float, *, length_s: float = 2.0):
 
 def test_verdicts_say_what_the_figures_allow_and_no_more() -> None:
     """The model says 1 W * 2 s = 2 J."""
-    assert verdict(0.86, 0.05).sentence == "measured/modelled = 0.430 ± 0.050: the model overstates"
-    assert verdict(3.0, 0.2).sentence == "measured/modelled = 1.50 ± 0.20: the model understates"
-    assert verdict(2.1, 0.06).sentence == "measured/modelled = 1.050 ± 0.060: agrees within 2u"
+    assert verdict(0.86, 0.05).sentence == (
+        "measured/modelled = 0.430 [0.380, 0.480]: "
+        "the interval is below 1, so the model overstates the energy"
+    )
+    assert verdict(3.0, 0.2).sentence == (
+        "measured/modelled = 1.50 [1.30, 1.70]: the interval is above 1, so the model understates the energy"
+    )
+    assert verdict(2.1, 0.06).sentence == (
+        "measured/modelled = 1.050 [0.990, 1.110]: "
+        "the interval holds 1 and no factor of two, so the model agrees"
+    )
     assert verdict(2.1, 0.06).finding is ModelFinding.AGREES
     assert verdict(2.3, 0.06).finding is ModelFinding.UNDERSTATES  # 2.5 u away
     assert verdict(2.1, 0.6).sentence == (
-        "measured/modelled = 1.05 ± 0.60: not resolved (some 6 such transfers would do)"
+        "measured/modelled = 1.05 [0.45, 1.65]: not resolved, the interval holds 1 and a factor of two "
+        "(about 6 such transfers would settle it)"
     )
     assert [verdict(2.1, 0.6).settled, verdict(3.0, 0.2).settled] == [False, True]
 
@@ -226,7 +237,7 @@ def test_agreement_may_be_as_wide_as_a_factor_of_two_allows() -> None:
 def test_as_many_transfers_as_are_asked_for_settle_it_whatever_the_ratio() -> None:
     """0.55 ± 0.48 over one transfer asks for 4; u falls with the root of their number."""
     asked = verdict(1.1, 0.48).sentence
-    assert asked.endswith("not resolved (some 4 such transfers would do)")
+    assert asked.endswith("(about 4 such transfers would settle it)")
     for ratio in (0.5, 0.6, 0.74, 0.76, 1.0, 1.2, 1.6, 2.0):
         assert verdict(2.0 * ratio, 0.48 / 2.0).settled
 
@@ -238,8 +249,9 @@ def test_what_no_number_of_transfers_lowers_is_said() -> None:
     exact = model(KnownLink(LinkPower("lte", 0.0, 0.0, 1000.0)))
     said = compare_transfers([row], [span], BOTH, paper=exact).download.verdict(ModelBasis.ACTUAL).sentence
     assert said == (
-        "measured/modelled = 1.00 ± 0.64: not resolved (no number of transfers would do: gain, idle "
-        "power and model alone leave ± 0.40, and it takes ± 0.25)"
+        "measured/modelled = 1.00 [0.36, 1.64]: not resolved, the interval holds 1 and a factor of two (no "
+        "number of transfers would settle it: gain, idle power and model alone leave ± 0.40, and it takes "
+        "± 0.25)"
     )
 
 
@@ -256,11 +268,14 @@ def test_errors_of_parameters_fitted_on_each_board_are_independent() -> None:
     assert shared.u_joules == pytest.approx(0.040)
 
 
-def test_the_work_of_a_radio_adds_up_before_eq_1() -> None:
-    known = KnownLink(LinkPower("x", 300.0, 100.0, 1000.0), u_gain=0.06)
-    modelled = RadioWork(up_mbit=10.0, down_mbit=4.0, active_s=3.0).energy(known)
+def test_sums_of_modelled_transfers_have_the_uncertainty_of_their_covariance() -> None:
+    covariance = ((100.0, -30.0, 40.0), (-30.0, 25.0, -10.0), (40.0, -10.0, 900.0))
+    known = KnownLink(LinkPower("x", 300.0, 100.0, 1000.0), covariance)
+    works = [RadioWork.of(10.0, 5.0, "up"), RadioWork.of(4.0, 4.0, "down")]
+    modelled = total(work.energy(known) for work in works)
     assert modelled.joules == pytest.approx(3.0 + 0.4 + 3.0)
-    assert modelled.u_joules == pytest.approx(0.06 * 6.4)
+    amounts = np.array([10.0, 4.0, 3.0])
+    assert modelled.u_joules == pytest.approx(1e-3 * math.sqrt(amounts @ np.array(covariance) @ amounts))
 
 
 def test_one_radio_of_the_paper_can_stand_for_every_link() -> None:

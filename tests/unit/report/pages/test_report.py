@@ -65,6 +65,7 @@ def test_two_runs_make_one_file_with_every_part(hand_made, tmp_path):
     assert set(page.figures()) == {
         "accuracy", "accuracy-per-joule", "aggregated", "energy", "spent", "availability", "map",
         "ratios", "compare-0", "compare-1", "budget",
+        "per-mb-0-down", "per-mb-0-up", "per-mb-1-down",
     }  # fmt: skip
     places = {attributes.get("id") for _, attributes in page.elements}
     for key in (*page.figures(), "power"):
