@@ -35,7 +35,7 @@ def test_a_run_in_which_nothing_was_trained_misses_no_threshold(hand_made):
     assert "nothing is trained" in threshold
     assert "no model was scored" in threshold
     assert "not reached" not in text
-    assert "! demo-mohawk: a rehearsal: nothing is trained and no energy is measured" in text
+    assert "- demo-mohawk: a rehearsal: nothing is trained and no energy is measured" in text
 
 
 def test_the_comparison_reads_in_one_screen_per_subject(hand_made):
@@ -75,7 +75,7 @@ def test_the_end_of_a_run_is_one_screen_that_begins_with_what_was_found(hand_mad
     assert "at accuracies of 85.0 % and 85.0 %." in found
     (row,) = [line.split("  ") for line in lines if line.startswith("demo-hierfavg ")]
     assert [cell.strip() for cell in row if cell.strip()][1:3] == ["85.0 %", "0 of 2"]
-    assert any(line.startswith("! demo-mohawk, demo-hierfavg: idle baselines too") for line in lines)
+    assert any(line.startswith("! demo-mohawk, demo-hierfavg: set energy.idle_") for line in lines)
 
 
 def test_energies_within_their_uncertainty_are_not_told_apart(hand_made):

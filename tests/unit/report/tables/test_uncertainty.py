@@ -74,7 +74,7 @@ def test_an_idle_power_that_rose_by_5_percent_is_flagged_for_each_board(hand_mad
     table = baseline_table(run)
     assert table is not None
     assert table.rows[0][3:] == ("+100.0 mW", "+5.00 %", "drifted: followed in between")
-    assert any("more than 3 u or 2 % on pi-01, pi-02:" in flag for flag in run.flags)
+    assert any("more than 3 u or 2 % on pi-01, pi-02;" in flag for flag in run.flags)
     (board, _) = json.loads(made.json())["runs"][0]["energy"]["boards"]
     assert board["baselines"]["drifted"] is True
     assert board["baselines"]["after"]["watts"] == pytest.approx(2.1)
@@ -91,7 +91,7 @@ def test_baselines_that_are_there_but_too_short_are_called_so(hand_made):
     """10 s of idling before the work: the readings of 2 .. 9 s lie well inside it, and 10 are needed."""
     _, run = shown(hand_made())
     (flag,) = [flag for flag in run.flags if "idle baseline" in flag]
-    assert flag.startswith("idle baselines too short: fewer than 10 readings before, or after")
+    assert "idle baselines too short: fewer than 10 readings before, or after" in flag
 
 
 def test_a_dark_run_has_no_budget(hand_made):
