@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.cells import cell_len
@@ -14,10 +15,10 @@ from roambench.report.numbers import count
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.report_flags import SaidBy, report_flags, sentence_of
 from roambench.report.summaries.run import RunSummary
-from roambench.report.summaries.trust import trust_of, trust_sentence
 from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
+from roambench.report.tables.trust import trust_table
 
 #: More rows than this are for the page.
 _MOST_ROWS: Final = 40
@@ -34,11 +35,11 @@ def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = T
     if table:
         console.print()
         print_table(brief_table(runs[:_MOST_RUNS]), console)
+        trust = trust_table(runs[:_MOST_RUNS])
+        if trust is not None:
+            print_table(replace(trust, title=""), console, caption=True)
         if len(runs) > _MOST_RUNS:
             console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
-    for run in runs[:_MOST_RUNS]:
-        if table and (found := trust_of(run.measured)):
-            console.print(Text(f"{run.label}: {trust_sentence(found)}"), soft_wrap=not console.is_terminal)
     notes = [said for said in report_flags(runs) if not said[1].routine]
     for said in notes[:_MOST_NOTES]:
         _print_note(said, console)

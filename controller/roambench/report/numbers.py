@@ -32,13 +32,13 @@ def energy(value: Energy, *, zero: str = NONE) -> str:
 
 
 def mean_sd(value: MeanSd) -> str:
-    """ "mean ± sd" with the places that they deserve, of one value that alone; a dash without values."""
+    """Mean and standard deviation, 14.2 J (sd 21.4), of one value that alone; a dash without values."""
     if not value.count:
         return NONE
     if value.count == 1:
         return joules(value.mean)
     places = _places(max(abs(value.mean), value.sd))
-    return f"{value.mean:,.{places}f} ± {value.sd:,.{places}f} J"
+    return f"{value.mean:,.{places}f} J (sd {value.sd:,.{places}f})"
 
 
 def over_seeds(counts: Iterable[int]) -> str:

@@ -66,7 +66,7 @@ def test_names_and_reasons_are_never_read_as_markup(hand_made):
 def test_the_end_of_a_run_is_one_screen_that_begins_with_what_was_found(hand_made):
     runs = [hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())]
     lines = brief(*runs)
-    assert len(lines) <= 16
+    assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
     found = " ".join(" ".join(lines).split())
     # Downloads and trainings of 24 s at 2 W on two boards, 4 s of upload on one: 104 J against 96 J; a wasted
@@ -91,7 +91,7 @@ def test_runs_of_different_traces_are_not_compared(hand_made):
 def test_one_run_says_what_it_reached_and_wasted(hand_made):
     # 56 J and 48 J, each by a meter of its own whose gain is known to 1 %: 2 u = 1.5 J.
     assert brief(hand_made(), width=200)[0] == (
-        "mohawk reached 85.0 %, drew 104.0 ± 1.5 J in transfers and trainings and wasted 46 % of it."
+        "mohawk reached 85.0 %, used 104.0 ± 1.5 J for learning and wasted 46 % of it."
     )
 
 

@@ -60,6 +60,8 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "versions": dict(info.versions),
         "flags": list(run.flags),
         "routine": [flag.sentence for flag in run.doubts if flag.routine],
+        "boards_in_all_j": measured.whole_run.joules if measured else None,
+        "used_for_learning_j": measured.gross.cumulative_consumed.joules if measured else None,
         "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
         "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
         "failed_j": measured.gross.cumulative_failed.joules if measured else None,

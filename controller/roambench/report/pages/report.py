@@ -45,7 +45,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         (
             "Energy",
             "energy",
-            parts.at("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            parts.at("trust", "energy", "table10-gross", "table10-net", "accuracy-per-joule")
             + parts.like("joules-")
             + parts.at("spent", "whole-run", "phases", "budget"),
         ),

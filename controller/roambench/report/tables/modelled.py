@@ -90,9 +90,9 @@ def _table10_table(found: Found, kind: Kind) -> ReportTable:
     )
     return ReportTable(
         f"modelled-table10-{kind}",
-        f"Modelled wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
-        f"Modelled, not measured. {meaning} Mean ± standard deviation over trainings, devices or rounds; on "
-        "cumulative values ± is the link model's uncertainty (k = 2), where it tells one. "
+        f"Modelled energy wasted and used for learning, {kind} (the rows of MOHAWK's Table 10)",
+        f"Modelled, not measured. {meaning} MOHAWK says consumed. Means over trainings, devices or rounds "
+        "have their standard deviation (sd); ± is 2 u of the link model, where it tells one. "
         + _assumptions(found),
         head,
         tuple(rows),

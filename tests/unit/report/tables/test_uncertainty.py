@@ -27,7 +27,7 @@ def test_the_budget_of_a_whole_run_by_hand(hand_made):
     table = budget_table(run)
     assert table is not None
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
-    whole = rows["whole run, gross"]
+    whole = rows["boards in all, gross"]
     assert float(whole["gain"]) == pytest.approx(2 * 2.0 * math.sqrt(2.0), rel=1e-2)
     assert float(whole["offset"]) == pytest.approx(2 * 2.0 * math.sqrt(2.0), rel=1e-2)
     assert whole["gaps"] == "0"
@@ -43,7 +43,7 @@ def test_the_bar_shows_shares_of_the_variance_that_add_up(hand_made):
     made, _ = shown(hand_made(config=OFFSET))
     figures = page_data(made.html())["figures"]
     (bar,) = [figure for figure in figures if figure["key"] == "budget"]
-    whole = {trace["name"]: trace["x"][trace["y"].index("whole run, gross")] for trace in bar["data"]}
+    whole = {trace["name"]: trace["x"][trace["y"].index("boards in all, gross")] for trace in bar["data"]}
     assert sum(whole.values()) == pytest.approx(100.0, abs=0.1)
     # Equal uncertainties have equal shares: 2 J of gain, 2 J of offset per board.
     assert whole["gain"] == pytest.approx(whole["offset"], rel=1e-3)
