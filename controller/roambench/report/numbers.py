@@ -95,8 +95,8 @@ def seconds(value: float) -> str:
 
 
 def kilometres(mean_m: float, sd_m: float) -> str:
-    """ "mean ± sd km" of metres."""
-    return f"{mean_m / 1000.0:.2f} ± {sd_m / 1000.0:.2f} km"
+    """Mean and standard deviation of metres: 1.66 km (sd 0.93)."""
+    return f"{mean_m / 1000.0:.2f} km (sd {sd_m / 1000.0:.2f})"
 
 
 def count(value: int, one: str) -> str:

@@ -46,7 +46,7 @@ def test_the_comparison_reads_in_one_screen_per_subject(hand_made):
     (threshold,) = [line for line in text.splitlines() if line.startswith("threshold")]
     assert "80 % at step 1" in threshold
     assert "device to AP" in text
-    assert "0.90 ± 0.00 km" in text
+    assert "0.90 km (sd 0.00)" in text
 
 
 def test_names_and_reasons_are_never_read_as_markup(hand_made):

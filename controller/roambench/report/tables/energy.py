@@ -117,7 +117,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
     return ReportTable(
         "whole-run",
         "Energy of boards in all",
-        "Trapezoid over all readings of all boards, idle time included, ± 2 u of meters and "
+        "Trapezoid over all readings of all boards, idle time included; ± is 2 u of meters and "
         "sampling. Time without readings counts no energy. Board-seconds of device time. The "
         "truth of emulated boards never passes through a sensor and is taken over the same measured time."
         + "".join(f" Of each board's power {cost}." for cost in costs)

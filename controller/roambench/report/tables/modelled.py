@@ -132,6 +132,6 @@ def _assumptions(found: Found) -> str:
         rate = "Eq. 2's throughput" if modelled.rate == "distance" else "the simulated throughput"
         texts.append(
             f"Link model {modelled.link_model} at {rate}; devices draw {power.idle_w:g} W idle and "
-            f"{power.train_w:g} W more in training, each within ± {power.spread:.0%}."
+            f"{power.train_w:g} W more in training, each within {power.spread:.0%} of that."
         )
     return " ".join(dict.fromkeys(texts))

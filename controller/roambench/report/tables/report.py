@@ -135,8 +135,8 @@ def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
         "Scores are the global model's on the test set; decentralised: mean over the devices. Local model "
         "divergence: how far devices' own models were from the last global one, as a share of its length. "
         "The threshold is reached at the first cloud aggregation (or scored exchange) that is at least that "
-        "good. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
-        "present device in every step.",
+        "good. Devices per step: mean over all steps after the first. Distance: mean, and standard deviation "
+        "(sd), over every present device in every step.",
         runs,
         lines,
     )
