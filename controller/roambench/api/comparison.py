@@ -13,7 +13,7 @@ from roambench.api.run_set import RunSet, opened
 from roambench.report.pages.report import report_figures
 from roambench.report.report import report, write_text
 from roambench.report.summaries.finding import finding_of
-from roambench.report.summaries.run import comparison_flags, shared_flags
+from roambench.report.summaries.report_flags import report_flags, sentence_of
 from roambench.report.table import ReportTable
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
@@ -36,9 +36,7 @@ class Comparison:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is to be known before the figures are believed, the gravest first."""
-        summaries = self._report.summaries
-        own = (f"{labels}: {flag}" for labels, flag in shared_flags(summaries))
-        return (*comparison_flags(summaries), *own)
+        return tuple(sentence_of(said) for said in report_flags(self._report.summaries))
 
     @property
     def table(self) -> Columns:

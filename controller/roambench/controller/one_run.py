@@ -54,7 +54,13 @@ async def play(
         layout = piece.learning_task.layout
         travels = np.zeros(piece.entries, piece.learning_task.initial_model.dtype)
         model_bytes = len(encode(travels, layout.fingerprint))
-        folder.update(model_parameters=layout.size, model_bytes=model_bytes)
+        task = piece.learning_task
+        folder.update(
+            model_parameters=layout.size,
+            model_bytes=model_bytes,
+            test_samples=piece.experiment.learning.test_images or len(task.dataset.test_labels),
+            chance_accuracy=task.chance_accuracy,
+        )
         checkpoints = Checkpoints(piece.experiment, folder)
     found = checkpoints.found if checkpoints is not None else None
     async with place.stage(piece, folder, console, checkpoints) as stage:

@@ -199,7 +199,7 @@ class RunProgress:
             (5, Text(f"  orders {now.answered:>2}/{len(now.out):<2}")),
             (1, Text(f" ({now.failed} failed)" if now.failed else "", style="red")),
             (1, Text(f"  {self._scored()}")),
-            (4, Text("  -- J" if self._joules is None else f"  {self._joules:,.0f} J")),
+            (4, Text("  -- J" if self._joules is None else f"  boards {self._joules:,.0f} J")),
             (2, Text("" if eta_s is None else f"  ETA {duration(eta_s)}")),
             (3, Text("" if aggregated is None else f"  aggregated {aggregated}")),
         ]

@@ -92,6 +92,15 @@ class LearningTask:
             arrays["training groups"] = (data.train_groups,)
         return {name: _digest(several) for name, several in arrays.items()}
 
+    @property
+    def chance_accuracy(self) -> float | None:
+        """The accuracy of naming the test set's most frequent class for every sample; None where labels are
+        no classes."""
+        labels = self.dataset.test_labels
+        if not are_classes(labels):
+            return None
+        return float(np.unique(labels, return_counts=True)[1].max() / len(labels))
+
     def shard(self, device: int, most: int | None = None) -> Shard:
         """Copy of the device's part of the training set: images and labels, in the order of `parts`; `most`
         of them, if that is given."""

@@ -107,6 +107,9 @@ class BoardRecords:
 
     def _note_board(self, device: int, stream: BoardStream) -> None:
         self._note_throttling(device)
+        if (ended := stream.ended) is not None:
+            self._history.end_phase(device, ended.phase, ended.order_id)
+            stream.ended = None
         changes = self._history.changes
         changes.devices.add(device)
         if stream.changed_steps:

@@ -14,7 +14,7 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
-from roambench.contract.phases import PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.energy.readings.throttling import throttle_names
@@ -38,6 +38,7 @@ class Cell:
 
     joules: float = 0.0
     seconds: float = 0.0
+    rested_s: float = 0.0
     temperature_c: float = math.nan
     throttle_bits: int = 0
     until_s: float = math.nan  # device time since the run's begin at which its last phase ended
@@ -85,6 +86,7 @@ class BoardStream:
         self.board = board
         self.changed_steps: set[int] = set()
         self.changed_updates: set[str] = set()
+        self.ended: PhaseSpan | None = None  # the measured phase whose end is known last
         self._device = device
         self._time_scale = time_scale
         self._on_one_clock = on_one_clock
@@ -150,7 +152,12 @@ class BoardStream:
         self._spans.append(span)
         if len(self._spans) > _MOST_WAITING:
             self._spans.popleft()
+        if span.phase in ACTIVE_PHASES:
+            self.ended = span
         until_ns = self._on_one_clock(self._boot, span.end_ns)
+        if span.phase is Phase.REST:
+            self.board.cells[span.step].rested_s += span.duration_s
+            self.changed_steps.add(span.step)
         if until_ns is not None:
             self.board.cells[span.step].until_s = until_ns * 1e-9
             self.changed_steps.add(span.step)

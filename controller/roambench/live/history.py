@@ -153,8 +153,11 @@ class Changes:
 class RunHistory:
     """Fold of a run's event log. `add` every record that counts, in order; `taken` hands over the changes."""
 
-    def __init__(self, names: Sequence[str], late_limit_s: float, now_s: Callable[[], float]) -> None:
-        """`late_limit_s`: an emulated training that ends later is an event."""
+    def __init__(
+        self, names: Sequence[str], late_limit_s: float, now_s: Callable[[], float], *, rests: bool = False
+    ) -> None:
+        """`late_limit_s`: an emulated training that ends later is an event. `rests`: boards rest before and
+        after each measured phase, and say at once when one begins."""
         self.names = tuple(names)
         self.steps: dict[int, LiveStep] = {}
         self.updates: list[Update] = []
@@ -168,6 +171,7 @@ class RunHistory:
         self.changes = Changes()  # since `taken` was called last
         self._late_limit_s = late_limit_s
         self._now_s = now_s
+        self._rests = rests
         self._index_of: dict[str, int] = {}
         self._now: LiveStep | None = None
 
@@ -230,6 +234,13 @@ class RunHistory:
             case RunEnded():
                 self.note(record.step, -1, "ended early", 0, record.reason)
 
+    def end_phase(self, device: int, phase: Phase, order_id: str) -> None:
+        """A board's record says that a measured phase of an order is over: now it rests, unless it was heard
+        to have gone on since."""
+        activity = self.activities[device]
+        if self._rests and order_id and activity.order_id == order_id and activity.phase is phase:
+            self._set(device, Phase.REST)
+
     def note(self, step: int, device: int, kind: str, gravity: Gravity, detail: str) -> None:
         """Add an event; of too many only the first are kept, and that there are more."""
         if len(self.happenings) >= MOST_EVENTS:
@@ -266,7 +277,7 @@ class RunHistory:
         phase = _PHASE_OF.get(record.kind)
         if phase is not None and known:
             self.activities[record.device].order_id = record.order_id
-            self._set(record.device, phase)
+            self._set(record.device, Phase.REST if self._rests else phase)
 
     def _answer(self, record: OrderAnswered) -> None:
         if not 0 <= record.device < len(self.activities):

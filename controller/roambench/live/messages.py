@@ -103,6 +103,7 @@ class RunMessages:
             "aps": _points(trace.ap_x_m, trace.ap_y_m) if trace is not None else [],
             "made_up": trace.made_up if trace is not None else False,
             "time_scale": info.time_scale,
+            "rest_s": info.rest_s if kind.has_agents else 0.0,
             "quiet": experiment.energy.quiet and kind.has_agents,
             "threshold": experiment.rounds.accuracy_threshold,
             "metric_threshold": experiment.rounds.metric_threshold,
@@ -200,10 +201,17 @@ class RunMessages:
         ]
 
     def _cell_rows(self, device: int, steps: Iterable[int] | None) -> list[Row]:
-        """Device, step, mean watts, temperature, throttle bits."""
+        """Device, step, mean watts, temperature, throttle bits, seconds of device time that it rested."""
         cells = self._view.boards[device].cells
         return [
-            [device, step, _rounded(cell.watts, 3), _rounded(cell.temperature_c, 1), cell.throttle_bits]
+            [
+                device,
+                step,
+                _rounded(cell.watts, 3),
+                _rounded(cell.temperature_c, 1),
+                cell.throttle_bits,
+                _rounded(cell.rested_s, 1),
+            ]
             for step in (sorted(cells) if steps is None else sorted(steps))
             for cell in [cells[step]]
         ]

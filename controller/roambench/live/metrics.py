@@ -11,6 +11,7 @@ from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import Outcome
 from roambench.live.boards import Board
 from roambench.live.view import RunView
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -65,8 +66,12 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
         yield _one("roambench_task_metric", "The task's first metric, of the global model.", labels, score)
     basis = {"basis": "modelled" if info.kind.is_virtual else "measured"}
     joules = view.joules if view.has_joules else None
-    meaning = "Gross energy so far, provisional."
+    name_of_all = LEARNING if info.kind.is_virtual else BOARDS_IDLING_TOO
+    meaning = f"Gross energy so far ({name_of_all}), provisional."
     yield _one("roambench_energy_joules", meaning, run | basis, joules, unit="joules", kind="counter")
+    learning = view.learning_joules if view.has_joules else None
+    meaning = f"Gross energy {LEARNING} (transfers and trainings), provisional."
+    yield _one("roambench_learning_energy_joules", meaning, run | basis, learning, unit="joules")
     for outcome, what in ((Outcome.WASTED, "were wasted"), (Outcome.FAILED, "failed")):
         spent = view.outcome_joules(outcome) if view.has_joules else None
         meaning = f"Gross energy of local updates that {what}, provisional."

@@ -66,8 +66,15 @@ class RunView:
             return math.fsum(self._modelled.by_step.values())
         return math.fsum(board.joules for board in self.boards)
 
+    @property
+    def learning_joules(self) -> float:
+        """Of them, those that were used for learning: of all local updates."""
+        if self._modelled is not None:
+            return self.joules
+        return math.fsum(map(self.update_joules, range(len(self.history.updates))))
+
     def outcome_joules(self, outcome: Outcome) -> float:
-        """Of them, those of the local updates of an outcome."""
+        """Of those the joules of the local updates of an outcome."""
         return math.fsum(
             self.update_joules(index)
             for index, update in enumerate(self.history.updates)
@@ -158,7 +165,9 @@ class RunView:
             self.trace = read_trace(path)
         self.experiment = folder.experiment
         self._caught_up = False
-        self.history = RunHistory(info.device_names, LATENESS_LIMIT_S, self._seen_s)
+        # What agents of a quiet run do comes late: until then their orders are all that is known.
+        rests = info.kind.has_agents and info.rest_s > 0.0 and not self.experiment.energy.quiet
+        self.history = RunHistory(info.device_names, LATENESS_LIMIT_S, self._seen_s, rests=rests)
         self.boards = [Board() for _ in info.device_names]
         self._modelled: ModelledJoules | None = None
         if info.kind.is_virtual:

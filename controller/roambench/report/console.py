@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from rich.cells import cell_len
@@ -12,11 +13,12 @@ from rich.text import Text
 
 from roambench.report.numbers import count
 from roambench.report.summaries.finding import finding_of
-from roambench.report.summaries.run import RunSummary, comparison_flags, shared_flags
-from roambench.report.summaries.trust import trust_of, trust_sentence
+from roambench.report.summaries.report_flags import SaidBy, report_flags, sentence_of
+from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
+from roambench.report.tables.trust import trust_table
 
 #: More rows than this are for the page.
 _MOST_ROWS: Final = 40
@@ -28,19 +30,19 @@ _HARD: Final = "\N{NO-BREAK SPACE}"
 
 
 def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = True) -> None:
-    """One screen: the finding, a line per run (the `table`), the gravest notes."""
+    """One screen: the finding, a line per run (the `table`), the gravest notes, but no routine ones."""
     console.print(Text(finding_of(runs), style="bold"), soft_wrap=not console.is_terminal)
     if table:
         console.print()
         print_table(brief_table(runs[:_MOST_RUNS]), console)
+        trust = trust_table(runs[:_MOST_RUNS])
+        if trust is not None:
+            print_table(replace(trust, title=""), console, caption=True)
         if len(runs) > _MOST_RUNS:
             console.print(f"  and {len(runs) - _MOST_RUNS} more runs", highlight=False)
-    for run in runs[:_MOST_RUNS]:
-        if table and (found := trust_of(run.measured)):
-            console.print(Text(f"{run.label}: {trust_sentence(found)}"), soft_wrap=not console.is_terminal)
-    notes = _notes(runs)
-    for note in notes[:_MOST_NOTES]:
-        _print_note(note, console)
+    notes = [said for said in report_flags(runs) if not said[1].routine]
+    for said in notes[:_MOST_NOTES]:
+        _print_note(said, console)
     if len(notes) > _MOST_NOTES:
         rest = count(len(notes) - _MOST_NOTES, "more note")
         console.print(f"  and {rest} in the report", highlight=False)
@@ -57,17 +59,14 @@ def print_report(runs: Sequence[RunSummary], console: Console) -> None:
     for run in runs:
         if run.instrument is not None:
             console.print(Text(f"{run.label}: {run.instrument.sentence}"))
-    for note in _notes(runs):
-        _print_note(note, console)
+    for said in report_flags(runs):
+        _print_note(said, console)
 
 
-def _notes(runs: Sequence[RunSummary]) -> list[str]:
-    return [*comparison_flags(runs), *(f"{labels}: {flag}" for labels, flag in shared_flags(runs))]
-
-
-def _print_note(note: str, console: Console) -> None:
+def _print_note(said: SaidBy, console: Console) -> None:
     """A whole sentence; in a pipe it is one line."""
-    console.print(Text.assemble(("! ", "yellow"), note), soft_wrap=not console.is_terminal)
+    mark = ("- ", "dim") if said[1].routine else ("! ", "yellow")
+    console.print(Text.assemble(mark, sentence_of(said)), soft_wrap=not console.is_terminal)
 
 
 def print_table(

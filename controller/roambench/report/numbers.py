@@ -40,13 +40,13 @@ def with_u(value: float, u: float) -> str:
 
 
 def mean_sd(value: MeanSd) -> str:
-    """ "mean ± sd" with the places that they deserve, of one value that alone; a dash without values."""
+    """Mean and standard deviation, 14.2 J (sd 21.4), of one value that alone; a dash without values."""
     if not value.count:
         return NONE
     if value.count == 1:
         return joules(value.mean)
     places = _places(max(abs(value.mean), value.sd))
-    return f"{value.mean:,.{places}f} ± {value.sd:,.{places}f} J"
+    return f"{value.mean:,.{places}f} J (sd {value.sd:,.{places}f})"
 
 
 def over_seeds(counts: Iterable[int]) -> str:
@@ -103,8 +103,8 @@ def seconds(value: float) -> str:
 
 
 def kilometres(mean_m: float, sd_m: float) -> str:
-    """ "mean ± sd km" of metres."""
-    return f"{mean_m / 1000.0:.2f} ± {sd_m / 1000.0:.2f} km"
+    """Mean and standard deviation of metres: 1.66 km (sd 0.93)."""
+    return f"{mean_m / 1000.0:.2f} km (sd {sd_m / 1000.0:.2f})"
 
 
 def count(value: int, one: str) -> str:

@@ -50,6 +50,8 @@ class RunInfo:
     assignment_hash: str = ""  # mobility.association.assignment_hash of all steps that were to be replayed
     model_bytes: int | None = None
     model_parameters: int | None = None
+    test_samples: int | None = None  # that score a model
+    chance_accuracy: float | None = None  # of naming the most frequent class among them; None: no classes
     lookahead: bool = False
     rest_s: float = 0.0  # that boards rested after every measured phase, device time; before it half of that
     doubts: tuple[str, ...] = ()  # what a report must say before its numbers: checks that were waived

@@ -125,7 +125,7 @@ def test_the_cells_of_results_are_whole(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "begins"), [(("report",), RUN), (("report", "--full"), "cumulative, consumed")]
+    ("words", "begins"), [(("report",), RUN), (("report", "--full"), "cumulative, used for learning")]
 )
 def test_a_figure_of_a_report_stands_behind_its_whole_name(
     here: Path, words: tuple[str, ...], begins: str

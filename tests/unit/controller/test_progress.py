@@ -71,8 +71,8 @@ def test_every_closed_step_is_one_plain_line_where_there_is_no_terminal() -> Non
         "  aggregated 2"
     )
     assert second == (
-        "mohawk    2/10 Tue 17 Apr 01:00  present  3  orders  2/2  (1 failed)  acc  81.2%  1,235 J  ETA 0:48"
-        "  aggregated 2"
+        "mohawk    2/10 Tue 17 Apr 01:00  present  3  orders  2/2  (1 failed)  acc  81.2%  boards 1,235 J"
+        "  ETA 0:48  aggregated 2"
     )
 
 

@@ -209,6 +209,17 @@ def test_files_that_a_task_reads_by_itself_are_inputs_too(
         resume_run(run, QUIET)
 
 
+def test_a_run_knows_what_naming_the_most_frequent_class_would_give(tmp_path: Path, own_task: Path) -> None:
+    with np.load(own_task / "data.npz") as found:
+        images, labels = found["images"], found["labels"]
+    labels[: len(labels) // 2] = 3
+    np.savez(own_task / "data.npz", images=images, labels=labels)
+    run = cut(experiment(own_task, task="inputs_task:Own", data_path=""), tmp_path / "runs")
+    info = RunFolder.open(run).info
+    assert info.test_samples == 20  # `learning.test_images`
+    assert info.chance_accuracy == np.bincount(labels).max() / len(labels) >= 0.5
+
+
 def test_what_became_of_a_file_is_told_unless_its_whole_folder_is_elsewhere(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "many").mkdir(parents=True)

@@ -49,6 +49,21 @@ def test_constant_power_is_booked_to_the_phases_that_agents_stamped() -> None:
     assert board.cells[1].until_s == pytest.approx(60.0)
 
 
+def test_rests_are_added_up_by_step_and_the_last_measured_phase_is_known() -> None:
+    board = Board()
+    of = stream(board)
+    for record in (
+        phase(Phase.REST, 0, 0, 2),
+        phase(Phase.DOWNLOAD, 0, 2, 3, "t"),
+        phase(Phase.REST, 0, 3, 7),
+        phase(Phase.REST, 1, 7, 9),
+    ):
+        of.add(*record)
+    assert {step: cell.rested_s for step, cell in board.cells.items()} == pytest.approx({0: 6.0, 1: 2.0})
+    assert of.ended is not None
+    assert (of.ended.phase, of.ended.order_id) == (Phase.DOWNLOAD, "t")
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_the_same_records_in_any_portions_give_the_same_sums(seed: int) -> None:
     draw = random.Random(seed)

@@ -47,6 +47,30 @@ def test_a_device_is_in_the_phase_of_its_order_until_that_is_answered() -> None:
     assert phases(folded(OPEN, TRAIN, done, loading))[0] is Phase.WAIT
 
 
+def test_a_board_that_rests_around_its_phases_is_seen_to_rest() -> None:
+    """It rests from its order on, until it says that a phase begins; its records say when one is over."""
+    history = RunHistory(NAMES, 0.13, lambda: 100.0, rests=True)
+
+    def seen(*records: RoundRecord) -> Phase:
+        for record in records:
+            history.add(record)
+        return phases(history)[0]
+
+    assert seen(OPEN, TRAIN) is Phase.REST
+    assert seen(FleetEvent(0, 0, "pi-01", EventKind.DOWNLOAD_STARTED, "t")) is Phase.DOWNLOAD
+    history.end_phase(0, Phase.DOWNLOAD, "t")
+    assert seen() is Phase.REST
+    assert seen(FleetEvent(0, 0, "pi-01", EventKind.TRAIN_STARTED, "t")) is Phase.TRAIN
+    history.end_phase(0, Phase.DOWNLOAD, "t")  # a record that came late
+    history.end_phase(0, Phase.TRAIN, "of another order")
+    assert seen() is Phase.TRAIN
+    history.end_phase(0, Phase.TRAIN, "t")
+    assert seen() is Phase.REST
+    assert seen(OrderAnswered(0, 0, "t", "done", train_s=20.0)) is Phase.WAIT
+    history.end_phase(0, Phase.WAIT, "")
+    assert seen() is Phase.WAIT
+
+
 def test_an_outcome_keeps_the_step_in_which_it_was_decided() -> None:
     history = folded(OPEN, TRAIN, OutcomeDecided(3, 0, "t", Outcome.WASTED, "absent"))
     (update,) = history.updates

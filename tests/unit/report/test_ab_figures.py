@@ -85,7 +85,7 @@ def test_a_figure_that_some_pairs_lack_says_so(hand_made: Callable[..., Path]) -
     never = replace(a, figures={n: found for n, found in a.figures.items() if n != "to_threshold_j"})
     table = ab_table(2, {("A", 1): a, ("B", 1): a, ("A", 2): never, ("B", 2): a})
     assert table.row("to_threshold_j").found.pairs == 1
-    assert table.partly == (("consumed up to the threshold, J", 1),)
+    assert table.partly == (("used for learning up to the threshold, J", 1),)
 
 
 def test_metrics_of_a_tasks_own_stand_in_accuracys_place_each_better_in_its_own_direction(

@@ -14,7 +14,7 @@ from roambench.report.table10 import MeanSd
 
 def test_one_value_has_no_standard_deviation() -> None:
     assert numbers.mean_sd(MeanSd.of([613.2])) == "613 J"
-    assert numbers.mean_sd(MeanSd.of([612.0, 614.0])) == "613 ± 1 J"
+    assert numbers.mean_sd(MeanSd.of([612.0, 614.0])) == "613 J (sd 1)"
     assert numbers.mean_sd(MeanSd.of([])) == "–"
 
 

@@ -50,10 +50,10 @@ class EndedRun:
 
 
 def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
-    yield Compared(f"{prefix}consumed_j", f"consumed{of_what}, J", "lower")
+    yield Compared(f"{prefix}consumed_j", f"used for learning{of_what}, J", "lower")
     yield Compared(f"{prefix}wasted_j", f"wasted{of_what}, J", "lower")
     yield Compared(f"{prefix}failed_j", f"in trainings that failed{of_what}, J", "lower")
-    yield Compared(f"{prefix}to_threshold_j", f"consumed up to the threshold{of_what}, J", "lower")
+    yield Compared(f"{prefix}to_threshold_j", f"used for learning up to the threshold{of_what}, J", "lower")
     for phase in Phase:
         if phase in ACTIVE_PHASES:
             yield Compared(f"{prefix}{phase.value}_j", f"{phase.value}{of_what}, J", "lower")

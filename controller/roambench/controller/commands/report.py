@@ -43,7 +43,7 @@ def report(
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
-    """Compare runs: accuracy, devices aggregated, wasted and consumed energy, measured and modelled."""
+    """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled."""
     from roambench.controller.screen import screen
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)

@@ -226,7 +226,12 @@ METRICS: Final[Mapping[str, SweepMetric]] = MappingProxyType(
             SweepMetric("connected_within", "iterations to connect, B", _connected_within, places=1),
             SweepMetric("distribution_distance", "distance of classes", _distribution_distance, places=3),
             SweepMetric(
-                "consumed_j", "consumed (modelled), J", _consumed_joules, places=1, unit="J", better="lower"
+                "consumed_j",
+                "used for learning (modelled), J",
+                _consumed_joules,
+                places=1,
+                unit="J",
+                better="lower",
             ),
             SweepMetric(
                 "wasted_j", "wasted (modelled), J", _wasted_joules, places=1, unit="J", better="lower"

@@ -11,7 +11,8 @@
   };
   const PHASES = ["idle", "absent", "rest", "wait", "download", "train", "upload", "exchange", "lost"];
   const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", train: "training", upload: "uploading", exchange: "exchanging", lost: "agent down" };
-  const MEASURED = new Set(["download", "train", "upload", "exchange", "rest"]);
+  const WORK = new Set(["download", "train", "upload", "exchange"]);
+  const MEASURED = new Set([...WORK, "rest"]);
   const MANY = 64;  // more boards than these are squares
   const wanted = new URLSearchParams(location.search).get("run") || "";
 
@@ -168,17 +169,19 @@
     else found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
     const joules = at === null ? run.now.joules : joulesTo(step);
     const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
-    found.push(tile(at === null && !isOver() ? "energy so far" : "energy to here", ...energy(joules), [sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    const all = head.basis === "modelled" ? "used for learning" : "boards in all, idling too";
+    found.push(tile(all, ...energy(joules), [at === null && !isOver() ? "so far" : at === null ? "" : "to here", sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (head.basis === "measured") found.push(tile("used for learning", ...energy(updates.reduce((sum, update) => sum + (update[6] || 0), 0)), `transfers and trainings; ${sort}`));
     const wanted = threshold(), sameScore = ghost && ghost[1] !== null && run.ghost.metric === run.now.metric;
     const need = [isAccuracy() ? "" : `${run.now.better} is better`, wanted !== null ? `threshold ${scoreText(wanted, 0)}` : ""].filter(Boolean).join("; ");
     const [value, unit] = score === null ? ["–", ""] : isAccuracy() ? [(100 * score).toFixed(1), "%"] : [scoreText(score), ""];
     found.push(tile(run.now.metric, value, unit, sameScore ? than(scoreText(ghost[1])) : head.basis ? need : "nothing is trained"));
     const present = (run.places.get(step) || [0, []])[1].length;
     found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
-    found.push(tile("wasted updates", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
+    found.push(tile("wasted trainings", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
-    found.push(tile("wasted energy", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    if (failed.length) found.push(tile("failed updates", count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
+    found.push(tile("wasted", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (failed.length) found.push(tile("failed trainings", count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
     $("tiles").replaceChildren(...found);
   };
   const wattsIn = (step) => {
@@ -217,7 +220,7 @@
     const place = run.places.get(step), index = place ? place[1].indexOf(device) : -1;
     const cell = run.cells.get(device + ":" + step) || [];
     const trained = did(step).trained.has(device), used = did(step).used.has(device);
-    return { phase: index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
+    return { phase: index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
   };
   const colourOf = (board) => "phase-" + (board.phase === "over" ? "idle" : board.phase);
   const boards = (step) => {
@@ -245,8 +248,10 @@
         if (board.celsius !== null) power.append(make("small", ` ${board.celsius.toFixed(0)} °C`));
         box.append(power);
       }
-      const doing = !past ? (isOver() ? "run is over" : DOING[board.phase] + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
+      const around = head.quiet && head.rest_s > 0 && WORK.has(board.phase) ? ", rests included" : "";
+      const doing = !past ? (isOver() ? "run is over" : DOING[board.phase] + around + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
       box.append(make("span", doing));
+      if (past && board.rested) box.append(make("span", `rested ${duration(board.rested)}`));
       if (head.basis === "measured" && at === null) {
         const age = serverNow() - board.seen, quiet = head.quiet && MEASURED.has(board.phase);
         if (isOver()) { if (!board.seen) box.append(make("span", "no reading")); }
@@ -259,7 +264,7 @@
       if (board.late > 0.13 && !isOver()) box.append(make("span", `trained ${board.late.toFixed(1)} s late`, "warn"));
       return box;
     }));
-    $("boards-caption").textContent = head.quiet && at === null && !isOver() ? "This run is quiet: a board sends nothing while it downloads, trains or uploads, so that telling costs no joules. Its readings come in the pauses, and are then older." : "";
+    $("boards-caption").textContent = head.quiet && at === null && !isOver() ? "This run is quiet: a board sends nothing while it rests, downloads, trains or uploads, so that telling costs no joules. Its readings come in the pauses, and are then older. Until then a card says what its board's order is for, the rests around that included." : "";
   };
 
   const scores = (step) => {
@@ -288,14 +293,14 @@
       if (row[4] !== null) over.push([joules / 1000, row[4]]);
     }
     charts.lines($("accuracy-joules"), {
-      x: { low: 0, label: "energy of all devices, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
+      x: { low: 0, label: run.head.basis === "modelled" ? "used for learning, kJ" : "boards in all, idling too, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
       lines: [
         { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: over, colour: "accent", dots: true, end: true },
       ],
       label: `${title} over energy, ${over.length} points`,
     });
-    $("joules-caption").textContent = run.head.basis === "measured" ? "Gross energy, idling with it; provisional. Energy is booked when a phase is over, so the newest step comes late." : run.head.basis === "modelled" ? "Modelled energy of transfers and trainings." : "";
+    $("joules-caption").textContent = run.head.basis === "measured" ? "Joules of boards in all, idling too, gross; provisional. They are booked when a phase is over, so the newest step comes late." : run.head.basis === "modelled" ? "Modelled joules used for learning: of transfers and trainings." : "";
   };
 
   const power = (step) => {

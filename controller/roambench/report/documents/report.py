@@ -11,12 +11,8 @@ from roambench.report.documents.energy import energy_document, modelled_document
 from roambench.report.documents.peers import peer_document
 from roambench.report.summaries.board_state import BoardState
 from roambench.report.summaries.orders import device_name
-from roambench.report.summaries.run import (
-    RunSummary,
-    comparison_flags,
-    improvements,
-    reference_of,
-)
+from roambench.report.summaries.report_flags import common_flags
+from roambench.report.summaries.run import RunSummary, improvements, reference_of
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.report/3"
@@ -39,7 +35,8 @@ def document(runs: Sequence[RunSummary]) -> dict[str, Any]:
             "reference": reference_of(runs).label,
             "factors": improvements(runs),
         },
-        "flags": list(comparison_flags(runs)),
+        "flags": [flag.sentence for flag in common_flags(runs)],
+        "routine": [flag.sentence for flag in common_flags(runs) if flag.routine],
     }
 
 
@@ -62,6 +59,9 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "devices": list(info.device_names),
         "versions": dict(info.versions),
         "flags": list(run.flags),
+        "routine": [flag.sentence for flag in run.doubts if flag.routine],
+        "boards_in_all_j": measured.whole_run.joules if measured else None,
+        "used_for_learning_j": measured.gross.cumulative_consumed.joules if measured else None,
         "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
         "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
         "failed_j": measured.gross.cumulative_failed.joules if measured else None,

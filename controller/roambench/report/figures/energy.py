@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.report.figures.figure import Figure, drawn, hover, safe
 from roambench.report.figures.look import PAPER, PHASE_COLOURS, PHASE_PATTERNS, pattern
+from roambench.report.joule_names import LEARNING, WASTED
 from roambench.report.summaries.run import RunSummary
 
 _AXES: Final[dict[str, Any]] = {
@@ -25,7 +26,7 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         return None
     labels = [[safe(run.label)] * 2 for run, _ in measured]
     rows = [label for pair in labels for label in pair]
-    kinds = ["wasted", "consumed"] * len(measured)
+    kinds = [WASTED, LEARNING] * len(measured)
     traces = []
     for phase in Phase:
         if phase not in ACTIVE_PHASES:
@@ -57,7 +58,7 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
     )
     return drawn(
         "energy",
-        "Consumed and wasted energy",
+        "Energy used for learning and wasted",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
         "models that the system had no use for.",
         traces,
@@ -91,7 +92,7 @@ def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
     return drawn(
         "spent",
         "Where all the joules went",
-        "Gross energy of all boards over the whole run by phase. A board draws power also while it idles, "
+        "Gross energy of boards in all, idling too, by phase. A board draws power also while it idles, "
         "rests around what is measured, waits for the step to close, or is absent in the trace.",
         traces,
         130 + 48 * len(measured),

@@ -17,6 +17,7 @@ import plotly.graph_objects as go
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.mobility.trace import FloatColumn
 from roambench.report.figures.look import MUTED, RUN_COLOURS, RUN_DASHES, RUN_PATTERNS, RUN_SYMBOLS, pattern
+from roambench.report.joule_names import LEARNING
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.run import RunSummary
@@ -270,7 +271,7 @@ def _per_joule_figure(metric: Metric, runs: Sequence[RunSummary]) -> Figure | No
         f"{name} at every cloud aggregation against the energy that download, training and upload of all "
         f"local updates ordered before it took (gross, all boards). {higher} and further left is better.",
         traces,
-        xaxis={"title": "consumed so far, J", "rangemode": "tozero"},
+        xaxis={"title": f"{LEARNING} so far, J", "rangemode": "tozero"},
         yaxis={"title": safe(metric.axis), "rangemode": "tozero"},
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.figures.figure import run_colour
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
 from roambench.report.summaries.run import RunSummary, improvements, reference_of
 from roambench.report.tables.brief import score
 
@@ -74,19 +75,23 @@ def _failed(run: RunSummary) -> str:
 
 
 def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:
-    """Wasted, consumed, coverage: measured where there were meters, else modelled and called so."""
+    """Wasted, used for learning, coverage: measured where there were meters, else modelled and called so."""
     if (energy := run.measured) is not None:
         return (
-            ("wasted", numbers.joules(energy.gross.cumulative_wasted.joules), waste_note),
-            ("consumed", numbers.joules(energy.gross.cumulative_consumed.joules), ""),
+            (WASTED, numbers.joules(energy.gross.cumulative_wasted.joules), waste_note),
+            (
+                LEARNING,
+                numbers.joules(energy.gross.cumulative_consumed.joules),
+                f"{BOARDS_IDLING_TOO}: {numbers.joules(energy.whole_run.joules)}",
+            ),
             ("coverage", numbers.percent(energy.whole_run.coverage), ""),
         )
     if run.modelled is not None:
         spent = run.modelled.gross
         return (
-            ("wasted (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
-            ("consumed (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
+            (f"{WASTED} (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
+            (f"{LEARNING} (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
             ("coverage", "no meter", ""),
         )
     none = numbers.NONE
-    return ("wasted", none, ""), ("consumed", none, ""), ("coverage", none, "")
+    return (WASTED, none, ""), (LEARNING, none, ""), ("coverage", none, "")

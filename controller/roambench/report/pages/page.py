@@ -9,7 +9,9 @@ from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Phase
 from roambench.report.figures.figure import Figure
 from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
-from roambench.report.summaries.run import RunSummary, shared_flags
+from roambench.report.summaries.flag import grave
+from roambench.report.summaries.report_flags import SaidBy, shared_flags
+from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.templates.rendering import packed, rendered
 
@@ -45,8 +47,15 @@ def folded(tables: Iterable[ReportTable]) -> list[Block]:
 
 def warnings(runs: Iterable[RunSummary], common: Iterable[str] = ()) -> list[Block]:
     """What a reader must know first: about the comparison, then about runs."""
-    flags = [("", flag) for flag in common] + shared_flags(list(runs))
-    return [("flags", flags)] if flags else []
+    return noted([*(("", flag) for flag in grave(common)), *shared_flags(list(runs))])
+
+
+def noted(flags: Iterable[SaidBy]) -> list[Block]:
+    """What a reader must know first, and folded below it what is routine."""
+    kinds: dict[str, list[tuple[str, str]]] = {"flags": [], "routine": []}
+    for labels, flag in flags:
+        kinds["routine" if flag.routine else "flags"].append((labels, flag.sentence))
+    return [(kind, said) for kind, said in kinds.items() if said]
 
 
 def document(

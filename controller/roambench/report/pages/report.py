@@ -20,10 +20,11 @@ from roambench.report.figures.per_megabyte import per_megabyte_figures
 from roambench.report.figures.power_data import power_data
 from roambench.report.figures.uncertainty import budget_figure
 from roambench.report.pages.cards import run_cards
-from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
+from roambench.report.pages.page import Parts, document, folded, footer_of, noted
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.finding import finding_of
-from roambench.report.summaries.run import RunSummary, comparison_flags
+from roambench.report.summaries.report_flags import report_flags
+from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.modelled import KEYS as MODELLED_KEYS
 from roambench.report.tables.peers import KEYS as PEER_KEYS
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
@@ -33,7 +34,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
     """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
     power = power_data(runs)
     parts = Parts(comparison_tables(summaries), report_figures(runs, summaries))
-    first = [("cards", run_cards(summaries)), *warnings(summaries, comparison_flags(summaries))]
+    first = [("cards", run_cards(summaries)), *noted(report_flags(summaries))]
     sections = [
         ("Runs", "runs", [*first, *parts.at("runs")]),
         (
@@ -45,7 +46,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
         (
             "Energy",
             "energy",
-            parts.at("energy", "table10-gross", "table10-net", "accuracy-per-joule")
+            parts.at("trust", "energy", "table10-gross", "table10-net", "accuracy-per-joule")
             + parts.like("joules-")
             + parts.at("spent", "whole-run", "phases", "budget"),
         ),

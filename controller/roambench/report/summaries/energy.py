@@ -100,6 +100,7 @@ class EnergySummary:
     wasted_by_step: Mapping[int, float]
     comparison: TransferComparison
     truth: TruthCheck | None
+    wasted_truth: TruthCheck | None  # of what was wasted
     boards: tuple[BoardEnergy, ...]
     without: Mapping[str, str]
 
@@ -154,6 +155,7 @@ def energy_summary(
             true_net_j=np.concatenate(true_net_j) if 0 < len(true_net_j) == len(energy.counted) else None,
         ),
         truth=all_boards([board.truth for board in boards if board.truth is not None], energy.whole_run),
+        wasted_truth=_wasted_truth(energy.counted, ledger.total("gross", wasted), finished=finished),
         boards=boards,
         without={device.device: device.doubt for device in energy.doubted},
     )
@@ -216,6 +218,18 @@ def _phases(
                 )
             )
     return tuple(found)
+
+
+def _wasted_truth(devices: Sequence[DeviceEnergy], measured: Energy, *, finished: bool) -> TruthCheck | None:
+    """What boards wasted beside its truth; None where that of a board is not known."""
+    checks = []
+    for device in devices:
+        wasted = device.ledger.of_phase(*ACTIVE_PHASES) & device.ledger.wasted(finished=finished)
+        true_j = math.nan if device.truth is None else float(device.truth.gross_j[wasted].sum())
+        if not math.isfinite(true_j):
+            return None
+        checks.append(TruthCheck.of(device.ledger.total("gross", wasted), true_j))
+    return all_boards(checks, measured)
 
 
 def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:

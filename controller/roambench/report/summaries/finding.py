@@ -117,7 +117,7 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     consumed, wasted = consumed_energy(run), wasted_energy(run)
     modelled = "" if run.measured else " (modelled)"
     if consumed is not None and consumed.joules > 0.0:
-        parts.append(f"drew {numbers.energy(consumed)}{modelled} in transfers and trainings")
+        parts.append(f"used {numbers.energy(consumed)}{modelled} for learning")
         if wasted is not None and told_from_zero(consumed.joules, consumed.u_joules):
             parts.append(f"wasted {numbers.percent(wasted.joules / consumed.joules, 0)} of it")
     elif run.trainings.wasted_share is not None and run.peers is None and not run.info.lookahead:

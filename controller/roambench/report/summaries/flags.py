@@ -14,7 +14,8 @@ from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
-from roambench.report.summaries.notes import SENTENCES
+from roambench.report.summaries.flag import Flag, grave, gravest_first
+from roambench.report.summaries.notes import ROUTINE, SENTENCES
 from roambench.report.summaries.orders import OrderSummary
 from roambench.rounds.records import OrderGiven, ReplayResumed, RunResumed
 from roambench.runs.info import RunState
@@ -30,63 +31,72 @@ _NAMED: Final = 4
 
 def flags_of(
     run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None, boards: Sequence[BoardState] = ()
-) -> tuple[str, ...]:
+) -> tuple[Flag, ...]:
     """One sentence per doubt, the gravest first."""
-    flags = []
+    flags: list[Flag] = []
     if run.info.state is not RunState.FINISHED:
         reason = f": {run.info.reason}" if run.info.reason else ""
-        flags.append(f"the run is {run.info.state.value}{reason}")
+        flags.append(Flag(f"the run is {run.info.state.value}{reason}"))
     if run.info.lookahead:
         flags.append(
-            "an oracle chose (rounds.lookahead): only devices that come back train, which no bench can know; "
-            "waste, and joules beside those of other runs, mean nothing"
+            Flag(
+                "an oracle chose (rounds.lookahead): only devices that come back train, which no bench can "
+                "know; waste, and joules beside those of other runs, mean nothing"
+            )
         )
-    flags += run.info.doubts
+    flags += grave(run.info.doubts)
+    # `late_s` is told in device time, so the time scale is in it already.
+    if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
+        share = f", for {orders.late_share:.0%} of what they last" if orders.late_share else ""
+        flags.append(
+            Flag(
+                "lower local.time_scale or use fewer agents: this machine could not keep up, emulated "
+                f"trainings ended up to {orders.lateness_p99_s:.2f} s late (99th percentile, limit "
+                f"{LATENESS_LIMIT_S:.2f} s{share}), and the boards drew idle power meanwhile"
+            )
+        )
     flags += _note_flags(boards)
     if not run.info.kind.trains:
-        flags.append("a rehearsal: nothing is trained and no energy is measured, only who would do what")
+        what = "a rehearsal: nothing is trained and no energy is measured, only who would do what"
+        flags.append(Flag(what, routine=True))
+    elif run.modelled and (energy is None or not energy.measured):
+        flags.append(Flag("no meter readings: every joule is modelled, none measured", routine=True))
     elif energy is None or not energy.measured:
-        what = "every joule is modelled, none measured" if run.modelled else "joules are not measured"
-        flags.append(f"no meter readings: {what}")
+        flags.append(Flag("no meter readings: joules are not measured"))
     else:
         flags += _energy_flags(energy)
         flags += _calibration_flags(energy, run.info.created_utc)
-    flags += state_flags(boards)
-    # `late_s` is told in device time, so the time scale is in it already.
-    if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
-        share = f", {orders.late_share:.0%} of all training time" if orders.late_share else ""
-        flags.append(
-            f"the host could not keep up: emulated trainings ended up to {orders.lateness_p99_s:.2f} s late "
-            f"(99th percentile, limit {LATENESS_LIMIT_S:.2f} s{share}); the boards waited "
-            "meanwhile and drew idle power; lower local.time_scale or use fewer agents"
-        )
-    flags += _outage_flags(run)
+    flags += grave(state_flags(boards))
+    flags += grave(_outage_flags(run))
     flags += _pause_flags(run)
     paced, modelled = (run.records.array(OrderGiven, f"{rate}_mbit_s") for rate in ("paced", "throughput"))
     held = paced > 0.0
     clipped = int((held & (paced < modelled)).sum())
     if clipped:
         flags.append(
-            f"{clipped:,} of {int(held.sum()):,} transfers were to be faster than the boards' port and were "
-            "clipped to it: Eq. 2's throughput is not what their links did"
+            Flag(
+                f"{clipped:,} of {int(held.sum()):,} transfers were to be faster than the boards' port and "
+                "were clipped to it: Eq. 2's throughput is not what their links did",
+                routine=True,
+            )
         )
     if orders.unanswered and run.info.state is RunState.FINISHED:
-        flags.append(f"{orders.unanswered} orders have no answer in the event log")
+        flags.append(Flag(f"{orders.unanswered} orders have no answer in the event log"))
     if run.dead_letters:
-        flags.append(
-            f"{len(run.dead_letters)} drained records could not be decoded, first: {run.dead_letters[0]}"
-        )
-    flags += run.notes
-    return tuple(flags)
+        first = run.dead_letters[0]
+        flags.append(Flag(f"{len(run.dead_letters)} drained records could not be decoded, first: {first}"))
+    flags += grave(run.notes)
+    return gravest_first(flags)
 
 
-def _note_flags(boards: Sequence[BoardState]) -> list[str]:
+def _note_flags(boards: Sequence[BoardState]) -> list[Flag]:
     """What agents noted, a sentence for each kind."""
     flags = []
     for kind, sentence in SENTENCES.items():
         found = {state.device: note.text for state in boards for note in state.notes if note.kind is kind}
         if found:
-            flags.append(sentence.format(on=_boards(found, of=len(boards))))
+            said = sentence.format(on=_boards(found, of=len(boards)))
+            flags.append(Flag(said, routine=kind in ROUTINE))
     return flags
 
 
@@ -106,7 +116,7 @@ def _outage_flags(run: RunEvidence) -> list[str]:
     ]
 
 
-def _pause_flags(run: RunEvidence) -> list[str]:
+def _pause_flags(run: RunEvidence) -> list[Flag]:
     """Pauses in which boards drew power; on virtual devices a pause changes nothing."""
     began_ns, ended_ns = (run.records.array(ReplayResumed, end) for end in ("from_ns", "to_ns"))
     held_ns = ended_ns - began_ns
@@ -114,24 +124,30 @@ def _pause_flags(run: RunEvidence) -> list[str]:
     if not len(on_boards):
         return []
     times = "once" if len(on_boards) == 1 else f"{len(on_boards)} times"
-    return [
+    said = (
         f"the replay was paused {times}, for {on_boards.sum() * 1e-9:,.1f} s of device time: the boards drew "
         "idle power meanwhile, and whole-run energies include it"
-    ]
+    )
+    return [Flag(said, routine=True)]
 
 
-def _energy_flags(energy: EnergySummary) -> list[str]:
-    flags, on = [], partial(_boards, of=len(energy.boards))
+def _energy_flags(energy: EnergySummary) -> list[Flag]:
+    flags: list[Flag] = []
+    on = partial(_boards, of=len(energy.boards))
     frozen = {board.device: few([str(stretch) for stretch in board.frozen]) for board in energy.boards}
     if frozen := {device: told for device, told in frozen.items() if told}:
         flags.append(
-            f"the meter repeated its last line, as a frozen one does, on {on(frozen)}: that time counts as "
-            "not measured; restart the meter and check its firmware"
+            Flag(
+                "restart the meter and check its firmware: it repeated its last line, as a frozen one does, "
+                f"on {on(frozen)}, and that time counts as not measured"
+            )
         )
     if energy.whole_run.coverage < COVERAGE_LIMIT:
         flags.append(
-            f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were not "
-            "measured and hold no joules"
+            Flag(
+                f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were "
+                "not measured and hold no joules"
+            )
         )
     holes = {
         board.device: f"{board.whole_run.coverage:.1%}"
@@ -139,14 +155,14 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
         if 0.0 < board.whole_run.coverage < COVERAGE_LIMIT
     }
     if holes and energy.whole_run.coverage >= COVERAGE_LIMIT:
-        flags.append(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {on(holes)}")
+        flags.append(Flag(f"boards covered less than {COVERAGE_LIMIT:.0%} (rule R4): {on(holes)}"))
     silent = [
         board.device
         for board in energy.boards
         if not board.whole_run.covered_s and board.device not in energy.without
     ]
     if silent:
-        flags.append(f"boards without a single usable reading: {', '.join(silent)}")
+        flags.append(Flag(f"boards without a single usable reading: {', '.join(silent)}"))
     baselines = {
         board.device: board.baselines for board in energy.boards if isinstance(board.baselines, IdleBaselines)
     }
@@ -155,19 +171,22 @@ def _energy_flags(energy: EnergySummary) -> list[str]:
     drifted = {device: "" for device, found in baselines.items() if found.drifted and device not in rested}
     if drifted:
         flags.append(
-            f"idle power before and after differs by more than 3 u or 2 % on {on(drifted)}: whole "
-            "runs are right, net energies follow the idle power that was fitted in between; for surer ones "
-            "warm boards up first, or lengthen energy.idle_baseline_s"
+            Flag(
+                "warm boards up first, or lengthen energy.idle_baseline_s, for surer net energies: idle "
+                f"power before and after differs by more than 3 u or 2 % on {on(drifted)}; boards in all are "
+                "right, net energies follow the idle power that was fitted in between",
+                routine=True,
+            )
         )
-    if not baselines and len(rested) < len(energy.boards):
-        flags.append(_baseline_flag([board.baselines for board in energy.boards]))
-    flags += _split_flags(energy)
-    inconsistent = sum(board.inconsistent for board in energy.boards)
-    if inconsistent:
-        flags.append(f"{inconsistent} inconsistent readings were left out")
     low = sum(board.undervoltage for board in energy.boards)
     if low:
-        flags.append(f"{low} readings below 4.75 V: a board may have slowed itself down")
+        flags.append(Flag(f"{low} readings below 4.75 V: a board may have slowed itself down"))
+    flags += grave(_split_flags(energy))
+    if not baselines and len(rested) < len(energy.boards):
+        flags.append(Flag(_baseline_flag([board.baselines for board in energy.boards])))
+    inconsistent = sum(board.inconsistent for board in energy.boards)
+    if inconsistent:
+        flags.append(Flag(f"{inconsistent} inconsistent readings were left out", routine=True))
     return flags
 
 
@@ -177,14 +196,15 @@ def _baseline_flag(boards: Sequence[IdleBaselines | NoBaselines]) -> str:
     if any(isinstance(found, NoBaselines) and found.short for found in boards):
         what = f"idle baselines too short: fewer than {MIN_BASELINE_READINGS} readings before, or after"
     return (
-        f"{what} (rule R8 asks for a minute each: energy.idle_baseline_s): net energies rest on the idle "
-        "power fitted within the run"
+        f"set energy.idle_baseline_s = 60 (rule R8): {what}, so net energies rest on the idle power fitted "
+        "within the run"
     )
 
 
-def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
+def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[Flag]:
     """Gains and offsets that may be no longer, or not, those of the meter (rule R11)."""
-    flags, on = [], partial(_boards, of=len(energy.boards))
+    flags: list[Flag] = []
+    on = partial(_boards, of=len(energy.boards))
     try:
         began = dt.datetime.fromisoformat(created_utc).date()
     except ValueError:  # a folder made by hand
@@ -196,22 +216,30 @@ def _calibration_flags(energy: EnergySummary, created_utc: str) -> list[str]:
     }
     if old:
         flags.append(
-            f"meters calibrated more than a year before the run: {on(old)}; their gain may have drifted "
-            "by more than u_gain says: roambench meter calibrate"
+            Flag(
+                f"calibrate again (roambench meter calibrate): meters of {on(old)} were calibrated more than "
+                "a year before the run, and their gain may have drifted by more than u_gain says"
+            )
         )
     undated = {board.device: board.meter.calibrated_as for board in energy.boards if board.meter.undated}
     if undated:
         flags.append(
-            f"calibrations without a date: {on(undated)}; they may be older than a year: write when they "
-            'were made into their tables (date = "YYYY-MM-DD"), or roambench meter calibrate'
+            Flag(
+                'write when calibrations were made into their tables (date = "YYYY-MM-DD"), or roambench '
+                f"meter calibrate: those of {on(undated)} have no date and may be older than a year",
+                routine=True,
+            )
         )
     misfiled = {
         board.device: f"serial {board.meter.serial}" for board in energy.boards if board.meter.misfiled
     }
     if misfiled:
         flags.append(
-            f"calibrations filed under the board's name, not the meter's serial number: {on(misfiled)}; "
-            "another meter at that board would be corrected by them, too: rename the tables"
+            Flag(
+                f"rename the calibrations of {on(misfiled)}: they are filed under the board's name, not the "
+                "meter's serial number, and another meter at that board would be corrected by them, too",
+                routine=True,
+            )
         )
     return flags
 
@@ -223,7 +251,7 @@ def _split_flags(energy: EnergySummary) -> list[str]:
     if touching:
         flags.append(
             f"set rounds.rest_s to measure phases by themselves: on {on(touching)} they touch, so a model of "
-            "constant powers told them apart; whole runs are not affected"
+            "constant powers told them apart; boards in all are not affected"
         )
     tails = {
         board.device: ", ".join(

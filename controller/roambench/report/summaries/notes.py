@@ -15,6 +15,8 @@ from roambench.runs.measured.accounts import DeviceEnergy
 _MOST_TEXT: Final = 160
 #: Noted before a run begins, and no less true in it.
 _AT_ANY_TIME: Final = frozenset({EventKind.SPOOL_DAMAGED, EventKind.AGENT_STATE_DAMAGED})
+#: What changes no joule by more than the report's ± holds.
+ROUTINE: Final = frozenset({EventKind.STORE_SLOW})
 #: What the report says of each kind, "{on}" being the boards and how often each noted it. Every other kind is
 #: the run's ordinary life, or told elsewhere: orders, sessions and refusals among the incidents, what a spool
 #: holds in its state, damaged lines by the readings themselves.
@@ -25,7 +27,7 @@ SENTENCES: Final[Mapping[EventKind, str]] = {
     ),
     EventKind.STORE_SLOW: (
         "a store was slow to take records on {on}: they stay on the board until it has; in a quiet run "
-        "phases wait up to 5 s for it, and whole runs hold the idle power of that"
+        "phases wait up to 5 s for it, and boards in all hold the idle power of that"
     ),
     EventKind.STORE_REFUSES: "a store refused records on {on}: they stay on the board",
     EventKind.SPOOL_DAMAGED: "the spool was damaged on {on}: records of before are not in this run",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
@@ -15,8 +16,10 @@ from roambench.report.summaries.energy import EnergySummary, energy_summary, mod
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.failures import failure_flags
 from roambench.report.summaries.fitness import Unfit, unfitness
+from roambench.report.summaries.flag import Flag, gravest_first
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
+from roambench.report.summaries.learned import learned_flags
 from roambench.report.summaries.learning import (
     DistanceSummary,
     LearningSummary,
@@ -48,11 +51,16 @@ class RunSummary:
     boards: tuple[BoardState, ...]
     instrument: InstrumentCost | None
     link_model: str  # the named link model held against the transfers, "" for none
-    flags: tuple[str, ...]
+    doubts: tuple[Flag, ...]  # the gravest first
     setting: Setting  # data set, its partition and k2
     unfit: tuple[Unfit, ...] = ()  # why it should be measured again
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The sentences of its `doubts`."""
+        return tuple(flag.sentence for flag in self.doubts)
 
     @property
     def measured(self) -> EnergySummary | None:
@@ -95,9 +103,12 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         boards=boards,
         instrument=run.instrument,
         link_model="" if named is None else named.name,
-        flags=(
-            *failure_flags(trainings, names, run.experiment),
-            *flags_of(run, orders, energy, boards),
+        doubts=gravest_first(
+            [
+                *failure_flags(trainings, names, run.experiment, _longest_training_s(run)),
+                *learned_flags(run.info, learning, run.experiment),
+                *flags_of(run, orders, energy, boards),
+            ]
         ),
         modelled=modelled_summary(
             run.modelled,
@@ -110,6 +121,12 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         setting=setting_of(run.experiment),
         unfit=unfitness(run.info, energy, boards),
     )
+
+
+def _longest_training_s(run: RunEvidence) -> float:
+    """Device time, as boards stamped it; 0 where none did."""
+    spans = [span for device in (run.energy.devices if run.energy else ()) for span in device.spans]
+    return max((span.duration_s for span in spans if span.phase is Phase.TRAIN), default=0.0)
 
 
 def _are_made_up(info: RunInfo) -> bool:
@@ -159,16 +176,6 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     if unfinished and len(summaries) > 1:
         flags.append(f"not finished, so its sums are over a shorter time: {', '.join(unfinished)}")
     return tuple(flags)
-
-
-def shared_flags(runs: Sequence[RunSummary]) -> list[tuple[str, str]]:
-    """(labels, flag): what several runs say alike once, the gravest first."""
-    labels_of: dict[str, list[str]] = {}
-    for place in range(max((len(run.flags) for run in runs), default=0)):
-        for run in runs:
-            if place < len(run.flags):
-                labels_of.setdefault(run.flags[place], []).append(run.label)
-    return [(", ".join(labels), flag) for flag, labels in labels_of.items()]
 
 
 def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:

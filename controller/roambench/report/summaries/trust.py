@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,6 +12,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.account import Method
 from roambench.energy.energy_value import Energy, told_from_zero, total
 from roambench.report import numbers
+from roambench.report.joule_names import BOARDS, WASTED
 from roambench.report.summaries.energy import EnergySummary, PhaseEnergy
 from roambench.report.summaries.truth_checks import TruthCheck
 
@@ -21,9 +23,9 @@ WIDE: Final = 0.1
 class Verdict(StrEnum):
     """Whether a figure holds within its interval."""
 
-    HOLDS = "holds"
+    HOLDS = "yes"
     WIDE = "wide"
-    NO = "does not hold"
+    NO = "no"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ class FigureTrust:
     error: float | None
 
     @property
-    def sentence(self) -> str:
-        """Such as "transfers ± 6 %", with the distance from the truth where that is known."""
-        off = "" if self.error is None else f" ({numbers.signed_percent(self.error)} off truth)"
-        return f"{self.quantity} ± {100.0 * self.share:.2g} %{off}"
+    def text(self) -> str:
+        """Such as "wide, ± 14 %", with the distance from the truth where that can be told."""
+        known = self.error is not None and math.isfinite(self.error)
+        off = f", off {numbers.signed_percent(self.error)}" if known else ""
+        return f"{self.verdict.value}, ± {float(f'{100.0 * self.share:.2g}'):,g} %{off}"
 
 
 def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
@@ -56,23 +59,13 @@ def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
     return tuple(
         found
         for found in (
-            _trust("whole run", energy.whole_run, energy.truth, sound=True),
+            _trust(BOARDS, energy.whole_run, energy.truth, sound=True),
             _trust("training", _net(trained), _truth(trained), sound=Phase.TRAIN not in tails),
-            _trust("waste", energy.gross.cumulative_wasted, None, sound=True),
+            _trust(WASTED, energy.gross.cumulative_wasted, energy.wasted_truth, sound=True),
             _trust("transfers", _net(moved), _truth(moved), sound=not (touching or tails)),
         )
         if found is not None
     )
-
-
-def trust_sentence(found: Sequence[FigureTrust]) -> str:
-    """All figures in one line, those that hold first: "holds: whole run ± 0.9 %; wide: transfers ± 14 %"."""
-    parts = []
-    for verdict in Verdict:
-        of_kind = [item.sentence for item in found if item.verdict is verdict]
-        if of_kind:
-            parts.append(f"{verdict.value}: {', '.join(of_kind)}")
-    return "; ".join(parts)
 
 
 def _trust(

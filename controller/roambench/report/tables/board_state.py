@@ -36,7 +36,7 @@ def clock_table(run: RunSummary) -> ReportTable | None:
         f"{run.label}: meters and clocks",
         "A meter read by its own board needs no offset: readings and phases are stamped by one clock. Read "
         "elsewhere, the offset must be known: worse than 100 ms is flagged, worse than 400 ms refused. "
-        f"Offset and bound are of the board's clock against the controller's{times}.",
+        f"Offset, and ± its bound, are of the board's clock against the controller's{times}.",
         ("board", "meter", "read by", "offset", "bound", "drift", "bursts", "verdict"),
         tuple(rows),
         numeric_from=3,

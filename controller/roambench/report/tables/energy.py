@@ -10,6 +10,7 @@ from typing import Final
 from roambench.energy.energy_value import told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.report import numbers
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
@@ -18,16 +19,16 @@ from roambench.report.table10 import Table10, basis_of, factors_between
 
 _CUMULATIVE: Final = (
     ("cumulative_wasted", "cumulative, wasted"),
-    ("cumulative_consumed", "cumulative, consumed"),
+    ("cumulative_consumed", f"cumulative, {LEARNING}"),
 )
 _FAILED: Final = "cumulative, in trainings that failed"
 _MEANS: Final = (
     ("per_training_wasted", "per device-training, wasted"),
-    ("per_training_consumed", "per device-training, consumed"),
+    ("per_training_consumed", f"per device-training, {LEARNING}"),
     ("per_board_wasted", "per {board}, wasted"),
-    ("per_board_consumed", "per {board}, consumed"),
+    ("per_board_consumed", "per {board}, " + LEARNING),
     ("per_round_wasted", "per round, wasted"),
-    ("per_round_consumed", "per round, consumed"),
+    ("per_round_consumed", f"per round, {LEARNING}"),
 )
 Row = tuple[str, ...]
 
@@ -78,9 +79,9 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> ReportTable:
     )
     return ReportTable(
         f"table10-{kind}",
-        f"Wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
-        f"{meaning} Cumulative values ± expanded uncertainty (k = 2); the others mean ± standard deviation. "
-        "Idling, absence and waiting are not part of it; rounds without a training are left out."
+        f"Energy wasted and used for learning, {kind} (the rows of MOHAWK's Table 10)",
+        f"{meaning} MOHAWK says consumed. ± is 2 u; the others are means, with their standard deviation "
+        "(sd). Idling, absence and waiting are not part of it; rounds without a training are left out."
         + boards_left_out(runs),
         head,
         tuple(rows),
@@ -101,7 +102,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
         )
 
     rows = [
-        ("all boards, gross", *cell(lambda e: numbers.energy(e.whole_run))),
+        (f"{BOARDS_IDLING_TOO} (gross)", *cell(lambda e: numbers.energy(e.whole_run))),
         ("of it idle", *cell(lambda e: numbers.joules(e.whole_run.joules - e.whole_run_net.joules))),
         ("net of idle", *cell(lambda e: numbers.energy(e.whole_run_net, zero="0 J"))),
         ("mean power per board", *cell(lambda e: f"{e.whole_run.mean_w:.3f} W")),
@@ -115,9 +116,9 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
     costs = dict.fromkeys(run.instrument.sentence for run in runs if run.instrument is not None)
     return ReportTable(
         "whole-run",
-        "Whole-run energy",
-        "Trapezoid over all readings of all boards, idle time included, ± expanded uncertainty (k = 2) of "
-        "meters and sampling. Time without readings counts no energy. Board-seconds of device time. The "
+        "Energy of boards in all",
+        "Trapezoid over all readings of all boards, idle time included; ± is 2 u of meters and "
+        "sampling. Time without readings counts no energy. Board-seconds of device time. The "
         "truth of emulated boards never passes through a sensor and is taken over the same measured time."
         + "".join(f" Of each board's power {cost}." for cost in costs)
         + boards_left_out(runs),
@@ -149,7 +150,7 @@ def board_table(run: RunSummary) -> ReportTable:
     return ReportTable(
         f"boards-{run.label}",
         f"{run.label}: boards",
-        "Whole run ± k = 2: gross is idle plus net. Consumed and wasted are of download, training and upload "
+        "± is 2 u; gross is idle plus net. Used for learning and wasted are of download, training and upload "
         "(gross). Lost: time in which the agent was down and did not stamp what the board did.",
         (
             "board",
@@ -160,8 +161,8 @@ def board_table(run: RunSummary) -> ReportTable:
             "gap",
             "lost",
             "idle power",
-            "consumed",
-            "wasted",
+            LEARNING,
+            WASTED,
             "readings",
             "inconsistent",
             "against truth",

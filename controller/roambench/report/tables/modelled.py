@@ -90,9 +90,9 @@ def _table10_table(found: Found, kind: Kind) -> ReportTable:
     )
     return ReportTable(
         f"modelled-table10-{kind}",
-        f"Modelled wasted and consumed energy, {kind} (the rows of MOHAWK's Table 10)",
-        f"Modelled, not measured. {meaning} Mean ± standard deviation over trainings, devices or rounds; on "
-        "cumulative values ± is the link model's uncertainty (k = 2), where it tells one. "
+        f"Modelled energy wasted and used for learning, {kind} (the rows of MOHAWK's Table 10)",
+        f"Modelled, not measured. {meaning} MOHAWK says consumed. Means over trainings, devices or rounds "
+        "have their standard deviation (sd); ± is 2 u of the link model, where it tells one. "
         + _assumptions(found),
         head,
         tuple(rows),
@@ -132,6 +132,6 @@ def _assumptions(found: Found) -> str:
         rate = "Eq. 2's throughput" if modelled.rate == "distance" else "the simulated throughput"
         texts.append(
             f"Link model {modelled.link_model} at {rate}; devices draw {power.idle_w:g} W idle and "
-            f"{power.train_w:g} W more in training, each within ± {power.spread:.0%}."
+            f"{power.train_w:g} W more in training, each within {power.spread:.0%} of that."
         )
     return " ".join(dict.fromkeys(texts))

@@ -7,6 +7,7 @@ from typing import Final
 
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.report import numbers
+from roambench.report.joule_names import LEARNING
 from roambench.report.numbers import NONE
 from roambench.report.summaries.finding import consumed_energy
 from roambench.report.summaries.peers import PeerSummary
@@ -120,7 +121,7 @@ def _energy_table(found: _Found) -> ReportTable:
         "Joules per point of accuracy",
         "What devices drew in half steps and exchanges, idle draw included, and that by percentage points of "
         "the final accuracy (mean over the devices). Moving costs nothing here.",
-        ("run", "energy", "consumed", "final accuracy", "per point"),
+        ("run", "energy", LEARNING, "final accuracy", "per point"),
         tuple(cells(run, peers) for run, peers in found),
         numeric_from=2,
     )

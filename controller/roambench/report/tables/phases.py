@@ -45,7 +45,7 @@ def phase_table(runs: Sequence[RunSummary]) -> ReportTable:
     return ReportTable(
         "phases",
         "Energy by phase",
-        "Phases partition every board's time. Gross is idle plus net, ± k = 2. Boards rest around each "
+        "Phases partition every board's time. Gross is idle plus net; ± is 2 u. Boards rest around each "
         "active "
         "phase: its net energy is the sum of the readings from its start to the end of a guard behind it, "
         "less the idle power nearby; what a radio draws after a transfer (its tail) counts to the transfer. "

@@ -19,6 +19,7 @@ from roambench.report.tables.energy import board_table, table10_table, whole_run
 from roambench.report.tables.modelled import modelled_tables
 from roambench.report.tables.peers import peer_tables
 from roambench.report.tables.phases import phase_table, truth_table
+from roambench.report.tables.trust import trust_table
 from roambench.report.tables.uncertainty import baseline_table, budget_table
 
 
@@ -33,6 +34,8 @@ class Line:
 def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """Everything that sets runs side by side, in reading order."""
     tables = [_runs_table(runs), _learning_table(runs), *peer_tables(runs), _training_table(runs)]
+    if (trust := trust_table(runs)) is not None:
+        tables.append(trust)
     if any(run.measured for run in runs):
         tables += [
             table10_table(runs, "gross"),
@@ -132,8 +135,8 @@ def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
         "Scores are the global model's on the test set; decentralised: mean over the devices. Local model "
         "divergence: how far devices' own models were from the last global one, as a share of its length. "
         "The threshold is reached at the first cloud aggregation (or scored exchange) that is at least that "
-        "good. Devices per step: mean over all steps after the first. Distance: mean ± sd over every "
-        "present device in every step.",
+        "good. Devices per step: mean over all steps after the first. Distance: mean, and standard deviation "
+        "(sd), over every present device in every step.",
         runs,
         lines,
     )

@@ -9,6 +9,7 @@ from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.energy_value import Energy, UncertaintyBudget, told_from_zero
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.report import numbers
+from roambench.report.joule_names import BOARDS
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
@@ -29,8 +30,8 @@ def budget_rows(run: RunSummary) -> Iterator[tuple[str, Energy]]:
     """The energies whose budget a reader needs: the whole run, then every active phase's net."""
     if run.measured is None:
         return
-    yield "whole run, gross", run.measured.whole_run
-    yield "whole run, net", run.measured.whole_run_net
+    yield f"{BOARDS}, gross", run.measured.whole_run
+    yield f"{BOARDS}, net", run.measured.whole_run_net
     for item in run.measured.phases:
         if item.phase in ACTIVE_PHASES:
             yield f"{item.phase.value}, gross", item.gross
@@ -63,7 +64,7 @@ def budget_table(run: RunSummary) -> ReportTable | None:
     return ReportTable(
         f"budget-{run.label}",
         f"{run.label}: where the uncertainty comes from",
-        "Joules, k = 2, all boards together. Gain and offset: the meters' parts, one error per meter, so "
+        "Joules of 2 u, all boards together. Gain and offset: the meters' parts, one error per meter, so "
         "boards add in quadrature. Edges: borders of phases against the meter's window and clock. Sampling: "
         "what passed while the meter did not look. Gaps: filled in (none unless asked for). Baseline: the "
         "idle power that net leaves out; an offset cancels in net, a gain does not. Parts add in quadrature.",
@@ -102,8 +103,8 @@ def baseline_table(run: RunSummary) -> ReportTable | None:
     return ReportTable(
         f"baselines-{run.label}",
         f"{run.label}: idle power before and after",
-        "Mean ± k = 2 with as many independent readings as their autocorrelation leaves, and how many there "
-        "were; a minute each is asked for. Drifted (rule R8): apart by more than 3 u or 2 %. Net "
+        "± is 2 u of the mean, with as many independent readings as their autocorrelation leaves, and how "
+        "many there were; a minute each is asked for. Drifted (rule R8): apart by more than 3 u or 2 %. Net "
         "energies leave out the idle power fitted to both and to the idling in between.",
         ("board", "before", "after", "change", "relative", "verdict"),
         tuple(rows),

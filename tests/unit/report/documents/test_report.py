@@ -27,7 +27,8 @@ def test_the_keys_stay(hand_made):
     assert set(run) == {
         "name", "run_id", "system", "seed", "fleet", "state", "reason", "trace_hash",
         "assignment_hash", "association", "time_scale",
-        "lookahead", "devices", "versions", "flags", "wasted_j", "consumed_j", "failed_j",
+        "lookahead", "devices", "versions", "flags", "routine", "wasted_j", "consumed_j", "failed_j",
+        "boards_in_all_j", "used_for_learning_j",
         "wasted_net_j", "consumed_net_j", "failed_net_j", "learning", "trainings", "orders", "incidents",
         "distance_m", "modelled_j", "energy", "energy_modelled", "board_states", "instrument",
         "decentralised",

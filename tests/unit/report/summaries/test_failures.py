@@ -54,8 +54,22 @@ def test_joules_of_failed_trainings_are_consumed_and_not_wasted(hand_made):
 )
 def test_a_doubt_names_the_cause_and_the_key_that_cures_it(hand_made, reason, remedy):
     flag = summary_of(hand_made, failed(reason)).flags[0]
-    assert flag.startswith(f"1 of 2 trainings failed: {reason}; ")
-    assert remedy in flag
+    cure, told, _ = flag.partition("1 of 2 trainings ")
+    assert told
+    assert remedy in cure
+
+
+def test_trainings_that_timed_out_are_one_doubt_with_the_deadline_and_the_time_that_they_take(hand_made):
+    """Two trainings of 20 s; orders may take 12 s. One was late to be answered, the other to be uploaded."""
+    extra = [failed("timeout: no answer within 12 s"), failed("upload timeout", 0, "r/0/0/train")]
+    run = summary_of(hand_made, *extra, config={"fleet": {"deadline_s": 12.0}})
+    late, *others = [flag for flag in run.flags if "deadline_s" in flag]
+    assert not others
+    assert late.startswith("set fleet.deadline_s = 50, or give devices fewer images")
+    assert late.endswith(
+        ": all 2 trainings timed out, where an order may take 12 s, and a training took up to 20 s"
+    )
+    assert run.flags[0] == late
 
 
 def test_a_device_that_never_trained_is_named():
@@ -77,7 +91,7 @@ def test_a_device_that_never_trained_is_named():
     trainings = training_summary(records)
     assert trainings.never == {1: "refused: one image"}
     flags = failure_flags(trainings, ["pi-01", "pi-02"], Experiment())
-    assert flags[-1] == "never trained: pi-02 (refused: one image)"
+    assert flags[-1].sentence == "never trained: pi-02 (refused: one image)"
 
 
 @pytest.mark.parametrize("status", ["timeout", "lost", "refused", "failed", "garbage"])

@@ -32,7 +32,7 @@ def flag(evidence: RunEvidence, begins: str, doubts: Mapping[str, Mapping[str, A
     board = replace(summary.energy.boards[0], **of_all)
     boards = tuple(replace(board, device=name, **doubts.get(name, {})) for name in NAMES)
     flags = flags_of(evidence, summary.orders, replace(summary.energy, boards=boards))
-    (found,) = (one for one in flags if one.startswith(begins))
+    (found,) = (one.sentence for one in flags if one.sentence.startswith(begins))
     return found
 
 
@@ -79,8 +79,8 @@ def test_the_rest_that_is_asked_for_outlasts_the_longest_tail(evidence):
 def test_phases_that_touch_are_flagged_once_and_whole_runs_are_said_to_hold(evidence):
     told = flag(evidence, "set rounds.rest_s to measure phases by themselves", {})
     assert told.endswith(
-        "on all 8 boards they touch, so a model of constant powers told them apart; whole runs are not "
-        "affected"
+        "on all 8 boards they touch, so a model of constant powers told them apart; boards in all "
+        "are not affected"
     )
 
 
@@ -101,7 +101,7 @@ def test_a_split_that_nothing_speaks_against_has_no_flag(evidence):
     assert summary.energy is not None
     boards = tuple(replace(board, split=tailing()) for board in summary.energy.boards)
     flags = flags_of(evidence, summary.orders, replace(summary.energy, boards=boards))
-    assert not [one for one in flags if one.startswith("set rounds.")]
+    assert not [one for one in flags if one.sentence.startswith("set rounds.")]
 
 
 def test_json_has_how_each_board_was_split_and_what_speaks_against_it(evidence):

@@ -83,14 +83,13 @@ def test_an_old_calibration_and_one_filed_under_a_board_are_flagged(hand_made):
     meters = {"A7": {**entry, "date": "2020-03-01"}, "pi-02": {**entry, "date": today.isoformat()}}
     flags = summary_of(hand_made("old", events=[described], config={"energy": {"meters": meters}})).flags
     (old,) = (flag for flag in flags if "more than a year" in flag)
-    assert old.startswith("meters calibrated more than a year before the run: pi-01 (2020-03-01)")
-    assert "roambench meter calibrate" in old
-    assert not any("filed under the board's name" in flag or "without a date" in flag for flag in flags)
+    assert old.startswith("calibrate again (roambench meter calibrate): meters of pi-01 (2020-03-01), ")
+    assert not any("filed under the board's name" in flag or "have no date" in flag for flag in flags)
     flags = summary_of(
         hand_made("undated", events=[described], config={"energy": {"meters": {"A7": entry}}})
     ).flags
-    (undated,) = (flag for flag in flags if "without a date" in flag)
-    assert undated.startswith("calibrations without a date: pi-01 (A7)")
+    (undated,) = (flag for flag in flags if "have no date" in flag)
+    assert "those of pi-01 (A7), pi-02 (A7) have no date" in undated
     by_board = {"energy": {"meters": {"pi-01": meters["pi-02"]}}}
     flags = summary_of(hand_made("misfiled", events=[described], config=by_board)).flags
     (misfiled,) = (flag for flag in flags if "filed under the board's name" in flag)

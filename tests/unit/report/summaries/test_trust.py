@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,9 @@ from roambench.energy.rest_checks import RestChecks, Tail
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.run import summarise
-from roambench.report.summaries.trust import FigureTrust, Verdict, trust_of, trust_sentence
+from roambench.report.summaries.trust import FigureTrust, Verdict, trust_of
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck
+from roambench.report.tables.trust import trust_table
 
 RESTED = Split(Method.RESTS, 4.0, 2.6, 2.0, {}, RestChecks())
 
@@ -44,7 +46,7 @@ def judged(energy: EnergySummary, split: Split = RESTED, **net: Any) -> dict[str
 def test_a_figure_holds_within_a_tenth_and_is_wide_beyond(energy: EnergySummary) -> None:
     found = judged(energy, download=(4.0, 0.4, None), upload=(6.0, 0.6, None), train=(100.0, 1.0, None))
     assert found["training"].verdict is Verdict.HOLDS
-    assert found["training"].sentence == "training ± 2 %"
+    assert found["training"].text == "yes, ± 2 %"
     transfers = found["transfers"]
     assert transfers.verdict is Verdict.WIDE
     assert transfers.share == pytest.approx(2.0 * (0.4**2 + 0.6**2) ** 0.5 / 10.0)
@@ -53,7 +55,7 @@ def test_a_figure_holds_within_a_tenth_and_is_wide_beyond(energy: EnergySummary)
 def test_transfers_that_touch_trainings_or_leave_a_tail_do_not_hold(energy: EnergySummary) -> None:
     touching = replace(RESTED, method=Method.TOUCHING)
     assert judged(energy, touching)["transfers"].verdict is Verdict.NO
-    assert judged(energy, touching)["whole run"].verdict is not Verdict.NO
+    assert judged(energy, touching)["boards in all"].verdict is not Verdict.NO
     tail = replace(RESTED, checks=RestChecks({Phase.UPLOAD: Tail(0.2, 9.0, 8.0)}))
     assert judged(energy, tail)["transfers"].verdict is Verdict.NO
     assert judged(energy, tail)["training"].verdict is Verdict.HOLDS
@@ -67,16 +69,38 @@ def test_what_its_uncertainty_hides_does_not_hold(energy: EnergySummary) -> None
 def test_the_distance_from_a_known_truth_is_that_of_the_very_figure(energy: EnergySummary) -> None:
     found = judged(energy, download=(4.0, 0.1, 5.0), upload=(6.0, 0.1, 5.0), train=(100.0, 1.0, 80.0))
     assert found["transfers"].error == pytest.approx(0.0)
-    assert found["training"].sentence == "training ± 2 % (+25.00 % off truth)"
+    assert found["training"].text == "yes, ± 2 %, off +25.00 %"
 
 
-def test_one_line_has_those_that_hold_first() -> None:
-    found = [
-        FigureTrust("transfers", Verdict.WIDE, 0.14, None),
-        FigureTrust("whole run", Verdict.HOLDS, 0.009, None),
-        FigureTrust("training", Verdict.HOLDS, 0.011, None),
-    ]
-    assert trust_sentence(found) == "holds: whole run ± 0.9 %, training ± 1.1 %; wide: transfers ± 14 %"
+@pytest.mark.parametrize(
+    ("share", "error", "text"),
+    [
+        (0.0085, -0.0001, "wide, ± 0.85 %, off -0.01 %"),
+        (4.04, math.nan, "wide, ± 400 %"),  # the truth is no more than noise
+        (123.4, None, "wide, ± 12,000 %"),
+    ],
+)
+def test_a_width_has_two_digits_and_a_truth_that_says_nothing_is_left_out(share, error, text) -> None:
+    assert FigureTrust("transfers", Verdict.WIDE, share, error).text == text
+
+
+def test_what_was_wasted_is_held_against_its_own_truth(hand_made) -> None:
+    """The second board's training of 48 J; its meter reads a tenth too much and says so to 1 % only."""
+    (found,) = read_runs([hand_made(gain=1.1)])
+    energy = summarise(found).energy
+    assert energy is not None
+    assert energy.wasted_truth is not None
+    assert energy.wasted_truth.true_j == pytest.approx(48.0)
+    (wasted,) = [item for item in trust_of(energy) if item.quantity == "wasted"]
+    assert wasted.error == pytest.approx(0.1)
+
+
+def test_the_screen_has_a_line_for_each_figure(hand_made) -> None:
+    table = trust_table([summarise(found) for found in read_runs([hand_made()])])
+    assert table is not None
+    assert table.head == ("does it hold?", "demo-mohawk")
+    assert [row[0] for row in table.rows] == ["boards in all", "wasted"]
+    assert table.caption.startswith("± is 2 u as a share of the figure, wide above 10 %; off: ")
 
 
 def test_a_run_without_meters_has_nothing_to_trust(energy: EnergySummary) -> None:

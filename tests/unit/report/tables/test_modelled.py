@@ -74,8 +74,8 @@ def test_tables_have_a_heading_that_says_modelled_and_only_runs_that_are(hand_ma
         assert "measured" not in table.head
         assert not any("measured" in cell for row in table.rows for cell in row)
     text = shown(made)
-    assert "Wasted and consumed energy, gross" in text  # the measured run's own table
-    assert "Modelled wasted and consumed energy, gross" in text
+    assert "Energy wasted and used for learning, gross" in text  # the measured run's own table
+    assert "Modelled energy wasted and used for learning, gross" in text
     # One run's transfers are not told twice.
     assert "modelled" not in {table.key for table in comparison_tables(made.summaries)}
 
@@ -92,10 +92,12 @@ def test_no_plus_minus_is_printed_where_the_model_tells_none(hand_made: Maker) -
     made = report([hand_made(**VIRTUAL)])
     gross = modelled_tables(made.summaries)[1]
     cells = {row[0]: row[1] for row in gross.rows}
-    assert cells["cumulative, consumed"] == "132 J"
+    assert cells["cumulative, used for learning"] == "132 J"
     assert cells["cumulative, wasted"] == "58.2 J"
     assert cells["wasted share"] == "44.2 %"
-    assert cells["per device, consumed"] == "65.8 ± 10.7 J"  # a spread over devices, no uncertainty
+    assert (
+        cells["per device, used for learning"] == "65.8 J (sd 10.7)"
+    )  # a spread over devices, no uncertainty
 
 
 def test_a_fitted_link_models_uncertainty_is_printed(hand_made: Maker) -> None:
@@ -105,7 +107,7 @@ def test_a_fitted_link_models_uncertainty_is_printed(hand_made: Maker) -> None:
     net = modelled_tables(report([run]).summaries)[2]
     cells = {row[0]: row[1] for row in net.rows}
     # 2 x 2 J down, 4 J up, 32 J of training; 5 % of the 8 J of transfers, twice.
-    assert cells["cumulative, consumed"] == "40.00 ± 0.80 J"
+    assert cells["cumulative, used for learning"] == "40.00 ± 0.80 J"
 
 
 def test_ratios_are_to_mohawk(hand_made: Maker) -> None:
@@ -115,7 +117,7 @@ def test_ratios_are_to_mohawk(hand_made: Maker) -> None:
     ratio = threshold.head.index("ratio")
     assert [row[ratio] for row in threshold.rows] == ["1.00 ×", "1.00 ×"]  # means over participants
     net = modelled_tables(made.summaries)[2]
-    consumed = next(row for row in net.rows if row[0] == "cumulative, consumed")
+    consumed = next(row for row in net.rows if row[0] == "cumulative, used for learning")
     assert net.head == ("", "hier", "ratio to mo", "mo")
     assert consumed[2] == "1.24 ×"  # 59.34264 / 47.99876
 
@@ -130,5 +132,5 @@ def test_the_page_shows_modelled_joules_in_the_card_by_name(hand_made: Maker) ->
     page = report([hand_made(**VIRTUAL)]).html()
     assert 'id="modelled-energy"' in page
     assert "wasted (modelled)" in page
-    assert "consumed (modelled)" in page
-    assert ">consumed<" not in page.split("<script")[0]
+    assert "used for learning (modelled)" in page
+    assert ">used for learning<" not in page.split("<script")[0]

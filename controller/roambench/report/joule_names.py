@@ -1,0 +1,14 @@
+"""The name of each kind of joules: the same on the screen, the page and the live page (docs/glossary.md)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+#: Of transfers and trainings, gross; MOHAWK's tables call it consumed.
+LEARNING: Final = "used for learning"
+#: The part of it whose models the system had no use for.
+WASTED: Final = "wasted"
+#: All that the boards drew while the run went on.
+BOARDS: Final = "boards in all"
+#: The same in full, where it stands beside a number.
+BOARDS_IDLING_TOO: Final = "boards in all, idling too"
