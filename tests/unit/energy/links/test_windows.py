@@ -58,7 +58,7 @@ def test_net_power_is_alpha_rate_plus_beta_in_either_direction():
     for first, net_w in enumerate((0.300, 0.250)):
         own = np.array([power.net_w for power in powers[first::2]])
         u_w = np.array([np.hypot(power.u_net_w, power.rounding_w) for power in powers[first::2]])
-        assert own.mean() == pytest.approx(net_w, abs=0.002)
+        assert own.mean() == pytest.approx(net_w, abs=0.003)
         # Where lines fall makes no difference to a steady power: only the meter's steps are left.
         assert (np.abs(own - net_w) <= 2.0 * u_w).all()
         assert own.std() < 0.001
