@@ -67,7 +67,7 @@ def world(
     total_s = plan[-1][3]
     count = int(np.ceil(total_s / DT)) + 1
     net, train_net, caused = _loads(plan, p, count, rng)
-    idle = _idle(plan, p, count, train_net, rng)
+    idle = idle_power(plan, p, count, train_net, rng)
     spans = _stamped(plan, p, rng)
     truth = Truth(idle, net, spans, caused)
     seen = metered(Board(plan, total_s, idle, net, train_net, truth.cumulated_gross), p, rng)
@@ -153,7 +153,7 @@ def _loads(
     return net, train_net, caused
 
 
-def _idle(
+def idle_power(
     plan: list[Planned], p: Parameters, count: int, train_net: Floats, rng: np.random.Generator
 ) -> Floats:
     """Idle power, shape (grid,)."""

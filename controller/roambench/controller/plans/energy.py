@@ -12,10 +12,9 @@ import numpy.typing as npt
 from roambench.contract.phases import Phase
 from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import Rehearsed
+from roambench.controller.plans.widths import ExpectedPhases
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
-from roambench.energy.rests import GUARD_SHARE
-from roambench.energy.window_sums import expected_j2
 from roambench.experiment.link_model_file import load_link_model
 from roambench.meters.emulator.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.meters.traits import TRAITS, smartpower3_row
@@ -79,10 +78,10 @@ def agents_joules(
     kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
-    net_j, variance_j2, count = dict(seconds), dict(seconds), dict.fromkeys(seconds, 0)
+    expected = {phase: ExpectedPhases() for phase in seconds}
     period_s = 1.0 / fleet.readings_hz
     meter = TRAITS.load("smartpower2" if period_s == 1.0 else smartpower3_row(period_s))
-    guard_s = GUARD_SHARE * fleet.rest_s
+    tail_s = fleet.radio_tail_s
 
     def board_of(device: int) -> PiPower:
         if device not in boards:
@@ -90,11 +89,9 @@ def agents_joules(
         return boards[device]
 
     def draw(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
-        power_w = board.watts(activity) - board.idle_w
-        net_j[phase] += power_w * duration_s
-        if duration_s > 0.0:
-            count[phase] += 1
-            variance_j2[phase] += expected_j2(power_w, duration_s, guard_s, period_s, meter.window_s)
+        # A radio's tail counts to the transfer that caused it.
+        tail_w = board.tx_w if activity.tx_mbit_s else board.rx_w if activity.rx_mbit_s else 0.0
+        expected[phase].add(board.watts(activity) - board.idle_w, duration_s, tail_w * tail_s)
 
     def add(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
         seconds[phase] += duration_s
@@ -123,11 +120,19 @@ def agents_joules(
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
     active = []
     for phase in seconds:
-        gain_j = meter.u_gain * net_j[phase] / math.sqrt(devices) if fleet.rest_s else 0.0
-        u_net_j = math.hypot(math.sqrt(variance_j2[phase]), gain_j) if fleet.rest_s else 0.0
-        idle_j = idle_w * seconds[phase]
+        found, idle_j = expected[phase], idle_w * seconds[phase]
+        gain_j = meter.u_gain * found.net_j / math.sqrt(devices) if fleet.rest_s else 0.0
+        own_j = found.u_j(fleet.rest_s, period_s, meter.window_s) if fleet.rest_s else 0.0
         active.append(
-            PhaseJoules(phase.value, seconds[phase], idle_j, net_j[phase], count[phase], u_net_j, gain_j)
+            PhaseJoules(
+                phase.value,
+                seconds[phase],
+                idle_j,
+                found.net_j,
+                len(found.seconds),
+                math.hypot(own_j, gain_j),
+                gain_j,
+            )
         )
     return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))
 

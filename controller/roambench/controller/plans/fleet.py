@@ -12,6 +12,7 @@ from roambench.controller.places.table import place_of
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
 from roambench.meters.emulator.electric.power import PiPower
+from roambench.meters.emulator.electric.shapes import SHAPES
 from roambench.runs.fleet_kinds import FleetKind
 
 #: What a Smart Power 2 prints.
@@ -53,6 +54,11 @@ class PlannedFleet:
         """Of a device's meter."""
         interval_ms = self.experiment.local.meter_interval_ms if self.kind.emulates else 0
         return 1000.0 / interval_ms if interval_ms else _READINGS_HZ
+
+    @property
+    def radio_tail_s(self) -> float:
+        """For how long an emulated radio stays on after a transfer; of others that is not known."""
+        return SHAPES[self.experiment.local.power_shape].tail_s if self.kind.emulates and self.rest_s else 0.0
 
     def step_s(self, device: int, machine_step_s: float) -> float:
         """Device seconds of an SGD step that takes this machine `machine_step_s` CPU-seconds.

@@ -80,6 +80,13 @@ def widths_of(plan: RunPlan) -> list[str]:
             wanted = item.count * (share**2 - lasting**2) / (GOOD_SHARE**2 - lasting**2)
             text += f"; ± 5 % takes {math.ceil(wanted):,} of them, or a meter that prints every 100 ms"
         found.append(text)
+    moved = [item for item in plan.joules if item.u_net_j and item.net_j > 0.0 and item.phase != "train"]
+    if len(moved) > 1:
+        # One meter's gain is wrong in both directions alike.
+        own_j = math.hypot(*(math.sqrt(item.u_net_j**2 - item.u_lasting_j**2) for item in moved))
+        u_j = math.hypot(own_j, math.fsum(item.u_lasting_j for item in moved))
+        net_j = math.fsum(item.net_j for item in moved)
+        found.append(f"compare: all transfers ± {200.0 * u_j / net_j:.2g} %, and what the link model adds")
     return found
 
 

@@ -1,7 +1,7 @@
 """The parameters of Eq. 1 for a bench of one's own, by weighted least squares: P = alpha * rate + beta.
 
-Every point of a sweep is the median of its windows (EEMBC). Points of one direction and rate share what the
-meter's steps hide (a steady power is always rounded the same way), so their errors are not independent.
+Every point of a sweep is the mean of its windows but spoilt ones. The intervals are those of ordinary least
+squares over the windows: their scatter about the lines is all that is known of their errors.
 """
 
 from __future__ import annotations
@@ -21,21 +21,18 @@ from roambench.contract.link_power import LinkPower
 from roambench.energy.links.models import KnownLink, Matrix
 from roambench.energy.links.throughput import Direction
 from roambench.energy.links.windows import WindowPower
-from roambench.energy.readings.occupancy import SP2_STEP_W
 
 Numbers = npt.NDArray[np.float64]
 
-#: Two roundings, active and idle: what a Smart Power 2 hides however long it looks.
-SP2_QUANTUM_W: Final = SP2_STEP_W / math.sqrt(6.0)
-#: The median of normal values scatters more than their mean: variance of it over that of the mean, by their
-#: number from 1 on, and of many.
-_MEDIAN_VARIANCE: Final = (1.0, 1.0, 1.346, 1.193, 1.434, 1.288, 1.473, 1.346, 1.495, 1.383)
-_MEDIAN_VARIANCE_OF_MANY: Final = math.pi / 2.0
+#: A window so many standard deviations from its point's median was spoilt by something else.
+_SPOILT: Final = 4.0
+#: Points that scatter about the lines more than their windows among themselves, by chance once in a thousand.
+_BENT_CHANCE: Final = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
 class LinkPoint:
-    """One setting of the sweep: the median over its windows. `mbit_s` is the rate that really was."""
+    """One setting of the sweep: the mean of `windows` of them. `mbit_s` is the rate that really was."""
 
     direction: Direction
     size_mbit: float
@@ -53,7 +50,7 @@ class LinkFit:
     """A device's parameters with the points they come from and how well the line fits.
 
     `residual_w` is measured minus fitted, shape (points,). `chi2_per_dof` well above 1 says that the board
-    is no straight line (the covariance is already widened by it). `beta_difference_mw` is beta of sending
+    is no straight line (the covariance is widened by it). `beta_difference_mw` is beta of sending
     minus beta of receiving when each may have its own, with its 95 % half-width: Eq. 1 says 0.
     """
 
@@ -72,11 +69,10 @@ class LinkFit:
 
 
 def points_of(powers: Sequence[WindowPower]) -> list[LinkPoint]:
-    """The median of every point's windows, ascending by direction, size and rate; windows that are too short
-    for the meter (`WindowPower.counts`) are left out.
+    """The mean of every point's windows, ascending by direction, size and rate; windows that are too short
+    for the meter (`WindowPower.counts`) are left out, and those that a background job spoilt.
 
-    The windows' own uncertainties are widened, all alike, when windows of one point scatter more than they
-    say; the factor is a median too, so that one window spoilt by a background job widens nothing.
+    The points' uncertainties come from the scatter of windows of one point, all points together.
     """
     groups: dict[tuple[Direction, int, float], list[WindowPower]] = defaultdict(list)
     for power in powers:
@@ -84,42 +80,56 @@ def points_of(powers: Sequence[WindowPower]) -> list[LinkPoint]:
             continue
         point = power.window.point
         groups[point.direction, point.size_bytes, point.mbit_s].append(power)
-    surprises = [
-        abs(power.net_w - float(np.median([other.net_w for other in group])))
-        / power.u_net_w
-        * math.sqrt(len(group) / (len(group) - 1))
-        for group in groups.values()
-        if len(group) > 1
-        for power in group
+    kept = _unspoilt([group for _, group in sorted(groups.items(), key=lambda item: item[0])])
+    away = [u for group in kept for u in _away(group, _mean([power.net_w for power in group]))]
+    freedom = len(away) - len(kept)
+    scatter = math.sqrt(math.fsum(u * u for u in away) / freedom) if any(away) else 1.0
+    return [_point(group, scatter) for group in kept]
+
+
+def _away(group: Sequence[WindowPower], net_w: float) -> list[float]:
+    return [abs(power.net_w - net_w) / power.u_net_w for power in group]
+
+
+def _unspoilt(groups: Sequence[Sequence[WindowPower]]) -> list[list[WindowPower]]:
+    """Groups of three windows or more without those that are far from their median."""
+    away = [_away(group, float(np.median([power.net_w for power in group]))) for group in groups]
+    told = [far * math.sqrt(len(each) / (len(each) - 1)) for each in away if len(each) > 2 for far in each]
+    limit = (_SPOILT * 1.4826 * float(np.median(told)) if told else 0.0) or math.inf
+    return [
+        [power for power, far in zip(group, each, strict=True) if far <= limit or len(group) < 3]
+        for group, each in zip(groups, away, strict=True)
     ]
-    widened = max(1.0, 1.4826 * float(np.median(surprises))) if surprises else 1.0
-    return [_point(group, widened) for _, group in sorted(groups.items(), key=lambda item: item[0])]
 
 
-def _point(group: Sequence[WindowPower], widened: float) -> LinkPoint:
+def _point(group: Sequence[WindowPower], scatter: float) -> LinkPoint:
     point, count = group[0].window.point, len(group)
-    median_variance = (*_MEDIAN_VARIANCE, _MEDIAN_VARIANCE_OF_MANY)[min(count - 1, len(_MEDIAN_VARIANCE))]
-    u_w = widened * float(np.median([power.u_net_w for power in group])) / math.sqrt(count)
     return LinkPoint(
         point.direction,
         point.size_mbit,
         point.mbit_s,
-        float(np.median([power.mbit_s for power in group])),
-        float(np.median([power.net_w for power in group])),
-        u_w * math.sqrt(median_variance),
+        _mean([power.mbit_s for power in group]),
+        _mean([power.net_w for power in group]),
+        scatter * _mean([power.u_net_w for power in group]) / math.sqrt(count),
         count,
         sum(power.window.repeats for power in group),
         math.fsum(power.active_s for power in group),
     )
 
 
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
 def fit_link(
-    name: str, points: Sequence[LinkPoint], *, u_gain: float, quantum_w: float = SP2_QUANTUM_W
+    name: str, points: Sequence[LinkPoint], *, u_gain: float, rounding_w: float = 0.0, u_idle_w: float = 0.0
 ) -> LinkFit:
     """Fit alpha_up, alpha_down and the common beta to one device's points.
 
-    `u_gain` is the relative uncertainty of the meter's gain, which no fit can see. ConfigError unless both
-    directions are there with two rates each, and more points than parameters.
+    `u_gain` is the relative uncertainty of the meter's gain, which no fit can see; `rounding_w` is what its
+    steps hide of a steady power: of the idle power in all points alike, of one rate in its points. By
+    `u_idle_w` the idle power is wrong in all points alike, too. ConfigError
+    unless both directions are there with two rates each, and more points than parameters.
     """
     rates = {way: {p.asked_mbit_s for p in points if p.direction == way} for way in ("up", "down")}
     if len(points) < 4 or any(len(found) < 2 for found in rates.values()):
@@ -133,17 +143,18 @@ def fit_link(
     rate = np.array([p.mbit_s for p in points])
     watts = np.array([p.net_w for p in points])
     design = np.column_stack((np.where(up, rate, 0.0), np.where(up, 0.0, rate), np.ones(len(points))))
-    error = _error_covariance(points, quantum_w)
+    error = _error_covariance(points, rounding_w)
     values, covariance, chi2 = _least_squares(design, watts, error)
-    dof = len(points) - 3
-    covariance = covariance * max(1.0, chi2 / dof)
+    scale, dof = _scatter(points, chi2, len(points) - 3)
+    covariance = covariance * scale
+    covariance[2, 2] += rounding_w**2 + u_idle_w**2
     residual = watts - design @ values
-    apart, half = _beta_difference(design, watts, error, up)
+    apart, half = _beta_difference(points, design, watts, error, up)
     return LinkFit(
-        KnownLink(_power(name, values * 1e3), _matrix(covariance * 1e6), float(dof), u_gain),
+        KnownLink(_power(name, values * 1e3), matrix_of(covariance * 1e6), dof, u_gain),
         tuple(points),
         residual,
-        chi2 / dof,
+        chi2 / (len(points) - 3),
         1.0 - float(residual @ residual) / float(np.square(watts - watts.mean()).sum()),
         apart * 1e3,
         half * 1e3,
@@ -151,7 +162,8 @@ def fit_link(
 
 
 def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, float, float]]:
-    """The mean device: mean of the fits, its covariance from their scatter; and that scatter (sd).
+    """What is to be expected of devices like these: the mean of the fits, its covariance from their scatter;
+    and that scatter (sd).
 
     The scatter between devices holds all that differs from one to the next, their meters' gains included.
     It is never taken as smaller than what the single fits leave open. With one device it is that device's
@@ -170,14 +182,31 @@ def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, 
     wider = np.sqrt(np.maximum(np.diag(scatter), np.diag(own)) / np.diag(both))
     scatter_at_least = both * np.outer(wider, wider)
     sd_up, sd_down, sd_beta = np.sqrt(np.diag(scatter)).tolist()
-    known = KnownLink(_power(name, values.mean(axis=0)), _matrix(scatter_at_least / count), float(count - 1))
+    known = KnownLink(
+        _power(name, values.mean(axis=0)), matrix_of(scatter_at_least / count), float(count - 1)
+    )
     return known, (sd_up, sd_down, sd_beta)
 
 
-def _error_covariance(points: Sequence[LinkPoint], quantum_w: float) -> Numbers:
+def _error_covariance(points: Sequence[LinkPoint], rounding_w: float) -> Numbers:
     cells = [(p.direction, p.asked_mbit_s) for p in points]
     shared = np.array([[float(a == b) for b in cells] for a in cells])
-    return np.asarray(np.diag([p.u_net_w**2 for p in points]) + quantum_w**2 * shared)
+    # Rates that differ a little are rounded alike, but not always.
+    own = [p.u_net_w**2 + 0.25 * rounding_w**2 for p in points]
+    return np.asarray(np.diag(own) + rounding_w**2 * shared)
+
+
+def _scatter(points: Sequence[LinkPoint], chi2: float, dof: int) -> tuple[float, float]:
+    """Variance of the windows about the lines over that within points, and its degrees of freedom.
+
+    `chi2` with `dof` is that of the points about the lines. Both scatters together, unless the lines do not
+    hold: then theirs alone.
+    """
+    within = sum(point.windows - 1 for point in points)
+    bent = within and float(scipy.special.fdtrc(dof, within, chi2 / dof)) < _BENT_CHANCE
+    if bent:
+        return chi2 / dof, float(dof)
+    return (within + chi2) / (within + dof), float(within + dof)
 
 
 def _least_squares(design: Numbers, watts: Numbers, error: Numbers) -> tuple[Numbers, Numbers, float]:
@@ -190,7 +219,7 @@ def _least_squares(design: Numbers, watts: Numbers, error: Numbers) -> tuple[Num
 
 
 def _beta_difference(
-    design: Numbers, watts: Numbers, error: Numbers, up: npt.NDArray[np.bool_]
+    points: Sequence[LinkPoint], design: Numbers, watts: Numbers, error: Numbers, up: npt.NDArray[np.bool_]
 ) -> tuple[float, float]:
     """beta up minus beta down with a beta each, and its 95 % half-width; not told with too few points."""
     dof = len(watts) - 4
@@ -198,8 +227,9 @@ def _beta_difference(
         return 0.0, math.inf
     own = np.column_stack((design, up.astype(np.float64)))
     values, covariance, chi2 = _least_squares(own, watts, error)
-    u = math.sqrt(covariance[3, 3] * max(1.0, chi2 / dof))
-    return float(values[3]), float(scipy.special.stdtrit(dof, 0.975)) * u
+    scale, freedom = _scatter(points, chi2, dof)
+    u = math.sqrt(covariance[3, 3] * scale)
+    return float(values[3]), float(scipy.special.stdtrit(freedom, 0.975)) * u
 
 
 def _power(name: str, values: Numbers) -> LinkPower:
@@ -207,6 +237,7 @@ def _power(name: str, values: Numbers) -> LinkPower:
     return LinkPower(name, up, down, beta)
 
 
-def _matrix(values: Numbers) -> Matrix:
+def matrix_of(values: Numbers) -> Matrix:
+    """A covariance as a `KnownLink` has it, made symmetric."""
     a, b, c = (0.5 * (values + values.T)).tolist()
     return (a[0], a[1], a[2]), (b[0], b[1], b[2]), (c[0], c[1], c[2])

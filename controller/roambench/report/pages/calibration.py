@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink
+from roambench.energy.links.models import PARAMETERS, UNITS, KnownLink
 from roambench.report.figures.figure import Figure, drawn, hover, run_colour, safe
 from roambench.report.pages.page import document, warnings
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
@@ -124,16 +124,17 @@ def _height(calibration: Calibration) -> int:
 
 
 def parameter_table(calibration: Calibration) -> ReportTable:
-    """Every device's parameters and the mean device's, with 95 % half-widths, and the truth where known."""
+    """Every device's parameters and those of their mean, with 95 % half-widths, and the truth where known."""
     truths = any(device.truth is not None for device in calibration.devices)
     head = ("device", *(f"{name}, {unit}" for name, unit in zip(PARAMETERS, UNITS, strict=True)))
     rows = [
         (device.device, *cells(device.fit.known), *([_inside(device)] if truths else []))
         for device in calibration.devices
     ]
-    if len(rows) > 1:
-        rows.append(("mean device", *cells(calibration.model.links[ANY]), *([""] if truths else [])))
     caption = "± is the half-width of the 95 % interval, the meter's gain included."
+    if len(rows) > 1:
+        caption += " The mean is that of these devices; others differ as these do among themselves."
+        rows.append(("mean of these", *cells(calibration.mean), *([""] if truths else [])))
     if truths:
         head += ("truth inside",)
         caption += " Truth inside: how many of the intervals hold what the emulated radio was drawn as."

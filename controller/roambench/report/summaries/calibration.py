@@ -12,7 +12,7 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
-from roambench.energy.links.fit import SP2_QUANTUM_W, LinkFit, fit_link, points_of, pooled
+from roambench.energy.links.fit import LinkFit, fit_link, matrix_of, points_of, pooled
 from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
 from roambench.energy.links.sweep import SHORTEST_S, SweepWindow
 from roambench.energy.links.windows import window_powers
@@ -20,15 +20,13 @@ from roambench.energy.readings.samples import PowerSamples
 from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.report.summaries.flags import few
 from roambench.runs.folder import RunFolder
-from roambench.runs.measured.meters import DeviceMeter, device_meter, samples_of
+from roambench.runs.measured.meters import device_meter, samples_of
 from roambench.runs.records import Records
 
 #: A parameter known worse than this is worth a longer sweep.
 WIDE: Final = 0.10
 #: Residuals this much larger than their uncertainties: the board is no straight line.
 BENT: Final = 3.0
-#: A Smart Power 3 prints milliwatts; two roundings.
-_SP3_QUANTUM_W: Final = 1e-3 / math.sqrt(6.0)
 
 
 @dataclass(frozen=True)
@@ -77,6 +75,26 @@ class Calibration:
     devices: tuple[DeviceCalibration, ...]
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
+    @property
+    def mean(self) -> KnownLink:
+        """The mean of these devices and no others, known better than each of them: their fits and their
+        meters' gains are independent, but for a common reference. The model's parameters are those to be
+        expected of other devices, and wider."""
+        fits = [device.fit.known for device in self.devices]
+        if len(fits) == 1:
+            return fits[0]
+        covariances = np.array([fit.total_covariance for fit in fits])
+        variances = np.diagonal(covariances, axis1=1, axis2=2)
+        dof = np.square(variances.sum(axis=0)) / sum(
+            v**2 / fit.dof for v, fit in zip(variances, fits, strict=True)
+        )
+        any_device = self.model.links[ANY]
+        return replace(
+            any_device,
+            covariance=matrix_of(covariances.sum(axis=0) / len(fits) ** 2),
+            dof=float(dof.min()),
+        )
+
     def flags(self) -> list[str]:
         """Warnings that a reader must know before believing the numbers, of the bench and of devices; what
         several devices have in common once."""
@@ -93,7 +111,7 @@ class Calibration:
             "date": self.model.about.date,
             "meter": self.model.about.meter,
             "run": self.model.about.run,
-            "pooled": _parameters(self.model.links[ANY])
+            "pooled": _parameters(self.mean)
             | {"between_sd": [None if math.isnan(sd) else sd for sd in self.model.between_sd]},
             "doubts": list(self.doubts),
             "devices": [_device_values(device) for device in self.devices],
@@ -125,6 +143,7 @@ def calibrate(
             window_of_order,
             nominal_s=meter.nominal_s,
             meter_window=meter.window,
+            step_w=meter.traits.step_w,
         )
         planned, short = len(window_of_order), sum(not power.counts for power in powers)
         try:
@@ -132,7 +151,8 @@ def calibrate(
                 name,
                 points_of(powers),
                 u_gain=meter.calibration.u_gain,
-                quantum_w=_quantum_w(meter),
+                rounding_w=max((power.rounding_w for power in powers), default=0.0),
+                u_idle_w=max((power.u_idle_w for power in powers), default=0.0),
             )
         except ConfigError as error:
             problems = [*error.problems, *([_too_short(short, planned)] if short else [])]
@@ -174,13 +194,9 @@ def _too_short(short: int, planned: int) -> str:
 def _method(devices: Sequence[DeviceCalibration]) -> str:
     points = devices[0].fit.points
     return (
-        f"{len(points)} points of up to {max(point.windows for point in points)} windows, medians, weighted "
-        "least squares on net power, one beta for both directions; intervals: Student's t, 95 %"
+        f"{len(points)} points of up to {max(point.windows for point in points)} windows, means, least "
+        "squares on net power, one beta for both directions; intervals: Student's t, 95 %"
     )
-
-
-def _quantum_w(meter: DeviceMeter) -> float:
-    return _SP3_QUANTUM_W if meter.traits.name.startswith("smartpower3") else SP2_QUANTUM_W
 
 
 def _truths(folder: RunFolder) -> dict[str, LinkPower]:

@@ -39,7 +39,7 @@ def line_points(noise=None, rates=(2.0, 5.0, 10.0, 20.0), sizes=(8.0, 32.0), bet
 def test_points_on_a_line_give_its_parameters():
     fit = fit_link("x", line_points(), u_gain=0.0)
     assert fit.known.values == pytest.approx([10.0, 5.0, 200.0])
-    assert fit.known.dof == 13.0  # 16 points, 3 parameters
+    assert fit.known.dof == 77.0  # 16 points of 5 windows, 3 parameters
     assert fit.residual_w == pytest.approx(np.zeros(16), abs=1e-9)
     assert fit.r_squared == pytest.approx(1.0)
     assert fit.beta_difference_mw == pytest.approx(0.0, abs=1e-6)
@@ -49,7 +49,7 @@ def test_points_on_a_line_give_its_parameters():
 def test_the_intervals_hold_the_truth_as_often_as_they_say():
     """1000 draws: 95 % and a little more, for a scatter smaller than told by chance narrows no interval."""
     noise = np.random.default_rng(8)
-    fits = [fit_link("x", line_points(noise), u_gain=0.0, quantum_w=1e-9) for _ in range(1000)]
+    fits = [fit_link("x", line_points(noise), u_gain=0.0) for _ in range(1000)]
     off = np.array([np.abs(fit.known.values - [10.0, 5.0, 200.0]) <= fit.known.half_widths() for fit in fits])
     assert np.all(off.mean(axis=0) > 0.94)
     assert np.all(off.mean(axis=0) < 0.99)
@@ -57,12 +57,12 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say():
 
 def test_what_rounding_hides_is_shared_by_the_points_of_one_rate():
     """More sizes at the same rates do not make a rounded power better known; more rates do."""
-    few = fit_link("x", line_points(u_w=1e-6, sizes=(8.0,)), u_gain=0.0, quantum_w=0.0015)
-    many = fit_link("x", line_points(u_w=1e-6, sizes=(1.0, 2.0, 4.0, 8.0)), u_gain=0.0, quantum_w=0.0015)
-    assert many.known.u == pytest.approx(few.known.u, rel=1e-3)
+    few = fit_link("x", line_points(u_w=1e-6, sizes=(8.0,)), u_gain=0.0, rounding_w=0.0015)
+    many = fit_link("x", line_points(u_w=1e-6, sizes=(1.0, 2.0, 4.0, 8.0)), u_gain=0.0, rounding_w=0.0015)
+    assert many.known.u[:2] == pytest.approx(few.known.u[:2], rel=0.15)
     rates = (2.0, 3.0, 5.0, 7.0, 10.0, 13.0, 16.0, 20.0)
-    wide = fit_link("x", line_points(u_w=1e-6, rates=rates, sizes=(8.0,)), u_gain=0.0, quantum_w=0.0015)
-    assert np.all(wide.known.u < 0.85 * few.known.u)
+    wide = fit_link("x", line_points(u_w=1e-6, rates=rates, sizes=(8.0,)), u_gain=0.0, rounding_w=0.0015)
+    assert np.all(wide.known.u[:2] < 0.85 * few.known.u[:2])
 
 
 def test_a_board_that_is_no_straight_line_gets_wider_intervals_and_says_so():
@@ -86,15 +86,41 @@ def test_the_meters_gain_widens_the_interval_but_not_the_covariance():
     assert gained.known.half_widths() == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_point_is_the_median_of_its_windows_which_one_spoilt_window_does_not_move():
+def test_a_point_is_the_mean_of_its_windows_but_one_that_a_job_spoilt():
     powers = [window(i, "up", 10.0, w) for i, w in enumerate((0.300, 0.301, 0.299, 0.302, 0.900))]
     (point,) = points_of(powers)
-    assert point.net_w == pytest.approx(0.301)
-    assert point.windows == 5
-    assert point.transfers == 50
-    # 2 mW each: over sqrt(5), a median of five's sqrt(1.434); their scatter says no more than that
-    assert point.u_net_w == pytest.approx(0.002 / math.sqrt(5) * math.sqrt(1.434), rel=1e-6)
+    assert point.net_w == pytest.approx(0.3005)
+    assert point.windows == 4
+    assert point.transfers == 40
+    assert point.u_net_w == pytest.approx(np.std([0.300, 0.301, 0.299, 0.302], ddof=1) / 2.0)
     assert point.mbit_s == pytest.approx(10.0)
+
+
+def test_the_intervals_are_those_of_ordinary_least_squares_over_the_windows():
+    noise = np.random.default_rng(11)
+    rates = (2.0, 5.0, 10.0, 20.0)
+    powers = [
+        window(i, way, rate, TRUE[way] * rate + BETA_W + 0.01 * noise.standard_normal(), repeats=50)
+        for i in range(5)
+        for way in TRUE
+        for rate in rates
+    ]
+    rows = [
+        (p.mbit_s, 0.0, 1.0) if p.window.point.direction == "up" else (0.0, p.mbit_s, 1.0) for p in powers
+    ]
+    design, watts = np.array(rows), np.array([p.net_w for p in powers])
+    values, (left,), *_ = np.linalg.lstsq(design, watts, rcond=None)
+    covariance = left / (len(watts) - 3) * np.linalg.inv(design.T @ design)
+    known = fit_link("x", points_of(powers), u_gain=0.0).known
+    assert known.dof == len(watts) - 3
+    assert known.values == pytest.approx(1e3 * values)
+    assert known.u == pytest.approx(1e3 * np.sqrt(np.diag(covariance)))
+
+
+def test_what_is_wrong_of_the_idle_power_under_all_points_is_in_beta_alone():
+    exact, lifted = (fit_link("x", line_points(), u_gain=0.0, u_idle_w=u) for u in (0.0, 0.003))
+    assert lifted.known.u[:2] == pytest.approx(exact.known.u[:2])
+    assert lifted.known.u[2] == pytest.approx(math.hypot(exact.known.u[2], 3.0))
 
 
 def test_windows_below_ten_seconds_are_in_no_point():
@@ -109,18 +135,18 @@ def test_windows_below_ten_seconds_are_in_no_point():
 
 
 def test_windows_that_scatter_more_than_they_say_are_believed_less():
-    noise = np.random.default_rng(3)
+    noise = np.random.default_rng(3).standard_normal((9, 4))
     calm, restless = (
         points_of(
             [
-                window(i, "up", rate, 0.3 + scatter * noise.standard_normal(), u_w=0.002)
+                window(i, "up", rate, 0.3 + scatter * noise[i, k], u_w=0.002)
                 for i in range(9)
-                for rate in (2.0, 5.0, 10.0, 20.0)
+                for k, rate in enumerate((2.0, 5.0, 10.0, 20.0))
             ]
         )
         for scatter in (0.001, 0.02)
     )
-    assert restless[0].u_net_w == pytest.approx(10.0 * calm[0].u_net_w, rel=0.35)
+    assert restless[0].u_net_w == pytest.approx(20.0 * calm[0].u_net_w)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +194,7 @@ def test_pooled_intervals_hold_the_mean_of_the_boards_a_bench_is_drawn_from():
         for _ in range(4):
             beta = BETA_W * float(noise.uniform(0.7, 1.3))
             points = line_points(noise, beta={"up": beta, "down": beta})
-            fits.append(fit_link("x", points, u_gain=0.0, quantum_w=1e-9))
+            fits.append(fit_link("x", points, u_gain=0.0))
         known, _ = pooled("bench", fits)
         held.append(np.abs(known.values - [10.0, 5.0, 200.0]) <= known.half_widths())
     assert np.all(np.mean(held, axis=0) > 0.90)

@@ -6,6 +6,7 @@ import json
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from roambench.contract.link_power import LinkPower
@@ -26,6 +27,10 @@ def points(beta_up_w: float = 0.2, u_w: float = 0.001) -> list[LinkPoint]:
 def device(name: str = "pi-01", windows: int = 40, truth: LinkPower | None = None, **how: float):
     fit = fit_link("bench", points(**how), u_gain=0.008)
     return DeviceCalibration(name, fit, windows, 40, truth)
+
+
+def apart(beta_w: float):
+    return fit_link("bench", [replace(p, net_w=p.net_w + beta_w - 0.2) for p in points()], u_gain=0.008)
 
 
 def calibration(*devices: DeviceCalibration) -> Calibration:
@@ -56,12 +61,24 @@ def test_what_spoils_a_fit_is_said_aloud():
 def test_the_tables_hold_value_and_half_width_and_how_much_of_the_truth_is_inside():
     made = calibration(device(truth=LinkPower("t", 10.0, 5.0, 200.0)), device("pi-02"))
     table = parameter_table(made)
-    assert [row[0] for row in table.rows] == ["pi-01", "pi-02", "mean device"]
+    assert [row[0] for row in table.rows] == ["pi-01", "pi-02", "mean of these"]
     value, half = table.rows[0][1].split(" ± ")
     assert float(value) == pytest.approx(10.0, abs=0.01)
     assert float(half) == pytest.approx(made.devices[0].fit.known.half_widths()[0], abs=0.006)
     assert [row[-1] for row in table.rows] == ["3 of 3", "", ""]
     assert fit_table(made).rows[0][1] == "40 of 40"
+
+
+def test_the_mean_of_several_devices_is_known_better_than_each():
+    """Three boards at 180, 200 and 220 mW: how far they are apart says nothing of their own mean."""
+    made = calibration(
+        *(replace(device(name), fit=apart(w)) for name, w in (("a", 0.18), ("b", 0.2), ("c", 0.22)))
+    )
+    single = [each.fit.known.half_widths() for each in made.devices]
+    assert made.mean.values == pytest.approx([10.0, 5.0, 200.0])
+    assert (made.mean.half_widths() < 0.65 * np.max(single, axis=0)).all()
+    assert made.model.between_sd[2] == pytest.approx(20.0)
+    assert made.values()["pooled"]["parameters"]["beta"]["half_width_95"] == made.mean.half_widths()[2]
 
 
 def test_a_truth_outside_is_not_counted():
