@@ -19,8 +19,8 @@ from roambench.meters.traits import TRAITS
 KNOWN: Final = (
     "clean_2s", "clean_2s_60", "clean_2s_200", "clean_1s", "clean_1s_60", "clean_5s", "clean_10s",
     "conv_jitter", "real_board", "real_board_60", "real_board_1s_60", "tails_exp", "tails_box",
-    "train_governor", "train_warm_up", "late_100", "borders_late", "ppm_50", "sp3", "sp3_real", "short_03_200",
-    "long_30", "rounds_3", "two_rates", "train_60", "peers", "peers_real",
+    "train_governor", "train_warm_up", "late_100", "borders_late", "ppm_50", "sp3", "sp3_real",
+    "short_03_200", "long_30", "rounds_3", "two_rates", "train_60", "peers", "peers_real",
 )  # fmt: skip
 #: Predicted over printed width, or its inverse, in the median of the runs.
 GOAL: Final = 1.3
