@@ -16,8 +16,8 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
+from roambench.contract.throttling import throttle_names
 from roambench.energy.readings.samples import UNUSABLE
-from roambench.energy.readings.throttling import throttle_names
 from roambench.live.power import MeanPowers
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.spool.record_context import RecordContext

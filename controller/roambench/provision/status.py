@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from roambench.contract.printable import printable
-from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
+from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from roambench.energy.readings.throttling import throttle_names, throttle_names_since_boot
+from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.power.switching import SeenSwitch

@@ -11,8 +11,8 @@ from typing import Final
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample
+from roambench.contract.throttling import ThrottledSpan, throttle_names, throttled_spans
 from roambench.energy.clocks.clock_fit import ClockVerdict
-from roambench.energy.readings.throttling import ThrottledSpan, throttle_names, throttled_spans
 from roambench.meters.traits import MeterDescription
 from roambench.report.summaries.notes import BoardNote, board_notes
 from roambench.rounds.records import FleetEvent, RoundRecord

@@ -2,7 +2,7 @@
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import HostSample
-from roambench.energy.readings.throttling import throttled_spans
+from roambench.contract.throttling import throttled_spans
 
 S = 1_000_000_000
 
