@@ -186,7 +186,8 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
         flags.append(Flag(_baseline_flag([board.baselines for board in energy.boards])))
     inconsistent = sum(board.inconsistent for board in energy.boards)
     if inconsistent:
-        flags.append(Flag(f"{inconsistent} inconsistent readings were left out", routine=True))
+        lines = "1 line whose watts are" if inconsistent == 1 else f"{inconsistent:,} lines whose watts are"
+        flags.append(Flag(f"{lines} not its volts times amperes: left out (rule R10)", routine=True))
     return flags
 
 
