@@ -82,7 +82,7 @@ def ratio_figure(runs: Sequence[RunSummary]) -> Figure | None:
         return None
     traces = []
     for colour, symbol, label, findings in (
-        (RUN_COLOURS[2], "circle", "agrees within 2u", {ModelFinding.AGREES}),
+        (RUN_COLOURS[2], "square", "the model agrees", {ModelFinding.AGREES}),
         (RUN_COLOURS[1], "circle", "the model is off", {ModelFinding.OVERSTATES, ModelFinding.UNDERSTATES}),
         (
             MUTED,

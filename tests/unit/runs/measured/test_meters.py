@@ -162,6 +162,17 @@ def test_each_meter_has_its_own_calibration_by_device_or_serial(tmp_path: Path, 
     assert device.whole_run.budget.gain_j == pytest.approx(0.004 * 312.0, rel=0.01)
 
 
+def test_a_meter_is_the_same_by_serial_number_and_calibration_and_unknown_without_a_number() -> None:
+    def identity(serial: str, **calibration: object) -> str:
+        description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial=serial)
+        found = section(meters={"pi-01": calibration} if calibration else {})
+        return device_meter("pi-01", [description.to_event(0)], found).identity
+
+    assert identity("CP2104-7") == identity("CP2104-7") != identity("CP2104-8")
+    assert identity("CP2104-7") != identity("CP2104-7", gain=1.002, u_gain=0.001)
+    assert identity("") == ""
+
+
 def test_a_meters_serial_number_goes_before_its_boards_name_which_is_told(tmp_path: Path) -> None:
     description = MeterDescription("smartpower2-serial", "/dev/x", "smartpower2", serial="CP2104-7")
     of_board = {"gain": 1.25, "u_gain": 0.004, "date": "2025-03-01"}
