@@ -28,6 +28,7 @@ def test_boards_together_are_judged_without_gain_only_if_no_meter_has_one() -> N
     perfect, not_so = (TruthCheck.of(MEASURED, 101.0, perfect=how) for how in (True, False))
     both = MEASURED + MEASURED
     sure, unsure = together([perfect, perfect], both), together([perfect, not_so], both)
-    assert sure is not None and unsure is not None
+    assert sure is not None
+    assert unsure is not None
     assert sure.u_j == pytest.approx(0.3 * 2.0**0.5)
     assert unsure.u_j == both.u_joules
