@@ -11,7 +11,15 @@ import pytest
 from roambench.controller.plans.energy import PhaseJoules
 from roambench.controller.plans.plan import RunPlan
 from roambench.controller.plans.tables import widths_of
-from roambench.energy.window_sums import expected_j2, sampling_j2
+from roambench.controller.plans.widths import ExpectedPhases
+from roambench.energy.window_sums import sampling_j2
+
+
+def phases_of(count: int, watts: float, seconds: float, after_j: float = 0.0) -> ExpectedPhases:
+    phases = ExpectedPhases()
+    for _ in range(count):
+        phases.add(watts, seconds, after_j)
+    return phases
 
 
 def plan_of(*phases: PhaseJoules) -> RunPlan:
@@ -50,8 +58,33 @@ def test_a_meter_that_looks_for_an_instant_is_as_unsure_as_a_boxcar_and_a_seamle
 
 
 def test_ten_lines_a_second_are_surer_than_one() -> None:
-    slow, fast = expected_j2(1.2, 1.0, 2.6, 1.0, 0.26), expected_j2(1.2, 1.0, 1.0, 0.1, 0.06)
-    assert math.sqrt(fast) < 0.25 * math.sqrt(slow)
+    phases = phases_of(20, 1.2, 1.4)
+    assert phases.u_j(1.5, 0.1, 0.06, 0.0) < 0.25 * phases.u_j(4.0, 1.0, 0.26, 0.26)
+
+
+def test_phases_of_a_whole_period_are_surer_than_those_of_half_a_period_more() -> None:
+    whole, more = phases_of(60, 1.2, 2.0), phases_of(60, 1.2, 2.5)
+    assert whole.u_j(4.0, 1.0, 0.26, 0.26) < 0.8 * more.u_j(4.0, 1.0, 0.26, 0.26)
+
+
+def test_few_phases_are_less_sure_than_their_number_says() -> None:
+    few, many = phases_of(3, 1.2, 2.3), phases_of(300, 1.2, 2.3)
+    assert few.u_j(4.0, 1.0, 0.26, 0.26) > 1.05 * many.u_j(4.0, 1.0, 0.26, 0.26) / 10.0
+
+
+def test_a_tail_is_part_of_the_net_energy_that_the_width_is_a_share_of() -> None:
+    phases = phases_of(10, 0.5, 2.0, after_j=0.1)
+    assert phases.net_j == pytest.approx(11.0)
+
+
+def test_a_comparison_adds_both_directions_gain_and_all() -> None:
+    down = PhaseJoules("download", 40.0, 80.0, 10.0, 40, u_net_j=0.5, u_lasting_j=0.3)
+    up = PhaseJoules("upload", 40.0, 80.0, 20.0, 40, u_net_j=1.0, u_lasting_j=0.6)
+    own_j = math.hypot(0.4, 0.8)
+    share = 200.0 * math.hypot(own_j, 0.9) / 30.0
+    assert widths_of(plan_of(down, up))[-1] == (
+        f"compare: all transfers ± {share:.2g} %, and what the link model adds"
+    )
 
 
 def test_a_phases_gross_joules_are_idle_and_net() -> None:

@@ -122,7 +122,7 @@ def agents_joules(
     for phase in seconds:
         found, idle_j = expected[phase], idle_w * seconds[phase]
         gain_j = meter.u_gain * found.net_j / math.sqrt(devices) if fleet.rest_s else 0.0
-        own_j = found.u_j(fleet.rest_s, period_s, meter.window_s) if fleet.rest_s else 0.0
+        own_j = found.u_j(fleet.rest_s, period_s, meter.window_s, meter.latch_s) if fleet.rest_s else 0.0
         active.append(
             PhaseJoules(
                 phase.value,

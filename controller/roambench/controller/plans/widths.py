@@ -16,6 +16,8 @@ QUIET_SD_W: Final = 0.02
 QUIET_S: Final = 0.5
 #: Seconds at rest that tell the idle power under a phase.
 NEARBY_S: Final = 8.0
+#: Phases last as planned within this share.
+VARIES: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -39,9 +41,9 @@ class ExpectedPhases:
         """Joules of all of them."""
         return float(np.dot(self.watts, self.seconds)) + self.after_j
 
-    def u_j(self, rest_s: float, period_s: float, window_s: float) -> float:
+    def u_j(self, rest_s: float, period_s: float, window_s: float, latch_s: float) -> float:
         """Standard uncertainty to expect of their sum but for the gain: what `window_sums.scatter` makes of
-        so many, and the idle power below them."""
+        so many, and the idle power below them. A line shows a window of `window_s`, up to `latch_s` old."""
         count = len(self.seconds)
         if not count:
             return 0.0
@@ -52,5 +54,14 @@ class ExpectedPhases:
         lines = length_s * max(period_s, QUIET_S)
         noise = QUIET_SD_W**2 * lines
         idle = noise * length_s / NEARBY_S
+        # Phases of whole periods scatter less than others, and the estimator finds it.
+        k = np.arange(1, 65)[:, None] / period_s
+        smooth = np.square(np.sinc(k * window_s) / (np.pi * k * period_s))
+        blur = np.square(np.sinc(k * latch_s)) * np.sinc(2.0 * k * VARIES * seconds)
+        share = (smooth * (1.0 - np.cos(2.0 * np.pi * k * seconds) * blur)).sum(axis=0)
+        found = float(np.sum(np.square(mean_w * period_s) * share + noise))
+        excess = (PRIOR_FREEDOM + (count - 1) * found / float((sampling + noise).sum())) / (
+            PRIOR_FREEDOM + count - 1
+        )
         student = float(scipy.special.stdtrit(PRIOR_FREEDOM + count - 1, 0.97725)) / 2.0
-        return float(np.sqrt(student**2 * (sampling + noise).sum() + idle.sum()))
+        return float(np.sqrt(student**2 * excess * (sampling + noise).sum() + idle.sum()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import plotly.graph_objects as go
 
 from roambench.energy.links.models import PARAMETERS, UNITS, KnownLink
@@ -156,10 +155,7 @@ def cells(known: KnownLink) -> tuple[str, ...]:
 
 
 def _inside(device: DeviceCalibration) -> str:
-    if device.truth is None:
-        return ""
-    off = np.abs(device.fit.known.values - KnownLink(device.truth).values)
-    return f"{int(np.count_nonzero(off <= device.fit.known.half_widths()))} of 3"
+    return "" if device.truth is None else f"{device.inside} of 3"
 
 
 def _fit_row(device: DeviceCalibration) -> tuple[str, ...]:

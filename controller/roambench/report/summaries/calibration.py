@@ -21,6 +21,7 @@ from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.report.summaries.flags import few
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.meters import device_meter, samples_of
+from roambench.runs.measured.truth import perfect_meters
 from roambench.runs.records import Records
 
 #: A parameter known worse than this is worth a longer sweep.
@@ -42,6 +43,16 @@ class DeviceCalibration:
     planned: int
     truth: LinkPower | None
     short: int = 0
+    perfect_meter: bool = False
+
+    @property
+    def inside(self) -> int:
+        """How many of the three intervals hold the truth: the fit's own where the emulated meter has no gain,
+        else with what is unknown of that."""
+        assert self.truth is not None
+        known = replace(self.fit.known, u_gain=0.0) if self.perfect_meter else self.fit.known
+        off = np.abs(known.values - KnownLink(self.truth).values)
+        return int(np.count_nonzero(off <= known.half_widths()))
 
     def flags(self) -> list[str]:
         """Warnings that a reader must know before believing the numbers."""
@@ -132,6 +143,7 @@ def calibrate(
     """
     store = folder.records if store is None else store
     truths, section = _truths(folder), folder.experiment.energy
+    perfect = perfect_meters(folder.path)
     devices, meters, rates, references = [], [], [], []
     for device, window_of_order in windows.items():
         meter = device_meter(device, store.events(device), section)
@@ -159,7 +171,9 @@ def calibrate(
             raise ConfigError([f"{device}: {problem}" for problem in problems]) from None
         fit = replace(fit, known=replace(fit.known, meter=meter.identity))
         truth = truths.get(device)
-        devices.append(DeviceCalibration(device, fit, len(powers) - short, planned, truth, short))
+        devices.append(
+            DeviceCalibration(device, fit, len(powers) - short, planned, truth, short, device in perfect)
+        )
         meters.append(meter.traits.name)
         references.append(meter.calibration.u_reference)
         rates += [point.mbit_s for point in fit.points]

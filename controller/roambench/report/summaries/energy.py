@@ -253,7 +253,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         split=split,
         truth=None
         if device.truth is None or not device.whole_run.covered_s
-        else TruthCheck.of(device.whole_run, device.truth.whole_j),
+        else TruthCheck.of(device.whole_run, device.truth.whole_j, device.truth.perfect_meter),
         truth_by_phase=truth_by_phase(device),
         meter=device.meter,
     )

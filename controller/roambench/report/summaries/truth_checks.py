@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.energy.energy_value import Energy, told_from_zero
+from roambench.energy.energy_value import Energy, UncertaintyPart, told_from_zero
 from roambench.runs.measured.accounts import DeviceEnergy
 
 
@@ -17,7 +17,9 @@ from roambench.runs.measured.accounts import DeviceEnergy
 class TruthCheck:
     """Measured against true energy over the covered time of the emulated boards whose truth is known.
 
-    `within` of the `boards` have their truth inside ± 2 u. `u_j` is the standard uncertainty of `measured_j`.
+    `within` of the `boards` have their truth inside ± 2 u. `u_j` is the standard uncertainty of `measured_j`,
+    without gain and offset where the emulated meters have none (`perfect`): what a real meter may have would
+    hide errors of the method.
     """
 
     boards: int
@@ -25,12 +27,14 @@ class TruthCheck:
     measured_j: float
     u_j: float
     true_j: float
+    perfect: bool = False
 
     @classmethod
-    def of(cls, measured: Energy, true_j: float) -> TruthCheck:
+    def of(cls, measured: Energy, true_j: float, perfect: bool) -> TruthCheck:
         """One board's."""
-        inside = abs(measured.joules - true_j) <= 2.0 * measured.u_joules
-        return cls(1, int(inside), measured.joules, measured.u_joules, true_j)
+        u_j = u_against_truth(measured, perfect)
+        inside = abs(measured.joules - true_j) <= 2.0 * u_j
+        return cls(1, int(inside), measured.joules, u_j, true_j, perfect)
 
     @property
     def error(self) -> float:
@@ -45,6 +49,12 @@ class TruthByKind:
 
     gross: TruthCheck
     net: TruthCheck | None
+
+
+def u_against_truth(measured: Energy, perfect: bool) -> float:
+    """Standard uncertainty of an energy beside its truth, J."""
+    meters_own = (UncertaintyPart.GAIN, UncertaintyPart.OFFSET) if perfect else ()
+    return math.hypot(*(u_j for part, _, u_j in measured.terms if part not in meters_own))
 
 
 def truth_of_phase(checks: Sequence[TruthByKind], gross: Energy, net: Energy) -> TruthByKind | None:
@@ -64,8 +74,9 @@ def together(checks: Sequence[TruthCheck], measured: Energy) -> TruthCheck | Non
         len(checks),
         sum(check.within for check in checks),
         math.fsum(check.measured_j for check in checks),
-        measured.u_joules,
+        u_against_truth(measured, all(check.perfect for check in checks)),
         math.fsum(check.true_j for check in checks),
+        all(check.perfect for check in checks),
     )
 
 
@@ -82,6 +93,6 @@ def truth_by_phase(device: DeviceEnergy) -> dict[Phase, TruthByKind]:
         gross_j, net_j = float(truth.gross_j[inside].sum()), float(truth.net_j[inside].sum())
         if gross.covered_s and math.isfinite(gross_j):
             active = phase in ACTIVE_PHASES and math.isfinite(net_j)
-            net = TruthCheck.of(measured["net"][phase], net_j) if active else None
-            found[phase] = TruthByKind(TruthCheck.of(gross, gross_j), net)
+            net = TruthCheck.of(measured["net"][phase], net_j, truth.perfect_meter) if active else None
+            found[phase] = TruthByKind(TruthCheck.of(gross, gross_j, truth.perfect_meter), net)
     return found

@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.errors import MeterError
+from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.phases import ACTIVE_PHASES, PhaseSpan
 from roambench.energy.idle.baseline import BASELINE_PHASES
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.rests import windows_of
 from roambench.meters.emulator.electric.signal import PowerSignal
+from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.meters.emulator.truth import read_truths
 
 Floats = npt.NDArray[np.float64]
@@ -33,11 +34,13 @@ class BoardTruth:
     would have drawn idling at the same moments, which warms up and cools down; that of an active phase holds
     what it still caused in the guard behind it, and its gross energy, too. Of an older run, whose truth
     does not say that, it is above the mean of the idle baselines before and after the work; NaN without.
+    `perfect_meter`: its emulated meter has neither gain nor offset of its own.
     """
 
     whole_j: float
     gross_j: Floats
     net_j: Floats
+    perfect_meter: bool = False
 
 
 def board_truth(
@@ -79,7 +82,19 @@ def board_truth(
                 column[window.last] += left_j.sum()
     else:
         net_j = gross_j - _idle_w(integral, spans, starts, ends) * covered_by_span(curve, spans)
-    return BoardTruth(whole_j, gross_j, net_j)
+    return BoardTruth(whole_j, gross_j, net_j, device in perfect_meters(folder))
+
+
+def perfect_meters(folder: Path) -> frozenset[str]:
+    """The devices of a run folder whose emulated meters have neither gain nor offset of their own."""
+    path = folder / "emulator.json"
+    try:
+        spec = EmulatorSpec.from_json(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return frozenset()
+    if spec.tolerance:
+        return frozenset()
+    return frozenset(each.name for each in spec.devices if each.gain == 1.0 and each.offset_w == 0.0)
 
 
 class _Integral:

@@ -86,6 +86,12 @@ def test_a_truth_outside_is_not_counted():
     assert parameter_table(made).rows[0][-1] == "1 of 3"
 
 
+def test_the_truth_is_held_by_the_fits_own_interval_where_the_meter_has_no_gain():
+    one = device(truth=LinkPower("t", 10.1, 5.05, 202.0))  # all 1 % more: 1.25 of the gain's u
+    assert one.inside == 3
+    assert replace(one, perfect_meter=True).inside < 3
+
+
 def test_machines_get_plain_json_without_nan():
     values = json.loads(json.dumps(calibration(device()).values(), allow_nan=False))
     assert values["devices"][0]["parameters"]["beta"]["value"] == pytest.approx(200.0)
