@@ -314,7 +314,11 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
     margin_pt = 14.0 / 25.4 * 72.0
     assert max(right_edges) <= min(sheets) - margin_pt + 1.0
     told = " ".join(re.findall(r">([^<>]+)</word>", boxes))
-    for title in ("Accuracy and loss", "Consumed and wasted energy", "Availability, and what became"):
+    for title in (
+        "Accuracy and loss",
+        "Energy used for learning and wasted",
+        "Availability, and what became",
+    ):
         assert title in told
 
 

@@ -90,6 +90,10 @@ class RunningJoules:
         self.total_j = 0.0
         self._last: dict[str, Reading] = {}
 
+    def begin(self) -> None:
+        """The run begins now: what boards drew while it was got ready is not the run's."""
+        self.total_j = 0.0
+
     def add(self, device: str, records: Sequence[tuple[int, int, bytes]]) -> None:
         """Add the joules of a device's newly arrived readings."""
         for _, kind, payload in records:

@@ -25,6 +25,7 @@ from roambench.report.figures.communication import NAMES
 from roambench.report.figures.figure import bought, judged_by, thresholds_of
 from roambench.report.figures.look import LIGHT, OUTCOME_COLOURS, PHASE_COLOURS, RUN_COLOURS, painted
 from roambench.report.figures.per_megabyte import LinkPoints, ModelLine, link_points
+from roambench.report.joule_names import LEARNING
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.finding import name_of
@@ -145,7 +146,7 @@ def _energies(runs: Sequence[RunSummary]) -> tuple[_Energies, list[str]]:
 def _drawings(runs: Sequence[RunSummary], energies: _Energies) -> dict[str, tuple[float, _Draw]]:
     """What can be drawn, by name: height in inches, and how."""
     found: dict[str, tuple[float, _Draw]] = {}
-    high = 0.1 + 0.12 * max(1 + _folded(f"{name_of(run, runs)}, consumed").count("\n") for run in runs)
+    high = 0.1 + 0.12 * max(1 + _folded(f"{name_of(run, runs)}, {LEARNING}").count("\n") for run in runs)
     for metric in judged_by(runs):
         ours = [index for index, run in enumerate(runs) if run.learning.metric == metric]
         if any(runs[index].learning.final_score is not None for index in ours):
@@ -200,7 +201,7 @@ def _per_joule(axes: Any, runs: Sequence[RunSummary], energies: _Energies, metri
             line.set_gid(f"{metric.key}-per-joule-{index}")
             lines.append((line, name_of(runs[index], runs)))
     axes.xaxis.set_major_formatter("{x:,.10g}")
-    axes.set(xlabel=f"{_kind(energies)} consumed (J)", ylabel=_axis(metric))
+    axes.set(xlabel=f"{_kind(energies)} {LEARNING} (J)", ylabel=_axis(metric))
     axes.set_xlim(left=0.0)
     if metric == ACCURACY:
         axes.set_ylim(bottom=0.0)
@@ -208,13 +209,13 @@ def _per_joule(axes: Any, runs: Sequence[RunSummary], energies: _Energies, metri
 
 
 def _energy(axes: Any, runs: Sequence[RunSummary], energies: _Energies) -> None:
-    """Consumed joules of each run and, below, the wasted part; error bars of k = 2."""
+    """Joules used for learning of each run and, below, the wasted part; error bars of k = 2."""
     rows: list[tuple[str, str, Mapping[Phase, float], Energy]] = []
     for index, energy in energies.items():
         table = energy.gross
         name = name_of(runs[index], runs)
         spent = {item.phase: item.gross.joules for item in energy.phases if item.phase in ACTIVE_PHASES}
-        rows.append((f"energy-{index}-consumed", f"{name}, consumed", spent, table.cumulative_consumed))
+        rows.append((f"energy-{index}-consumed", f"{name}, {LEARNING}", spent, table.cumulative_consumed))
         rows.append((f"energy-{index}-wasted", "wasted", energy.wasted_by_phase, table.cumulative_wasted))
     _stacked(axes, [(gid, label, parts) for gid, label, parts, _ in rows])
     for at, (_, _, _, total) in enumerate(rows):

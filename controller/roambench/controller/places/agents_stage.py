@@ -53,6 +53,7 @@ class AgentsStage:
         found = checkpoints.found if checkpoints is not None else None
         if found is None:
             start_ns = bench.clock.now_ns()
+            bench.watch.joules.begin()
             baseline = asyncio.create_task(bench.idle(self.experiment.energy.idle_baseline_s))
             try:
                 await asyncio.sleep(_TO_LEAVE_S)
