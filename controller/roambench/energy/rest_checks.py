@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.idle.heat import Heat
 from roambench.energy.rests import GUARD_SHARE, Window
 
 Floats = npt.NDArray[np.float64]
@@ -96,6 +97,7 @@ class ArrivedPower:
 def rest_checks(
     seen: ArrivedPower,
     quiet: ArrivedPower,
+    heat: Heat,
     spans: Sequence[PhaseSpan],
     windows: Sequence[Window],
     joules: Floats,
@@ -103,7 +105,8 @@ def rest_checks(
     period_s: float,
     guard_s: float,
 ) -> RestChecks:
-    """Check the windows of one device by phase. `seen` are all readings, `quiet` those at rest; `joules` are
+    """Check the windows of one device by phase. `seen` are all readings, `quiet` those at rest, both
+    without `heat`; `joules` are
     the windows' net energies, of which the last quarter of each guard brought `last_quarter_j`."""
     kinds = [spans[window.first].phase for window in windows]
     by_kind = {phase: [j for j, kind in enumerate(kinds) if kind is phase] for phase in dict.fromkeys(kinds)}
@@ -115,6 +118,8 @@ def rest_checks(
         # What is left of a training spoils the idle power under the smallest transfer first.
         judged = by_kind[least] if phase is Phase.TRAIN else own
         tail = _tail(seen, quiet, windows, own, judged, joules, period_s, guard_s, baseline_w, phase)
+        if tail is None and phase is Phase.TRAIN and heat.is_remnant:
+            tail = Tail(heat.watts, heat.watts / heat.u_w, math.ceil(2.0 * guard_s / GUARD_SHARE))
         if tail is None and phase is not Phase.TRAIN:
             tail = _still_growing(joules[own], last_quarter_j[own], guard_s)
         if tail is not None:

@@ -42,13 +42,18 @@ class Heat:
         """Whether it fades as fast as can be told: trainings outlast their guard."""
         return self.watts > 0.0 and self.tau_s == TAUS_S[0]
 
+    @property
+    def idle_w(self) -> float:
+        """What of `watts` is idle power: a remnant is training's own."""
+        return 0.0 if self.is_remnant else self.watts
+
     def shape(self, at_s: Floats) -> Floats:
         """Share of `watts` at some moments, same shape as they."""
         return _response(self.edges_s, at_s, self.tau_s)
 
 
 def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
-    """The heat in quiet readings, shape (readings,): arrivals in seconds after the timeline's start, watts."""
+    """The heat in quiet readings: arrivals, s after the timeline's start, and watts, shape (readings,)."""
     origin_ns = spans[0].start_ns
     trained = [span for span in spans if span.phase is Phase.TRAIN]
     edges_s = np.array([(ns - origin_ns) * 1e-9 for span in trained for ns in (span.start_ns, span.end_ns)])
