@@ -18,6 +18,7 @@ from roambench.energy.ledger import Ledger
 from roambench.energy.readings.frozen import frozen_stretches
 from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import PowerSamples
+from roambench.energy.rest_checks import EarlyCause
 from roambench.energy.uncertainty import EXACT
 
 WHOLE: Final = "whole"
@@ -34,7 +35,9 @@ FALSE_ALARMS: Final = 0.1
 TOO_SHORT: Final = "guard too short"
 LOCKED: Final = "offsets locked"
 FROZEN: Final = "meter frozen"
-FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN)
+CLOCKS: Final = "clocks apart"
+BEFORE: Final = "power before the start"
+FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +134,9 @@ def compared(drawn: World, account: DeviceAccount, is_frozen: bool = False) -> R
     true_j = sum(float(drawn.truth.gross(*pair)) for pair in account.curve.covered_intervals())
     figures[WHOLE] = Figure(whole.joules / gain, whole.u_joules, true_j)
     checks = account.split.checks
-    found = [
-        flag for flag, raised in zip(FLAGS, (checks.tails, checks.locked, is_frozen), strict=True) if raised
-    ]
+    early = (checks.early_cause is cause for cause in (EarlyCause.CLOCK, EarlyCause.TRANSFER))
+    raised = (checks.tails, checks.locked, is_frozen, *early)
+    found = [flag for flag, is_raised in zip(FLAGS, raised, strict=True) if is_raised]
     return Run(figures, frozenset(found))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
+from roambench.energy.idle.heat import heat_of
 from roambench.energy.idle.local_idle import (
     NEAR_S,
     IdleReadings,
@@ -194,7 +195,11 @@ def _around_rests(
 ) -> tuple[_Columns, Split]:
     """Sums over `windows` above lines through the readings `chosen` as quiet, and what is left to the
     background."""
-    at_s, watts, spans, guard_s = seen.at_s, seen.watts, seen.spans, GUARD_SHARE * rest_s
+    at_s, spans, guard_s = seen.at_s, seen.spans, GUARD_SHARE * rest_s
+    heat = heat_of(quiet.at_s, quiet.watts, spans)
+    warm = heat.shape(quiet.at_s)
+    quiet = replace(quiet, watts=quiet.watts - heat.idle_w * warm)
+    watts = seen.watts - heat.idle_w * heat.shape(at_s)
     lines = idle_lines(quiet, windows)
     cells_s = cells_of(at_s, seen.period_s, GAP_PERIODS * seen.nominal_s)
     sums = window_sums(
@@ -209,7 +214,8 @@ def _around_rests(
     far_s, far_w = _far_from_windows(quiet, windows)
     order = np.argsort(np.concatenate((knots_s, far_s)), kind="stable")
     knots_s, knots_w = np.concatenate((knots_s, far_s))[order], np.concatenate((knots_w, far_w))[order]
-    middles = np.interp(np.stack((starts_s, 0.5 * (starts_s + ends_s), ends_s)), knots_s, knots_w)
+    middles_s = np.stack((starts_s, 0.5 * (starts_s + ends_s), ends_s))
+    middles = np.interp(middles_s, knots_s, knots_w) + heat.idle_w * heat.shape(middles_s)
     columns.idle_w[:] = np.array([1.0, 4.0, 1.0]) / 6.0 @ middles
     # Readings outside of all windows are those of the background span in which they arrived.
     home = np.clip(np.searchsorted(starts_s, at_s, "right") - 1, 0, len(spans) - 1)
@@ -236,7 +242,13 @@ def _around_rests(
         bent_j = BENT * float(np.abs(lines.slope_w_per_s[own]) @ np.square(whole_s))
         # What the last quarter of the guards brought tells how much may come after them.
         after_j = 0.5 * abs(float(sums.last_quarter_j[own].sum()))
-        shared_j = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j, after_j)
+        warm_s = sum(
+            float(cells_s[here := sums.window_of == j] @ heat.shape(at_s[here]))
+            - lines.mean_of(j, warm) * (windows[j].until_s - windows[j].start_s)
+            for j in own
+        )
+        heat_j = heat.u_w * warm_s if heat.idle_w else 0.0
+        shared_j = math.hypot(u_idle_j(own, windows, lines, quiet, seen.step_w), bent_j, after_j, heat_j)
         idle_w = shared_j / float(whole_s.sum())
         for j, u, seconds in zip(own, u_j.tolist(), whole_s.tolist(), strict=True):
             _share_out(columns, spans, windows[j], sums, j, u, idle_w * seconds)
@@ -250,6 +262,7 @@ def _around_rests(
         rest_checks(
             ArrivedPower(at_s, watts),
             ArrivedPower(at_s[chosen], watts[chosen]),
+            heat,
             spans,
             windows,
             sums.joules,
@@ -283,7 +296,6 @@ def _share_out(
     split_j = 0.0 if len({spans[i].phase for i in window.active}) == 1 else 0.5 * abs(float(sums.joules[j]))
     for i, share in zip(window.active, shares.tolist(), strict=True):
         columns.above_j[i] = share * sums.joules[j]
-        columns.idle_w[i] = sums.idle_w[j]
         columns.own_j[i] = np.hypot(u_j * np.sqrt(share), split_j * share * (1.0 - share))
         columns.idle_j[i] = share * idle_j
         columns.idle_gross_j[i] = max(

@@ -18,7 +18,6 @@ class UncertaintyPart(StrEnum):
     OFFSET = "offset"
     EDGES = "edges"  # borders of phases and of the run against the meter's window and clock
     SAMPLING = "sampling"  # what happened while the meter did not look, its noise and its steps
-    GAPS = "gaps"  # joules filled in where nothing was measured
     BASELINE = "baseline"  # the idle power that a net energy leaves out
     MODEL = "model"  # of modelled energies
 
@@ -36,7 +35,6 @@ class UncertaintyBudget:
     offset_j: float = 0.0
     sampling_j: float = 0.0
     edges_j: float = 0.0
-    gaps_j: float = 0.0
     baseline_j: float = 0.0
     model_j: float = 0.0
 
@@ -48,7 +46,6 @@ class UncertaintyBudget:
             self.offset_j,
             self.sampling_j,
             self.edges_j,
-            self.gaps_j,
             self.baseline_j,
             self.model_j,
         )

@@ -1,16 +1,19 @@
-"""Two checks of the sums: rests outlast what phases leave behind, and starts are spread over the period."""
+"""Checks of the sums: rests outlast what phases leave behind, nothing is drawn before phases, and starts are
+spread over the period."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.energy.idle.heat import Heat
 from roambench.energy.rests import GUARD_SHARE, Window
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +31,13 @@ _TAIL_S: Final = 1.5
 #: A board that a training has warmed cools slowly: less than this share of what it draws above its idle
 #: baselines is gone soon after.
 _SOON_GONE: Final = 0.65
+#: Power before a phase is too high by the same two measures. The quiet part of a rest has a last part, which
+#: is held against the part before `EARLY_CALM`; what comes early is worth so many seconds of that.
+EARLY_Z: Final = 5.0
+EARLY_SHARE: Final = 0.035
+_EARLY_LAST: Final = 0.35
+_EARLY_CALM: Final = 0.55
+_EARLY_S: Final = 0.5
 #: Fewer windows than this tell nothing.
 MIN_WINDOWS: Final = 5
 #: Phases that begin at one instant of the meter's period: length of their mean direction (1: exactly one),
@@ -48,18 +58,27 @@ class Tail:
     rest_s: float
 
 
+class EarlyCause(StrEnum):
+    """Why power rises before a phase begins."""
+
+    CLOCK = "clocks"  # before trainings, too: readings are stamped too early
+    TRANSFER = "transfers"  # before transfers alone: something begins before their stamp
+
+
 @dataclass(frozen=True, slots=True)
 class RestChecks:
-    """Objections of the readings to the sums, by phase: guards that were too short, and phases that begin at
-    one instant of the meter's period every time."""
+    """Objections of the readings to the sums, by phase: guards that were too short, watts that were drawn
+    before a start and why, and phases that begin at one instant of the meter's period every time."""
 
     tails: Mapping[Phase, Tail] = field(default_factory=dict)
     locked: tuple[Phase, ...] = ()
+    early_w: Mapping[Phase, float] = field(default_factory=dict)
+    early_cause: EarlyCause | None = None
 
     @property
     def passed(self) -> bool:
         """Whether there is no objection."""
-        return not self.tails and not self.locked
+        return not (self.tails or self.locked or self.early_w)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +97,7 @@ class ArrivedPower:
 def rest_checks(
     seen: ArrivedPower,
     quiet: ArrivedPower,
+    heat: Heat,
     spans: Sequence[PhaseSpan],
     windows: Sequence[Window],
     joules: Floats,
@@ -85,25 +105,36 @@ def rest_checks(
     period_s: float,
     guard_s: float,
 ) -> RestChecks:
-    """Check the windows of one device by phase. `seen` are all readings, `quiet` those at rest; `joules` are
+    """Check the windows of one device by phase. `seen` are all readings, `quiet` those at rest, both
+    without `heat`; `joules` are
     the windows' net energies, of which the last quarter of each guard brought `last_quarter_j`."""
     kinds = [spans[window.first].phase for window in windows]
     by_kind = {phase: [j for j, kind in enumerate(kinds) if kind is phase] for phase in dict.fromkeys(kinds)}
     transfers: list[Phase] = [phase for phase in by_kind if phase is not Phase.TRAIN] or [*by_kind]
     least = min(transfers, key=lambda phase: abs(float(joules[by_kind[phase]].mean())))
     baseline_w = _baseline_w(quiet, windows)
-    tails, locked = {}, []
+    tails, locked, early_w = {}, [], {}
     for phase, own in by_kind.items():
         # What is left of a training spoils the idle power under the smallest transfer first.
         judged = by_kind[least] if phase is Phase.TRAIN else own
         tail = _tail(seen, quiet, windows, own, judged, joules, period_s, guard_s, baseline_w, phase)
+        if tail is None and phase is Phase.TRAIN and heat.is_remnant:
+            tail = Tail(heat.watts, heat.watts / heat.u_w, math.ceil(2.0 * guard_s / GUARD_SHARE))
         if tail is None and phase is not Phase.TRAIN:
             tail = _still_growing(joules[own], last_quarter_j[own], guard_s)
         if tail is not None:
             tails[phase] = tail
         if _is_locked(seen.at_s, [windows[j] for j in own], period_s):
             locked.append(phase)
-    return RestChecks(tails, tuple(locked))
+        watts = _early_w(quiet, [windows[j] for j in own], guard_s)
+        # A clock that is wrong costs a training little, and is seen best before it.
+        if phase is Phase.TRAIN or _EARLY_S * watts > EARLY_SHARE * abs(float(joules[own].mean())):
+            early_w.update({phase: watts} if watts > 0.0 else {})
+    transfers_w = [watts for phase, watts in early_w.items() if phase is not Phase.TRAIN]
+    if not transfers_w:
+        return RestChecks(tails, tuple(locked))
+    clocks = early_w.get(Phase.TRAIN, 0.0) > min(transfers_w)
+    return RestChecks(tails, tuple(locked), early_w, EarlyCause.CLOCK if clocks else EarlyCause.TRANSFER)
 
 
 def _tail(
@@ -132,6 +163,8 @@ def _tail(
                 continue
             calm = windows[j + 1]
         calm_w = quiet.mean_w(calm.rest_from_s, calm.start_s)
+        if math.isnan(calm_w):  # the rest is over before the meter has seen it alone
+            calm_w = baseline_w
         later = quiet.mean_w(window.until_s, window.rest_until_s)
         end_w.append(seen.mean_w(window.until_s - last_s, window.until_s) - calm_w)
         later_w.append(later - calm_w)
@@ -161,6 +194,22 @@ def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Ta
         return None
     rest_s = float(math.ceil(2.0 * guard_s / GUARD_SHARE))
     return Tail(mean_j / (0.25 * guard_s), mean_j / u_j if u_j else math.inf, rest_s)
+
+
+def _early_w(quiet: ArrivedPower, windows: Sequence[Window], guard_s: float) -> float:
+    """How much more is drawn right before these phases than earlier in the same rests, W; 0 if not surely."""
+    quiet_s = guard_s * (1.0 / GUARD_SHARE - 1.0)
+    last_w, calm_w = [], []
+    for window in windows:
+        borders_s = np.array([quiet_s, _EARLY_CALM * quiet_s, _EARLY_LAST * quiet_s, 0.0])
+        at = np.searchsorted(quiet.at_s, window.start_s - borders_s, side="right")
+        calm_w.extend(quiet.watts[at[0] : at[1]].tolist())
+        last_w.extend(quiet.watts[at[2] : at[3]].tolist())
+    if min(len(last_w), len(calm_w)) < MIN_WINDOWS:
+        return 0.0
+    watts = float(np.median(last_w) - np.median(calm_w))
+    u_w = 1.25 * float(np.std(calm_w, ddof=1)) * math.sqrt(1.0 / len(last_w) + 1.0 / len(calm_w))
+    return watts if watts > EARLY_Z * u_w else 0.0
 
 
 def _baseline_w(quiet: ArrivedPower, windows: Sequence[Window]) -> float:

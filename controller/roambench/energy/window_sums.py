@@ -45,12 +45,11 @@ _MIN_FOR_OFFSET: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class WindowSums:
-    """Shape (windows,) each: net joules, seconds of readings in the window, mean idle power, and how many
+    """Shape (windows,) each: net joules, seconds of readings in the window, and how many
     readings it holds. `window_of` tells each reading's window, -1 for none."""
 
     joules: Floats
     seconds: Floats
-    idle_w: Floats
     readings: Indices
     noise_j2: Floats  # what the readings' own noise adds to the variance of `joules`
     last_quarter_j: Floats  # what arrived in the last quarter of the guard
@@ -70,7 +69,7 @@ def window_sums(
     """Sum each window. `cells_s` are the seconds that each reading stands for; readings that arrived up to
     `before_s` before a start belong to the window, too: clocks differ, and the board rested."""
     count = len(windows)
-    joules, seconds, idle_w, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(5))
+    joules, seconds, noise_j2, last_quarter_j = (np.zeros(count) for _ in range(4))
     readings = np.zeros(count, dtype=np.int64)
     window_of = np.full(len(at_s), -1, dtype=np.int64)
     taken_s = -math.inf
@@ -82,7 +81,6 @@ def window_sums(
         above_w = watts[inside] - lines.at(j, at_s[inside])
         cells = cells_s[inside]
         joules[j], seconds[j] = cells @ above_w, cells.sum()
-        idle_w[j] = lines.watts[j]
         middle = (at_s[inside] > window.start_s + period_s) & (at_s[inside] <= window.end_s)
         guard_s = window.until_s - window.end_s
         quarter = at_s[inside] > window.until_s - 0.25 * guard_s
@@ -90,7 +88,7 @@ def window_sums(
         noise_j2[j] = quiet.sd_w**2 * float(cells @ cells) + _unseen_j2(above_w[middle], cells[middle])
         readings[j] = last - first
         window_of[inside] = j
-    return WindowSums(joules, seconds, idle_w, readings, noise_j2, last_quarter_j, window_of)
+    return WindowSums(joules, seconds, readings, noise_j2, last_quarter_j, window_of)
 
 
 def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:

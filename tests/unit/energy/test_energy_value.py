@@ -52,10 +52,14 @@ def test_the_budget_is_the_uncertainty_taken_apart() -> None:
         0.0,
         1.0,
         0.0,
-        ((UncertaintyPart.GAIN, "a", 2.0), (UncertaintyPart.GAIN, "b", 1.0), (UncertaintyPart.GAPS, "", 2.0)),
+        (
+            (UncertaintyPart.GAIN, "a", 2.0),
+            (UncertaintyPart.GAIN, "b", 1.0),
+            (UncertaintyPart.MODEL, "", 2.0),
+        ),
     )
     assert energy.budget.gain_j == pytest.approx(5.0**0.5)
-    assert energy.budget.gaps_j == 2.0
+    assert energy.budget.model_j == 2.0
     assert energy.budget.total_j == energy.u_joules == 3.0
 
 

@@ -14,6 +14,8 @@ import pytest
 from fidelity.catalogue import WORLDS
 from fidelity.generator import world
 from fidelity.judged import (
+    BEFORE,
+    CLOCKS,
     LOCKED,
     TOO_SHORT,
     WHOLE,
@@ -65,6 +67,7 @@ def runs(name: str, seeds: int = SEEDS) -> list[Run]:
         "period_skew",
         "clock_plus",
         "idle_drift",
+        "cooling",
         "wait_long",
         "sp3",
         "sp3_real",
@@ -93,6 +96,11 @@ def test_sums_are_unbiased_and_within_their_uncertainty_where_the_guard_is_long_
         ("tail_exp_2s", TOO_SHORT),
         ("tail_train", TOO_SHORT),
         ("generic_ema", TOO_SHORT),
+        ("ups_short", TOO_SHORT),
+        ("ups_g18", TOO_SHORT),
+        ("cooling_fast", TOO_SHORT),
+        ("clock_minus", CLOCKS),
+        ("promotion_1s", BEFORE),
         ("locked", LOCKED),
         ("locked_burst", LOCKED),
         ("locked_slow", LOCKED),

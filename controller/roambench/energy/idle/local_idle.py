@@ -73,6 +73,11 @@ class IdleLines:
         """Idle power of a window at some moments, W, same shape."""
         return np.asarray(self.watts[window] + self.slope_w_per_s[window] * (at_s - self.middle_s[window]))
 
+    def mean_of(self, window: int, column: Floats) -> float:
+        """What `column`, shape (readings,), adds to the mean idle power of a window if readings have it."""
+        weights, first = self.weights[window], self.first[window]
+        return float(weights @ column[first : first + len(weights)])
+
 
 def quiet_readings(
     at_s: Floats, spans: Sequence[PhaseSpan], windows: Sequence[Window], window: MeterWindow

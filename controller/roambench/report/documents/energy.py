@@ -109,6 +109,8 @@ def _split(board: BoardEnergy) -> dict[str, Any]:
             for phase, tail in split.checks.tails.items()
         },
         "locked": [phase.value for phase in split.checks.locked],
+        "early_w": {phase.value: watts for phase, watts in split.checks.early_w.items()},
+        "early_cause": split.checks.early_cause,
     }
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from roambench.energy.account import Method
 from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines, NoBaselines
+from roambench.energy.rest_checks import EarlyCause
 from roambench.experiment.rounds_section import REST_PERIODS, REST_S
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.report.summaries.board_state import BoardState, state_flags
@@ -27,6 +28,18 @@ COVERAGE_LIMIT: Final = 0.99
 _ENOUGH: Final = 0.9
 #: More boards than these are counted, not named.
 _NAMED: Final = 4
+#: Power before phases begin: what to do, and what was seen.
+EARLY: Final = {
+    EarlyCause.CLOCK: (
+        "set the clock of the meter's host by NTP, or read the meter on the board's own host: on {on} power "
+        "rose before phases of every kind began, as if readings were stamped too early, so that joules of "
+        "these phases are missing"
+    ),
+    EarlyCause.TRANSFER: (
+        "begin transfers later or keep the radio awake: on {on} power rose before these transfers began, as "
+        "when a radio is woken early, and those joules are not in them"
+    ),
+}
 
 
 def flags_of(
@@ -267,6 +280,14 @@ def _split_flags(energy: EnergySummary) -> list[str]:
             f"set rounds.rest_s = {rest_s:g}: on {on(tails)} power had not fallen back to idle when the "
             "guard behind a phase was over, so that joules of that phase are missing"
         )
+    for cause, sentence in EARLY.items():
+        early = {
+            board.device: ", ".join(f"{p.value} {w:.2f} W" for p, w in board.split.checks.early_w.items())
+            for board in energy.boards
+            if board.split.checks.early_cause is cause
+        }
+        if early:
+            flags.append(sentence.format(on=on(early)))
     short = {
         board.device: f"{board.split.rest_s:.1f} s"
         for board in energy.boards

@@ -52,7 +52,8 @@ def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
         return ()
     measured = [board for board in energy.boards if board.device not in energy.without]
     touching = any(board.split.method is Method.TOUCHING for board in measured)
-    tails = {phase for board in measured for phase in board.split.checks.tails}
+    checks = [board.split.checks for board in measured]
+    missing = {phase for found in checks for phase in (*found.tails, *found.early_w)}
     phases = {item.phase: item for item in energy.phases}
     moved = [phases[phase] for phase in phases if phase in ACTIVE_PHASES - {Phase.TRAIN}]
     trained = [phases[Phase.TRAIN]] if Phase.TRAIN in phases else []
@@ -60,9 +61,9 @@ def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
         found
         for found in (
             _trust(BOARDS, energy.whole_run, energy.truth, sound=True),
-            _trust("training", _net(trained), _truth(trained), sound=Phase.TRAIN not in tails),
+            _trust("training", _net(trained), _truth(trained), sound=Phase.TRAIN not in missing),
             _trust(WASTED, energy.gross.cumulative_wasted, energy.wasted_truth, sound=True),
-            _trust("transfers", _net(moved), _truth(moved), sound=not (touching or tails)),
+            _trust("transfers", _net(moved), _truth(moved), sound=not (touching or missing)),
         )
         if found is not None
     )

@@ -20,7 +20,6 @@ PARTS: Final = (
     ("offset", "offset_j"),
     ("edges", "edges_j"),
     ("sampling", "sampling_j"),
-    ("gaps", "gaps_j"),
     ("baseline", "baseline_j"),
     ("model", "model_j"),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from roambench.contract.phases import Phase
 from roambench.energy.account import Method, Split
-from roambench.energy.rest_checks import RestChecks, Tail
+from roambench.energy.rest_checks import EarlyCause, RestChecks, Tail
 from roambench.report.documents.energy import energy_document
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.flags import flags_of
@@ -96,6 +96,19 @@ def test_phases_that_begin_at_one_instant_of_the_meters_period_are_named(evidenc
     assert "on pi-03 (download) phases began at one instant of that period every time" in told
 
 
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (EarlyCause.CLOCK, "set the clock of the meter's host by NTP"),
+        (EarlyCause.TRANSFER, "begin transfers later or keep the radio awake"),
+    ],
+)
+def test_power_before_a_phase_is_named_with_its_cause(evidence, cause, remedy):
+    early = replace(tailing(), checks=RestChecks(early_w={Phase.DOWNLOAD: 0.35}, early_cause=cause))
+    told = flag(evidence, remedy, {"pi-03": {"split": early}}, split=tailing())
+    assert "on pi-03 (download 0.35 W) power rose before" in told
+
+
 def test_a_split_that_nothing_speaks_against_has_no_flag(evidence):
     summary = summarise(evidence)
     assert summary.energy is not None
@@ -119,4 +132,6 @@ def test_json_has_how_each_board_was_split_and_what_speaks_against_it(evidence):
         "guard_s": 2.6,
         "tails": {"upload": {"watts": 0.25, "z": 9.0, "rest_s": 8.0}},
         "locked": ["download"],
+        "early_w": {},
+        "early_cause": None,
     }
