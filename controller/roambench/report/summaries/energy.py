@@ -225,10 +225,10 @@ def _wasted_truth(devices: Sequence[DeviceEnergy], measured: Energy, *, finished
     checks = []
     for device in devices:
         wasted = device.ledger.of_phase(*ACTIVE_PHASES) & device.ledger.wasted(finished=finished)
-        true_j = math.nan if device.truth is None else float(device.truth.gross_j[wasted].sum())
-        if not math.isfinite(true_j):
+        if device.truth is None or not math.isfinite(true_j := float(device.truth.gross_j[wasted].sum())):
             return None
-        checks.append(TruthCheck.of(device.ledger.total("gross", wasted), true_j))
+        measured_j = device.ledger.total("gross", wasted)
+        checks.append(TruthCheck.of(measured_j, true_j, device.truth.perfect_meter))
     return all_boards(checks, measured)
 
 
