@@ -264,8 +264,8 @@ _w(
     rest_w=0.10,
 )
 _w("lost_10", "10 % of lines lost at random", lost=0.10)
-_w("lost_load_20", "20 % of lines lost, under load only", False, "lines lost", lost_load=0.20)
-_w("lost_load_50", "half of the lines lost, under load only", False, "lines lost", lost_load=0.50)
+_w("lost_load_20", "20 % of lines lost, under load only", False, "lines lost or late", lost_load=0.20)
+_w("lost_load_50", "half of the lines lost, under load only", False, "lines lost or late", lost_load=0.50)
 _w("gaps", "the meter is silent for 6 s three times (a reset)", gap=(3, 6.0))
 _w(
     "hold_1s",
@@ -274,7 +274,7 @@ _w(
 )
 _w("hold_5s", "the reader is starved for 2.5-5 s in half of the loads", False, "lines late", hold=(0.5, 5.0))
 _w("catch_up", "the meter's loop stalls now and then for 2-3 lines and catches up", catch_up=0.02)
-_w("late_1s_load", "lines 0.7-1.2 s late under load", late_load=(0.7, 1.2))
+_w("late_1s_load", "lines 0.7-1.2 s late under load", False, "lines lost or late", late_load=(0.7, 1.2))
 _w("clock_plus", "meter read on another host whose clock is 0.3 s ahead", clock_offset=0.3)
 _w(
     "clock_minus",

@@ -37,7 +37,8 @@ LOCKED: Final = "offsets locked"
 FROZEN: Final = "meter frozen"
 CLOCKS: Final = "clocks apart"
 BEFORE: Final = "power before the start"
-FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE)
+LOST: Final = "lines lost or late"
+FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE, LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def compared(drawn: World, account: DeviceAccount, is_frozen: bool = False) -> R
     figures[WHOLE] = Figure(whole.joules / gain, whole.u_joules, true_j)
     checks = account.split.checks
     early = (checks.early_cause is cause for cause in (EarlyCause.CLOCK, EarlyCause.TRANSFER))
-    raised = (checks.tails, checks.locked, is_frozen, *early)
+    raised = (checks.tails, checks.locked, is_frozen, *early, checks.lost_share)
     found = [flag for flag, is_raised in zip(FLAGS, raised, strict=True) if is_raised]
     return Run(figures, frozenset(found))
 

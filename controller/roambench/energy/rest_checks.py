@@ -15,6 +15,7 @@ import numpy.typing as npt
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.idle.heat import Heat
 from roambench.energy.rests import GUARD_SHARE, Window
+from roambench.energy.window_sums import is_regular, periods_between
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -38,6 +39,11 @@ EARLY_SHARE: Final = 0.035
 _EARLY_LAST: Final = 0.35
 _EARLY_CALM: Final = 0.55
 _EARLY_S: Final = 0.5
+#: Lines are lost under load when their share exceeds that at rest by so many standard uncertainties, and by
+#: so much. A meter that is silent for longer than so many periods has lost no single line.
+LOST_Z: Final = 5.0
+LOST_SHARE: Final = 0.05
+_SILENT_PERIODS: Final = 8
 #: Fewer windows than this tell nothing.
 MIN_WINDOWS: Final = 5
 #: Phases that begin at one instant of the meter's period: length of their mean direction (1: exactly one),
@@ -74,11 +80,12 @@ class RestChecks:
     locked: tuple[Phase, ...] = ()
     early_w: Mapping[Phase, float] = field(default_factory=dict)
     early_cause: EarlyCause | None = None
+    lost_share: float = 0.0  # of lines under load, where it is surely more than at rest
 
     @property
     def passed(self) -> bool:
         """Whether there is no objection."""
-        return not (self.tails or self.locked or self.early_w)
+        return not (self.tails or self.locked or self.early_w or self.lost_share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,9 @@ def rest_checks(
     least = min(transfers, key=lambda phase: abs(float(joules[by_kind[phase]].mean())))
     baseline_w = _baseline_w(quiet, windows)
     tails, locked, early_w = {}, [], {}
+    lost_share = _lost_share(seen.at_s, windows, period_s)
+    aside = (quiet.at_s <= windows[0].start_s) | (quiet.at_s > windows[-1].until_s)
+    scatter_w = float(quiet.watts[aside].std()) if aside.any() else 0.0
     for phase, own in by_kind.items():
         # What is left of a training spoils the idle power under the smallest transfer first.
         judged = by_kind[least] if phase is Phase.TRAIN else own
@@ -126,15 +136,16 @@ def rest_checks(
             tails[phase] = tail
         if _is_locked(seen.at_s, [windows[j] for j in own], period_s):
             locked.append(phase)
-        watts = _early_w(quiet, [windows[j] for j in own], guard_s)
+        watts = _early_w(quiet, [windows[j] for j in own], guard_s, scatter_w)
         # A clock that is wrong costs a training little, and is seen best before it.
         if phase is Phase.TRAIN or _EARLY_S * watts > EARLY_SHARE * abs(float(joules[own].mean())):
             early_w.update({phase: watts} if watts > 0.0 else {})
     transfers_w = [watts for phase, watts in early_w.items() if phase is not Phase.TRAIN]
     if not transfers_w:
-        return RestChecks(tails, tuple(locked))
+        return RestChecks(tails, tuple(locked), lost_share=lost_share)
     clocks = early_w.get(Phase.TRAIN, 0.0) > min(transfers_w)
-    return RestChecks(tails, tuple(locked), early_w, EarlyCause.CLOCK if clocks else EarlyCause.TRANSFER)
+    cause = EarlyCause.CLOCK if clocks else EarlyCause.TRANSFER
+    return RestChecks(tails, tuple(locked), early_w, cause, lost_share)
 
 
 def _tail(
@@ -196,8 +207,27 @@ def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Ta
     return Tail(mean_j / (0.25 * guard_s), mean_j / u_j if u_j else math.inf, rest_s)
 
 
-def _early_w(quiet: ArrivedPower, windows: Sequence[Window], guard_s: float) -> float:
-    """How much more is drawn right before these phases than earlier in the same rests, W; 0 if not surely."""
+def _lost_share(at_s: Floats, windows: Sequence[Window], period_s: float) -> float:
+    """Share of a regular meter's lines that are lost, or late by a period, under load; 0 if no more than at
+    rest."""
+    if len(at_s) < 2 or not is_regular(np.diff(at_s), period_s):
+        return 0.0
+    periods, middle_s = periods_between(at_s, period_s), 0.5 * (at_s[1:] + at_s[:-1])
+    lost = np.where(periods <= _SILENT_PERIODS, periods - 1, 0)
+    index = np.searchsorted([w.start_s for w in windows], middle_s) - 1
+    loaded = (index >= 0) & (middle_s <= np.array([w.end_s for w in windows])[index] + 0.5 * period_s)
+    of_load, of_rest = int(periods[loaded].sum()), int(periods[~loaded].sum())
+    if not of_load or not of_rest:
+        return 0.0
+    share, at_rest = lost[loaded].sum() / of_load, lost[~loaded].sum() / of_rest
+    common = lost.sum() / (of_load + of_rest)
+    u = math.sqrt(max(common * (1.0 - common), 0.0) * (1.0 / of_load + 1.0 / of_rest))
+    return float(share) if share - at_rest > max(LOST_Z * u, LOST_SHARE) else 0.0
+
+
+def _early_w(quiet: ArrivedPower, windows: Sequence[Window], guard_s: float, scatter_w: float) -> float:
+    """How much more is drawn right before these phases than earlier in the same rests, W; 0 if not surely.
+    `scatter_w` is that of readings far from phases."""
     quiet_s = guard_s * (1.0 / GUARD_SHARE - 1.0)
     last_w, calm_w = [], []
     for window in windows:
@@ -208,7 +238,8 @@ def _early_w(quiet: ArrivedPower, windows: Sequence[Window], guard_s: float) -> 
     if min(len(last_w), len(calm_w)) < MIN_WINDOWS:
         return 0.0
     watts = float(np.median(last_w) - np.median(calm_w))
-    u_w = 1.25 * float(np.std(calm_w, ddof=1)) * math.sqrt(1.0 / len(last_w) + 1.0 / len(calm_w))
+    spread_w = max(float(np.std(calm_w, ddof=1)), scatter_w)
+    u_w = 1.25 * spread_w * math.sqrt(1.0 / len(last_w) + 1.0 / len(calm_w))
     return watts if watts > EARLY_Z * u_w else 0.0
 
 

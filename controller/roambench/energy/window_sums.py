@@ -99,12 +99,17 @@ def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
     board works, and for half of a lost neighbour's; those of another for the time that really passed.
     """
     steps_s = np.diff(at_s)
-    if len(steps_s) and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s:
+    if is_regular(steps_s, period_s):
         periods = periods_between(at_s, period_s)
         near = steps_s <= longest_s
         steps_s = np.where(near, periods * (steps_s[near].sum() / max(1, periods[near].sum())), steps_s)
     half = 0.5 * np.where(steps_s <= longest_s, steps_s, 0.0)
     return np.append(half, 0.0) + np.append(0.0, half) if len(at_s) else np.zeros(0)
+
+
+def is_regular(steps_s: Floats, period_s: float) -> bool:
+    """Whether a meter with such times between its lines prints in a period."""
+    return len(steps_s) > 0 and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s
 
 
 def periods_between(at_s: Floats, period_s: float) -> Indices:

@@ -111,6 +111,7 @@ def _split(board: BoardEnergy) -> dict[str, Any]:
         "locked": [phase.value for phase in split.checks.locked],
         "early_w": {phase.value: watts for phase, watts in split.checks.early_w.items()},
         "early_cause": split.checks.early_cause,
+        "lost_share": split.checks.lost_share,
     }
 
 

@@ -288,6 +288,16 @@ def _split_flags(energy: EnergySummary) -> list[str]:
         }
         if early:
             flags.append(sentence.format(on=on(early)))
+    lost = {
+        board.device: f"{board.split.checks.lost_share:.0%} of lines"
+        for board in energy.boards
+        if board.split.checks.lost_share
+    }
+    if lost:
+        flags.append(
+            f"make the meter's host less busy, or read the meter elsewhere: on {on(lost)} lines were lost, "
+            "or late by a line, while the board worked and not at rest, so the joules of its phases are wrong"
+        )
     short = {
         board.device: f"{board.split.rest_s:.1f} s"
         for board in energy.boards

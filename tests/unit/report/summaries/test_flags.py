@@ -109,6 +109,12 @@ def test_power_before_a_phase_is_named_with_its_cause(evidence, cause, remedy):
     assert "on pi-03 (download 0.35 W) power rose before" in told
 
 
+def test_lines_that_are_lost_under_load_are_named(evidence):
+    lost = replace(tailing(), checks=RestChecks(lost_share=0.2))
+    told = flag(evidence, "make the meter's host less busy", {"pi-03": {"split": lost}}, split=tailing())
+    assert "on pi-03 (20% of lines) lines were lost" in told
+
+
 def test_a_split_that_nothing_speaks_against_has_no_flag(evidence):
     summary = summarise(evidence)
     assert summary.energy is not None
@@ -134,4 +140,5 @@ def test_json_has_how_each_board_was_split_and_what_speaks_against_it(evidence):
         "locked": ["download"],
         "early_w": {},
         "early_cause": None,
+        "lost_share": 0.0,
     }
