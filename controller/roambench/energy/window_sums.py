@@ -28,9 +28,6 @@ Indices = npt.NDArray[np.int64]
 BEFORE_S: Final = 0.1
 #: The expectation of the scatter counts as so many sums of its own.
 PRIOR_FREEDOM: Final = 4.0
-#: Scatter of the readings of a Raspberry Pi at rest, W, and how many of them tell its idle power nearby.
-QUIET_SD_W: Final = 0.02
-QUIET_LINES: Final = 12.0
 #: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
 REGULAR: Final = 0.08
 EARLY: Final = 0.3
@@ -173,14 +170,6 @@ def sampling_j2(power_w: float, durations_s: Floats, period_s: float, window_s: 
     known = 2.0 * np.square(np.sin(np.pi * k * durations_s / period_s))
     share = (smooth * np.where(durations_s < 0.5 * period_s, known, 1.0)).sum(axis=0)
     return np.asarray(np.square(power_w * period_s) * np.maximum(share, LEAST_SHARE))
-
-
-def expected_j2(power_w: float, duration_s: float, guard_s: float, period_s: float, window_s: float) -> float:
-    """Variance to expect of the sum around one phase before it was measured, J^2: sampling, and the noise of
-    its lines and of the idle power below them on a board with `QUIET_SD_W`."""
-    lines = (duration_s + guard_s) / period_s
-    noise_j2 = (QUIET_SD_W * period_s) ** 2 * lines * (1.0 + lines / QUIET_LINES)
-    return float(sampling_j2(power_w, np.array([duration_s]), period_s, window_s)[0]) + noise_j2
 
 
 def u_idle_j(

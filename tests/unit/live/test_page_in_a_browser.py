@@ -205,7 +205,7 @@ def test_a_board_in_a_quiet_run_is_quiet_not_lost(browser: Browser, tmp_path: Pa
             assert "training" in board
             assert "quiet: last reading" in board
             assert "lost" not in board
-            assert "sends nothing while it downloads" in text(browser, "boards-caption")
+            assert "sends nothing while it rests, downloads" in text(browser, "boards-caption")
 
 
 #: A process that writes a run and holds its lock, until it is killed.
