@@ -13,10 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from roambench.api.columns import Columns, field
+from roambench.api.energy_sums import EnergySums, energy_sums
 from roambench.contract.errors import RunError
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Kind, Ledger
-from roambench.energy.sums import EnergySums, energy_sums
 from roambench.rounds.records import MixingPlanned
 from roambench.runs import columns, tables
 from roambench.runs.folder import RunFolder

@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.report.figures.figure import Figure, drawn, hover, safe
 from roambench.report.figures.look import PAPER, PHASE_COLOURS, PHASE_PATTERNS, pattern
-from roambench.report.joule_names import LEARNING, WASTED
+from roambench.report.joule_names import WASTED
 from roambench.report.summaries.run import RunSummary
 
 _AXES: Final[dict[str, Any]] = {
@@ -26,7 +26,7 @@ def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
         return None
     labels = [[safe(run.label)] * 2 for run, _ in measured]
     rows = [label for pair in labels for label in pair]
-    kinds = [WASTED, LEARNING] * len(measured)
+    kinds = [WASTED, "used"] * len(measured)  # the whole name does not fit on a phone
     traces = []
     for phase in Phase:
         if phase not in ACTIVE_PHASES:

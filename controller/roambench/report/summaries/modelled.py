@@ -10,10 +10,10 @@ import numpy as np
 from roambench.contract.phases import Phase
 from roambench.energy.ledger import running_sum
 from roambench.energy.modelled.device_power import DevicePower
-from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.report.summaries.energy import PhaseSum
 from roambench.report.table10 import Table10, table10
 from roambench.runs.modelled.accounts import ModelledEnergy, Rate
+from roambench.runs.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import numpy as np
 from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import Outcome
 from roambench.energy.ledger import EVERY, Ledger, Rows
-from roambench.energy.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.rounds.records import (
     CloudAggregated,
     ModelsScored,
@@ -26,6 +25,7 @@ from roambench.rounds.tally import tally
 from roambench.runs.event_log import EventLog
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled.accounts import ModelledEnergy
+from roambench.runs.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
 from roambench.runs.scores import scores_of
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from roambench.api.energy_sums import energy_sums
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import Outcome, Phase
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Ledger, LedgerRow
-from roambench.energy.sums import energy_sums
 
 DRAWS = 200_000
 BOARDS = ("pi-01", "pi-02", "pi-03")
