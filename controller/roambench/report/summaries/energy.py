@@ -228,7 +228,7 @@ def _wasted_truth(devices: Sequence[DeviceEnergy], measured: Energy, *, finished
         if device.truth is None or not math.isfinite(true_j := float(device.truth.gross_j[wasted].sum())):
             return None
         measured_j = device.ledger.total("gross", wasted)
-        checks.append(TruthCheck.of(measured_j, true_j, device.truth.perfect_meter))
+        checks.append(TruthCheck.of(measured_j, true_j, device.rounding))
     return all_boards(checks, measured)
 
 
@@ -253,7 +253,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         split=split,
         truth=None
         if device.truth is None or not device.whole_run.covered_s
-        else TruthCheck.of(device.whole_run, device.truth.whole_j, device.truth.perfect_meter),
+        else TruthCheck.of(device.whole_run, device.truth.whole_j, device.rounding),
         truth_by_phase=truth_by_phase(device),
         meter=device.meter,
     )

@@ -14,7 +14,7 @@ from roambench.energy.energy_value import Energy, told_from_zero, total
 from roambench.report import numbers
 from roambench.report.joule_names import BOARDS, WASTED
 from roambench.report.summaries.energy import EnergySummary, PhaseEnergy
-from roambench.report.summaries.truth_checks import TruthCheck, u_against_truth
+from roambench.report.summaries.truth_checks import TruthCheck, rounding_of, u_against_truth
 
 #: An interval wider than this share of its figure (2 u) is called wide.
 WIDE: Final = 0.1
@@ -95,6 +95,6 @@ def _truth(phases: Sequence[PhaseEnergy]) -> TruthCheck | None:
         checks[0].boards,
         min(check.within for check in checks),
         sum(check.measured_j for check in checks),
-        u_against_truth(total(item.net for item in phases), all(check.perfect for check in checks)),
+        u_against_truth(total(item.net for item in phases), rounding_of(checks)),
         sum(check.true_j for check in checks),
     )

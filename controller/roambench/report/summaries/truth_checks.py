@@ -17,9 +17,10 @@ from roambench.runs.measured.accounts import DeviceEnergy
 class TruthCheck:
     """Measured against true energy over the covered time of the emulated boards whose truth is known.
 
-    `within` of the `boards` have their truth inside ± 2 u. `u_j` is the standard uncertainty of `measured_j`,
-    without gain and offset where the emulated meters have none (`perfect`): what a real meter may have would
-    hide errors of the method.
+    `within` of the `boards` have their truth inside ± 2 u. `u_j` is the standard uncertainty of `measured_j`.
+    Where the emulated meters have neither gain nor offset of their own it is without gain, and of the offset
+    with that of rounding alone (its share `rounding`): what a real meter may have would hide errors of the
+    method.
     """
 
     boards: int
@@ -27,14 +28,14 @@ class TruthCheck:
     measured_j: float
     u_j: float
     true_j: float
-    perfect: bool = False
+    rounding: float | None = None
 
     @classmethod
-    def of(cls, measured: Energy, true_j: float, perfect: bool) -> TruthCheck:
+    def of(cls, measured: Energy, true_j: float, rounding: float | None) -> TruthCheck:
         """One board's."""
-        u_j = u_against_truth(measured, perfect)
+        u_j = u_against_truth(measured, rounding)
         inside = abs(measured.joules - true_j) <= 2.0 * u_j
-        return cls(1, int(inside), measured.joules, u_j, true_j, perfect)
+        return cls(1, int(inside), measured.joules, u_j, true_j, rounding)
 
     @property
     def error(self) -> float:
@@ -51,10 +52,18 @@ class TruthByKind:
     net: TruthCheck | None
 
 
-def u_against_truth(measured: Energy, perfect: bool) -> float:
-    """Standard uncertainty of an energy beside its truth, J."""
-    meters_own = (UncertaintyPart.GAIN, UncertaintyPart.OFFSET) if perfect else ()
-    return math.hypot(*(u_j for part, _, u_j in measured.terms if part not in meters_own))
+def u_against_truth(measured: Energy, rounding: float | None) -> float:
+    """Standard uncertainty of an energy beside its truth, J; `rounding` as `TruthCheck` has it."""
+    if rounding is None:
+        return measured.u_joules
+    shares = {UncertaintyPart.GAIN: 0.0, UncertaintyPart.OFFSET: rounding}
+    return math.hypot(*(shares.get(part, 1.0) * u_j for part, _, u_j in measured.terms))
+
+
+def rounding_of(checks: Sequence[TruthCheck]) -> float | None:
+    """The largest of the checks; None if one of their meters has a gain or an offset of its own."""
+    shares = [check.rounding for check in checks]
+    return None if None in shares else max(share for share in shares if share is not None)
 
 
 def truth_of_phase(checks: Sequence[TruthByKind], gross: Energy, net: Energy) -> TruthByKind | None:
@@ -74,9 +83,9 @@ def together(checks: Sequence[TruthCheck], measured: Energy) -> TruthCheck | Non
         len(checks),
         sum(check.within for check in checks),
         math.fsum(check.measured_j for check in checks),
-        u_against_truth(measured, all(check.perfect for check in checks)),
+        u_against_truth(measured, rounding_of(checks)),
         math.fsum(check.true_j for check in checks),
-        all(check.perfect for check in checks),
+        rounding_of(checks),
     )
 
 
@@ -93,6 +102,6 @@ def truth_by_phase(device: DeviceEnergy) -> dict[Phase, TruthByKind]:
         gross_j, net_j = float(truth.gross_j[inside].sum()), float(truth.net_j[inside].sum())
         if gross.covered_s and math.isfinite(gross_j):
             active = phase in ACTIVE_PHASES and math.isfinite(net_j)
-            net = TruthCheck.of(measured["net"][phase], net_j, truth.perfect_meter) if active else None
-            found[phase] = TruthByKind(TruthCheck.of(gross, gross_j, truth.perfect_meter), net)
+            net = TruthCheck.of(measured["net"][phase], net_j, device.rounding) if active else None
+            found[phase] = TruthByKind(TruthCheck.of(gross, gross_j, device.rounding), net)
     return found

@@ -75,6 +75,15 @@ class DeviceEnergy:
         """Its rows, to be added up."""
         return Ledger.of(self.rows)
 
+    @property
+    def rounding(self) -> float | None:
+        """Share of rounding to a step in the uncertainty of the offset; None unless an emulated meter
+        has neither gain nor offset of its own."""
+        if self.truth is None or not self.truth.perfect_meter:
+            return None
+        u_offset_w = self.meter.calibration.u_offset_w
+        return min(1.0, self.meter.traits.step_w / math.sqrt(12.0) / u_offset_w) if u_offset_w else 0.0
+
     def flagged(self, flag: ReadingFlag) -> int:
         """How many readings carry the doubt."""
         return int(np.count_nonzero(self.readings.flags & int(flag)))
