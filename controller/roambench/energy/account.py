@@ -36,7 +36,7 @@ from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWin
 from roambench.energy.readings.samples import PowerSamples, without_bursts
 from roambench.energy.rest_checks import ArrivedPower, RestChecks, rest_checks
 from roambench.energy.rests import GUARD_SHARE, QUIET_PHASES, Window, rest_of, windows_of
-from roambench.energy.touching import PRIOR_W, phase_powers
+from roambench.energy.touching import BORDER_S, PRIOR_W, phase_powers
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.energy.window_sums import (
     BEFORE_S,
@@ -217,8 +217,9 @@ def _around_rests(
     middles_s = np.stack((starts_s, 0.5 * (starts_s + ends_s), ends_s))
     middles = np.interp(middles_s, knots_s, knots_w) + heat.idle_w * heat.shape(middles_s)
     columns.idle_w[:] = np.array([1.0, 4.0, 1.0]) / 6.0 @ middles
-    # Readings outside of all windows are those of the background span in which they arrived.
-    home = np.clip(np.searchsorted(starts_s, at_s, "right") - 1, 0, len(spans) - 1)
+    # Readings outside of all windows are those of the background span in the middle of what they saw.
+    middle_s = at_s - 0.5 * seen.window.support_s
+    home = np.clip(np.searchsorted(starts_s, middle_s, "right") - 1, 0, len(spans) - 1)
     outside = (sums.window_of < 0) & (at_s >= 0.0) & (at_s <= ends_s[-1])
     above_w = watts - np.interp(at_s, knots_s, knots_w)
     columns.above_j += np.bincount(home[outside], (cells_s * above_w)[outside], len(spans))
@@ -229,6 +230,8 @@ def _around_rests(
     u_idle_w = u_idle_j(range(len(windows)), windows, lines, quiet, seen.step_w) / every_s
     background = np.array([span.phase not in QUIET_PHASES for span in spans])
     columns.idle_j[:] = np.where(background, u_idle_w * covered_s, 0.0)
+    # A line is as old as the meter's window: waiting has what its borders leave open.
+    columns.level_j[:] = BORDER_S * np.abs(columns.above_j) / np.maximum(covered_s, BORDER_S) * background
     excess: dict[Phase, float] = {}
     kinds = [spans[w.first].phase for w in windows]
     for phase in dict.fromkeys(kinds):
