@@ -271,7 +271,7 @@ def compete(
 
 
 def exact_model(case: Case, options: argparse.Namespace, folder: Path, begun: list[Contender]) -> np.ndarray:
-    """The final model of sequential in float64, which races with nobody; it is added to those `begun`."""
+    """The final model of sequential in float64, without float32's rounding; it is added to those `begun`."""
     command = [sys.executable, str(PEERS / "sequential.py")]
     exact = Contender(EXACT, 1, command, replace(case, double=True, final=f"{case.folder}/{EXACT}.npy"))
     begun.append(exact)

@@ -107,7 +107,7 @@ def test_a_slow_store_holds_no_batch_in_measured_phases_and_the_report_says_that
     ]
     assert held == []
     assert EventKind.NOT_QUIET not in kinds
-    # Whoever was broken off leaves the store alone for a while: not every phase waits for it.
+    # A sender that was broken off leaves the store alone for a while: not every phase waits for it.
     assert len(slow_influx.under_way) < len(measured)
     words = [launch.roambench, "report", run.folder(), "--json"]
     (reported,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["runs"]

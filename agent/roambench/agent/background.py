@@ -1,4 +1,4 @@
-"""Work beside an agent's event loop: what must last, chores that nobody waits for, a thread's undivided work.
+"""Work beside an agent's event loop: what must last, chores without a waiter, a thread's undivided work.
 
 Open files, room on a disk, inodes, memory: a board may run out of each, and has it again later. No work of an
 agent ends for that.
@@ -50,7 +50,7 @@ async def lasting(name: str, work: Callable[[], Awaitable[None]], lacks: Lacks) 
 
 
 class Chores:
-    """The tasks that nobody waits for: each goes on until it is done or the agent ends. `lacks` is told of
+    """Tasks without a waiter: each goes on until it is done or the agent ends. `lacks` is told of
     one that an OSError ended."""
 
     def __init__(self, lacks: Lacks = print) -> None:

@@ -111,7 +111,7 @@ class Learner:
 
 def works_channels_last(spec: LearningSpec, shard: Shard) -> bool:
     """Whether the run's model can be trained on such data with images and weights channels last. Not so, for
-    example, where it makes rows of them by `view`. True where it cannot be trained at all: whoever trains it
+    example, where it makes rows of them by `view`. True where it cannot be trained at all: its training
     says why."""
 
     def fails(channels_last: bool) -> bool:

@@ -31,7 +31,7 @@ class Gate:
         self._opened.set()
 
     async def shut(self, patience_s: float) -> bool:
-        """Let nobody pass any more; True once nothing is on its way. What still is after `patience_s` is
+        """Let no sender pass any more; True once nothing is on its way. What still is after `patience_s` is
         broken off; False where even that does not end it."""
         self._opened.clear()
         if await self._is_still(patience_s):

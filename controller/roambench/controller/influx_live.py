@@ -26,7 +26,7 @@ from roambench.spool.record_context import RecordContext
 
 MONITOR_PERIOD_S: Final = 10.0
 FLUSH_S: Final = 30.0
-#: Host seconds at the end for points of the controller's own, which nobody misses.
+#: Host seconds at the end for points of the controller's own, which are not missed.
 POINTS_S: Final = 5.0
 _LOG: Final = logging.getLogger(__name__)
 #: Who writes the controller's own points.
@@ -110,7 +110,7 @@ class InfluxLive:
         for chore in points:
             chore.cancel()
         if self._writer is not None:
-            self._writer.abort()  # of a slow store: nobody waits for the last points
+            self._writer.abort()  # of a slow store: the last points are not waited for
         await asyncio.gather(*self._chores, return_exceptions=True)
         left = 0
         if self._forwarder is not None:

@@ -39,7 +39,7 @@ _NO_DIGESTS: Final = (
     "does not tell which data it was begun with (an older version did not note that): that they are the same "
     "is not checked"
 )
-#: Parts of a folder that a run which goes on writes anew; that they were lost, its report says.
+#: Parts of a folder that a run which goes on writes again; that they were lost, its report says.
 _MADE_AGAIN: Final = ("truth/", "models/")
 #: A doubt of a run on a bench that went on.
 NOT_AGAIN: Final = (
@@ -172,12 +172,12 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:
-        raise RunError(f"{path}: nothing to resume: {_without_checkpoint(folder)}; start it anew")
+        raise RunError(f"{path}: nothing to resume: {_without_checkpoint(folder)}; start a new run")
     lost = dict.fromkeys((*losses(path, checkpoint.marks), *folder.losses()))
     if lost := {loss: None for loss in lost if not loss.startswith(_MADE_AGAIN)}:
         raise RunError(
             f"{path}: cannot be resumed: {'; '.join(lost)}, so what came before would be missing; put back "
-            "what was there, or start it anew"
+            "what was there, or start a new run"
         )
     require_same(experiment, folder, checkpoint)
     return checkpoint
@@ -207,7 +207,7 @@ def _require_trace(folder: RunFolder, movement: Movement) -> None:
     if movement.content_hash != folder.info.trace_hash:
         raise RunError(
             f"{folder.path}: cannot be resumed: the trace that its settings name is not the one that it "
-            "replayed; put that back, or start it anew"
+            "replayed; put that back, or start a new run"
         )
 
 

@@ -69,7 +69,7 @@ def keep_traceback(error: BaseException) -> Path:
 
 
 def mistake(error: BaseException) -> str:
-    """The sentence about an error that nobody foresaw; a machine that is short of something is no bug."""
+    """The sentence about an unforeseen error; a machine that is short of something is no bug."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MemoryError):

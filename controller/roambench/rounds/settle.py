@@ -64,7 +64,7 @@ class Uploads:
 @dataclass(frozen=True, slots=True)
 class Trainings:
     """Results of the train orders, ascending by device. Those that a device refused ended, too, and are
-    among the `finished` ones. A lost or late one may still finish on its device, where nobody wants it any
+    among the `finished` ones. A lost or late one may still finish on its device, where no order wants it any
     more: `may_linger`."""
 
     finished: tuple[Training, ...]

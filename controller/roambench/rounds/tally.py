@@ -31,7 +31,7 @@ class Tally:
 
     @property
     def wasted_share(self) -> float:
-        """Share of all trainings that the system had no use for; 0 when nobody trained."""
+        """Share of all trainings that the system had no use for; 0 without trainings."""
         return self.wasted / self.trainings if self.trainings else 0.0
 
 

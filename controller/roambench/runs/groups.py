@@ -122,7 +122,7 @@ def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
 
 def runs_at(paths: Sequence[Path]) -> list[Path]:
     """The run folders that a user means by these: a run itself; the runs of a group or a sweep; of an
-    experiment's folder those of its last start. What holds no run stays as it is, for whoever opens it."""
+    experiment's folder those of its last start. What holds no run stays as it is."""
     found: list[Path] = []
     for path in paths:
         if (path / "run.json").is_file():

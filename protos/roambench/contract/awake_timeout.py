@@ -1,4 +1,4 @@
-"""Waiting that a process which stood still itself holds against nobody.
+"""Waiting that a process which stood still itself holds against no other process.
 
 A process that is stopped (SIGSTOP, a frozen container) or gets no CPU hears nothing. When it goes on, its
 timers are due at once, before it has read what arrived meanwhile. Time is therefore counted in short slices,

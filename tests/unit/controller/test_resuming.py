@@ -113,7 +113,7 @@ def other_meter(path: Path) -> None:
     [
         (other_meter, {"fleet": "bench"}, "cannot be resumed: .*lab.toml gives b another meter than it had"),
         (finish, {}, "nothing to resume: the run is finished; look at it: roambench report"),
-        (None, {"closed": False}, "nothing to resume: it died before a step was closed; start it anew"),
+        (None, {"closed": False}, "nothing to resume: it died before a step was closed; start a new run"),
         (
             None,
             {"fleet": "rehearsal"},

@@ -135,7 +135,7 @@ def test_a_training_that_made_no_model_failed_when_an_access_point_asks_for_that
 
 
 def test_a_training_that_made_no_model_is_wasted_where_nobody_asks_for_that(world):
-    """As any other: on virtual devices nobody knows what it would have made."""
+    """As any other: on virtual devices it is not known what it would have made."""
     run = world.run("hierfavg", world.drawn_trace("0 - 0"), failures={("train", 0, 0): AnswerStatus.REFUSED})
     assert outcomes(run)[0] == (1, "r/00000/00000/train", "wasted", "absent")
 

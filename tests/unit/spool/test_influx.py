@@ -232,7 +232,7 @@ async def test_only_an_influxdb_can_say_that_a_record_is_stored_or_will_never_be
     scripted.is_influxdb = True
     scripted.answers.clear()
     scripted.answer(204)
-    assert await drain.flush(5.0)  # somebody has signed in
+    assert await drain.flush(5.0)  # a sender has signed in
     assert (spool.depth, drain.trouble) == (0, "")
     await sender.aclose()
     spool.close()

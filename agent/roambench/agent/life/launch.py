@@ -33,7 +33,7 @@ def run_agent(settings: AgentSettings) -> int:
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
-    except OSError as error:  # no room, no files: whoever keeps the agent alive starts it again
+    except OSError as error:  # no room, no files: the agent's supervisor starts it again
         print(f"roambench-agent {settings.device}: {why(error)}", file=sys.stderr, flush=True)
         return 1
 

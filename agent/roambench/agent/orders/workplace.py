@@ -121,7 +121,7 @@ class Workplace:
         self.emit(SessionEvent(kind, ns, order_id))
 
     def limit_s(self, given: GivenOrder) -> float:
-        """Host seconds a transfer may take: after its deadline nobody waits for an order's answer. A part of
+        """Host seconds a transfer may take: after its deadline an order's answer is not waited for. A part of
         the time is for the order's rests."""
         return self.clock.host_seconds(max(0.0, given.deadline_s - self.rest_s * rests_of(given.order)))
 

@@ -43,6 +43,6 @@ class Reporter:
 
 
 def log(device: str, text: str) -> None:
-    """Print a line with date, time and device to stderr; where that cannot be written to, nobody reads it."""
+    """Print a line with date, time and device to stderr; else drop it."""
     with contextlib.suppress(OSError):
         print(f"{time.strftime('%F %T')} {device}: {text}", file=sys.stderr, flush=True)

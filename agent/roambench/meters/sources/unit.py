@@ -11,7 +11,7 @@ _TTYS: Final = Path("/sys/class/tty")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 _NEIGHBOURS: Final = Path("/proc/net/arp")
 _COMPLETE: Final = 0x2
-#: Serial numbers that a USB bridge has when nobody gave it one: as many devices share them.
+#: Serial numbers that a USB bridge has from its factory: as many devices share them.
 _COMMON: Final = frozenset(("", "1", "123456", "12345678", "123456789", "1234567890"))
 _MOST: Final = 128
 

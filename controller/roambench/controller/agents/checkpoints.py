@@ -142,7 +142,7 @@ def require_same_data(folder: RunFolder, checkpoint: Checkpoint, now: Mapping[st
         because = f" ({'; '.join(files)})" if files else ""
         raise RunError(
             f"{folder.path}: cannot be resumed: other {', '.join(other)} than it was begun with{because}; "
-            "put back what was there, or start it anew"
+            "put back what was there, or start a new run"
         )
 
 
@@ -154,5 +154,5 @@ def require_same(experiment: Experiment, folder: RunFolder, checkpoint: Checkpoi
     if other:
         raise RunError(
             f"{folder.path}: cannot be resumed: {', '.join(other)} changed since it was begun, so it would "
-            "not end as it would have; put back what was there, or start it anew"
+            "not end as it would have; put back what was there, or start a new run"
         )

@@ -197,7 +197,7 @@ async def _all_ready(
         raise HostsFailed(
             sorted(watch.not_resuming),
             f"{', '.join(sorted(watch.not_resuming))}: nothing of the run is left there to go on from "
-            "(another run was there since, it was ended by hand, or the card is another): start it anew "
+            "(another run was there since, it was ended by hand, or the card is another): start a new run "
             "(--fresh)",
         )
     if watch.not_ready:

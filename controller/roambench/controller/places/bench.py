@@ -87,7 +87,7 @@ class BenchPlace:
         if other := _with_other_meters(folder.path, hosts):
             raise RunError(
                 f"{folder.path}: cannot be resumed: {bench.file} gives {', '.join(other)} another meter than "
-                "it had when the run began; put back what was there, or start it anew"
+                "it had when the run began; put back what was there, or start a new run"
             )
         return cls(bench, hosts, experiment, options, resumed=folder.path.name)
 

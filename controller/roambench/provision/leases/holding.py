@@ -116,7 +116,7 @@ class HeldLease:
         if not self.still():
             raise FleetError(
                 f"{self._bench}: the lease was lost (released by force, or this process stood still for "
-                f"{LEASE_S:g} s and somebody else wanted the bench): another user may have run on the bench; "
+                f"{LEASE_S:g} s and another user wanted the bench): another user may have run on the bench; "
                 "measure again"
             )
 

@@ -140,8 +140,8 @@ class LeaseBook:
             return _standing(claims)
 
     def renew(self, number: int) -> LeaseStanding | None:
-        """Live on, however late; None where the claim is gone (it ran out and somebody else wanted the bench,
-        or somebody removed it)."""
+        """Live on, however late; None where the claim is gone (it ran out and another user wanted the bench,
+        or was removed)."""
         with self._transaction() as claims:
             _live_on(claims, number)
             if not any(claim.number == number for claim in _living(claims)):

@@ -72,5 +72,5 @@ def test_a_bench_whose_meter_came_back_as_anybodys_is_to_be_measured_again_and_s
 def test_a_meter_that_is_known_to_be_the_same_makes_no_run_unfit(hand_made):
     path = hand_made(fleet="bench", own_events={"pi-01": reopened("usb a", "usb a")})
     assert not any(one.why is Unfitness.REOPENED for one in unfit_of(path))
-    path = hand_made("emulated", own_events={"pi-01": reopened("", "")})  # whose meters nobody can swap
+    path = hand_made("emulated", own_events={"pi-01": reopened("", "")})  # whose meters cannot be swapped
     assert not any(one.why is Unfitness.REOPENED for one in unfit_of(path))
