@@ -83,12 +83,12 @@ def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
 def _response(edges_s: Floats, at_s: Floats, tau_s: float) -> Floats:
     """A low-pass of 1 between the first and second edge, the third and fourth, and so on, 0 elsewhere."""
     if not len(edges_s):
-        return np.zeros(len(at_s))
+        return np.zeros_like(at_s)
     states = [0.0]
     for k, fade in enumerate(np.exp(-np.diff(edges_s) / tau_s).tolist()):
         states.append((states[-1] - (target := float(k % 2 == 0))) * fade + target)
     edge = np.searchsorted(edges_s, at_s, side="right") - 1
     target_of = (edge % 2 == 0).astype(np.float64)
-    past_s = at_s - edges_s[np.maximum(edge, 0)]
+    past_s = np.maximum(at_s - edges_s[np.maximum(edge, 0)], 0.0)
     shape = target_of + (np.array(states)[np.maximum(edge, 0)] - target_of) * np.exp(-past_s / tau_s)
     return np.where(edge < 0, 0.0, shape)
