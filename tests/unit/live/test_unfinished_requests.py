@@ -6,6 +6,7 @@ import http.client
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
@@ -47,9 +48,10 @@ def test_a_page_that_stays_open_is_not_ended(server: Watching) -> None:
         assert next(others)["whole"] is True
 
 
-def test_no_more_pages_than_the_limit_are_open_however_many_ask_at_once(server: Watching) -> None:
+def test_no_more_pages_than_the_limit_are_open_however_many_ask_at_once(tmp_path: Path) -> None:
     asked = b"GET /stream HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
-    with ExitStack() as open_links:
+    measured(tmp_path / "demo-mohawk")
+    with watching(tmp_path) as server, ExitStack() as open_links:  # a page of another test may still be open
         links = [
             open_links.enter_context(
                 closing(socket.create_connection(("127.0.0.1", server.port), timeout=120))
