@@ -63,6 +63,7 @@ def test_no_more_pages_than_the_limit_are_open_however_many_ask_at_once(tmp_path
         answers = []
         for link in links:
             answer = http.client.HTTPResponse(link)
+            open_links.callback(answer.close)
             answer.begin()
             answers.append(answer.status)
         assert (answers.count(200), answers.count(503)) == (64, 36)
