@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from hosts.lab.bench_hosts import BenchHosts
 
-#: Written by every boot, login and package manager; and backups: those that useradd makes of what it changes,
-#: and those of dpkg's own timer at midnight.
+#: Written by every boot, login and package manager; by the timers of the distribution (apt-daily,
+#: apt-daily-upgrade, dpkg-db-backup, logrotate, man-db), whenever they fall due; and the backups that useradd
+#: makes.
 _LIVING = (
     "/dev",
     "/home/*/.cache",
@@ -20,6 +21,9 @@ _LIVING = (
     "/var/log",
     "/var/tmp",
     "/var/cache",
+    "/var/lib/apt/daily_lock",
+    "/var/lib/apt/lists",
+    "/var/lib/apt/periodic",
     "/var/lib/systemd",
     "/var/lib/chrony",
     "/var/lib/sudo",
