@@ -42,6 +42,7 @@ from roambench.energy.window_sums import (
     BEFORE_S,
     WindowSums,
     cells_of,
+    sampling_j2,
     scatter,
     u_idle_j,
     window_sums,
@@ -49,6 +50,8 @@ from roambench.energy.window_sums import (
 
 #: Mean idle power under a window may be so much of its change off the straight line (k = 1).
 BENT: Final = 0.15
+#: Share of a line that counts as having seen a board at work while it waited.
+UNSEEN_SHARE: Final = 0.1
 
 
 class Method(StrEnum):
@@ -230,8 +233,17 @@ def _around_rests(
     u_idle_w = u_idle_j(range(len(windows)), windows, lines, quiet, seen.step_w) / every_s
     background = np.array([span.phase not in QUIET_PHASES for span in spans])
     columns.idle_j[:] = np.where(background, u_idle_w * covered_s, 0.0)
-    # A line is as old as the meter's window: waiting has what its borders leave open.
-    columns.level_j[:] = BORDER_S * np.abs(columns.above_j) / np.maximum(covered_s, BORDER_S) * background
+    # Waiting is sampled, too, and a line is as old as the meter's window: borders leave something open. What
+    # few lines saw of it may have been more: as if a share of a line had seen the board at work.
+    phases = np.array([span.phase.value for span in spans])
+    unseen_s = UNSEEN_SHARE * seen.period_s
+    unseen_j = unseen_s * abs(float(sums.joules.sum())) / sum(w.end_s - w.start_s for w in windows)
+    for phase in set(phases[background]) - ACTIVE_PHASES:
+        of = (phases == phase) & (covered_s > 0.0)
+        power_w = (abs(float(columns.above_j[of].sum())) + unseen_j) / (float(covered_s[of].sum()) + unseen_s)
+        sampled_j2 = sampling_j2(power_w, covered_s[of], seen.period_s, seen.window.window_s)
+        columns.own_j[of] = np.sqrt(np.square(columns.own_j[of]) + sampled_j2)
+        columns.level_j[of] = power_w * np.minimum(BORDER_S, covered_s[of])
     excess: dict[Phase, float] = {}
     kinds = [spans[w.first].phase for w in windows]
     for phase in dict.fromkeys(kinds):

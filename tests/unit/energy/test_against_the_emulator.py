@@ -87,6 +87,18 @@ def test_each_active_phase_comes_out_true_gross_and_net(boards: list[Measured], 
     assert held >= 27
 
 
+def test_waits_that_few_or_no_lines_saw_are_no_surer_than_that() -> None:
+    held = 0
+    waiting = (REST, (Phase.TRAIN, 10.0, Activity(busy_cores=4.0)), REST)
+    for seed in range(30):
+        board = measured(
+            seed, rounds=12, phases=(*waiting, (Phase.WAIT, 0.2, Activity(busy_cores=0.05)), REST)
+        )
+        own = Ledger.of(board.account.rows).by_phase()[Phase.WAIT]
+        held += abs(own.joules / 1.00059 - board.true_j(Phase.WAIT)) <= 2.0 * own.u_joules
+    assert held >= 27
+
+
 def test_the_naive_split_charges_training_to_the_transfers_where_phases_touch() -> None:
     naive = []
     for seed in range(20):
