@@ -20,6 +20,7 @@ from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.rest_checks import EarlyCause
 from roambench.energy.uncertainty import EXACT
+from roambench.report.summaries.flags import is_short_rest
 
 WHOLE: Final = "whole"
 #: Net energies of phases and the gross one of the whole run, in the order of the table.
@@ -38,7 +39,9 @@ FROZEN: Final = "meter frozen"
 CLOCKS: Final = "clocks apart"
 BEFORE: Final = "power before the start"
 LOST: Final = "lines lost or late"
-FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE, LOST)
+#: Of the setting, whatever the readings say: no false alarm, and the cause of a guard that is too short.
+SHORT_REST: Final = "rests set too brief"
+FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE, LOST, SHORT_REST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,8 @@ def compared(drawn: World, account: DeviceAccount, is_frozen: bool = False) -> R
     figures[WHOLE] = Figure(whole.joules / gain, whole.u_joules, true_j)
     checks = account.split.checks
     early = (checks.early_cause is cause for cause in (EarlyCause.CLOCK, EarlyCause.TRANSFER))
-    raised = (checks.tails, checks.locked, is_frozen, *early, checks.lost_share)
+    short = is_short_rest(account.split.rest_s, drawn.nominal_s)
+    raised = (checks.tails, checks.locked, is_frozen, *early, checks.lost_share, short)
     found = [flag for flag, is_raised in zip(FLAGS, raised, strict=True) if is_raised]
     return Run(figures, frozenset(found))
 
@@ -197,13 +201,16 @@ class Row:
         """In some words."""
         spec = WORLDS[self.name]
         if spec["holds"]:
-            alarms = [flag for flag, share in self.flagged.items() if share > FALSE_ALARMS]
+            alarms = [
+                flag for flag, share in self.flagged.items() if share > FALSE_ALARMS and flag != SHORT_REST
+            ]
             if alarms:
                 return f"NOT MET: false alarm ({', '.join(alarms)})"
             return "right" if self.is_right else "NOT MET: not held"
         cause = spec["cause"]
-        if cause in FLAGS and self.flagged[cause] >= FLAGGED:
-            return f"flagged: {cause}"
+        for flag in (cause, SHORT_REST) if cause == TOO_SHORT else (cause,):
+            if self.flagged.get(flag, 0.0) >= FLAGGED:
+                return f"flagged: {flag}"
         if self.is_right:
             return f"right all the same ({cause})"
         if not spec["seen"]:

@@ -18,6 +18,7 @@ from fidelity.judged import (
     CLOCKS,
     LOCKED,
     LOST,
+    SHORT_REST,
     TOO_SHORT,
     WHOLE,
     Column,
@@ -112,7 +113,12 @@ def test_sums_are_unbiased_and_within_their_uncertainty_where_the_guard_is_long_
 )
 def test_what_sums_cannot_tell_is_flagged_by_its_cause(name: str, flag: str) -> None:
     assert WORLDS[name]["cause"] == flag
-    assert [run.flags for run in runs(name)] == [{flag}] * SEEDS
+    assert [run.flags - {SHORT_REST} for run in runs(name)] == [{flag}] * SEEDS
+
+
+def test_rests_below_what_a_meter_wants_are_a_flag_of_their_own() -> None:
+    assert all(SHORT_REST in run.flags for run in runs("window_1055_short"))
+    assert not any(SHORT_REST in run.flags for run in runs("clean_2s"))
 
 
 def test_200_rounds_are_known_three_times_better_than_20() -> None:

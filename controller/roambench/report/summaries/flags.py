@@ -301,7 +301,7 @@ def _split_flags(energy: EnergySummary) -> list[str]:
     short = {
         board.device: f"{board.split.rest_s:.1f} s"
         for board in energy.boards
-        if 0.0 < board.split.rest_s < _ENOUGH * (REST_S + REST_PERIODS * board.meter.nominal_s)
+        if is_short_rest(board.split.rest_s, board.meter.nominal_s)
     }
     if short:
         period_s = max(board.meter.nominal_s for board in energy.boards if board.device in short)
@@ -321,6 +321,11 @@ def _split_flags(energy: EnergySummary) -> list[str]:
             "that period every time, so the meter saw the same part of them again and again"
         )
     return flags
+
+
+def is_short_rest(rest_s: float, nominal_s: float) -> bool:
+    """Whether boards rested, but for less than a meter with a line every `nominal_s` wants."""
+    return 0.0 < rest_s < _ENOUGH * (REST_S + REST_PERIODS * nominal_s)
 
 
 def _boards(found: Mapping[str, str], of: int) -> str:
