@@ -115,6 +115,15 @@ def main() -> None:
     roambench("trace", "plot", of_systems[0] / "trace.parquet", "-o", SCRATCH / "trace")
     with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as browser:
         shown(browser, (IMAGES / "report.html").as_uri(), 1100)
+        # The whole page in view: what is outside is laid out only with the picture, and moves the rest.
+        height = int(browser.value("String(document.documentElement.scrollHeight)"))
+        browser.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=1100,
+            height=2 * height,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
         for picture in REPORT:
             take(browser, picture)
         with watching(ROOT / of_systems[-1]) as live:
