@@ -35,7 +35,7 @@ def until(stream: IO[str], text: str) -> str:
     return told
 
 
-def test_two_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_is_touched(
+def test_three_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_is_touched(
     start_emulator, tmp_path
 ):
     emulator = start_emulator({"gain": 1.021, "offset_w": 0.012}, time_scale=60.0, tolerance=0.0)
@@ -54,7 +54,11 @@ def test_two_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_is_
         assert process.stdin is not None
         assert process.stdout is not None
         assert process.stderr is not None
-        for activity, typed in ((IDLE, ["1.9 W"]), (Activity(busy_cores=4.0), ["five", "5.1"])):
+        for activity, typed in (
+            (IDLE, ["1.9 W"]),
+            (Activity(busy_cores=4.0), ["five", "5.1"]),
+            (Activity(busy_cores=2.0), ["3.5"]),
+        ):
             until(process.stdout, "then press Enter: ")
             assert feed.send(activity, emulator.clock.now_ns())
             process.stdin.write("\n")
@@ -66,6 +70,7 @@ def test_two_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_is_
         told, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert errors == "expected watts (1.912 W), or 5.098 V 0.375 A, or 5.098 V 13.6 ohm, got 'five'\n"
+    assert "how far the gain depends on the power: ± 0." in told
     assert "was: gain 1.5, offset 0.0 W of no date" in told
     found = read_meter_calibrations(file)
     made = found["SP2-7"]

@@ -122,18 +122,22 @@ def calibrate(
     u_value: Annotated[
         float, typer.Option(min=0.0, help="Standard uncertainty of one value of it in watts: the last digit.")
     ] = 0.001,
+    loads: Annotated[
+        int,
+        typer.Option(min=2, max=3, help="The third, in between, tells how far the gain depends on power."),
+    ] = 3,
     as_json: JsonOption = False,
 ) -> None:
-    """Find a meter's gain and offset at two known loads, and file them under its serial number.
+    """Find a meter's gain and offset at known loads, and file them under its serial number.
 
     Connect a steady load (a resistor, an electronic load; no board) at the meter's output, first about 2 W,
-    then about 5 W, and tell what a better meter shows at the output while it is read: watts, or volts and
-    amperes, or volts and the ohms of a known resistor. Nothing connected, or an output that is off, is no
-    load: its zeros are printed, not measured.
+    then about 5 W, then about 3.5 W, and tell what a better meter shows at the output while it is read:
+    watts, or volts and amperes, or volts and the ohms of a known resistor. Nothing connected, or an output
+    that is off, is no load: its zeros are printed, not measured.
     """
     from roambench.controller.commands.meters.calibrate import calibrate_meter
 
-    calibrate_meter(driver, port, output, reference, u_reference, u_value, seconds, as_json=as_json)
+    calibrate_meter(driver, port, output, reference, u_reference, u_value, seconds, loads, as_json=as_json)
 
 
 @power_app.command("on")

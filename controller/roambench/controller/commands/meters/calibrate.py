@@ -1,4 +1,4 @@
-"""`roambench meter calibrate`: two loads and a reference make a line of the calibration file."""
+"""`roambench meter calibrate`: some loads and a reference make a line of the calibration file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import typer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import Reading, ReadingFlag
-from roambench.controller.instrument.two_point import NO_ZERO, LoadPoint, calibrate, doubts
+from roambench.controller.instrument.load_points import NO_ZERO, LoadPoint, calibrate, doubts, linearity
 from roambench.controller.screen import print_json
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.experiment.meter_calibration_file import (
@@ -31,7 +31,11 @@ from roambench.runs.whole_file import write_whole
 
 #: After a load was connected, before its readings count: windows that still hold the old one, old lines.
 SETTLE_S: Final = 2.0
-_LOADS: Final = ("about 2 W (at 5.1 V: 13 ohm)", "about 5 W (at 5.1 V: 5.2 ohm, rated for 10 W)")
+_LOADS: Final = (
+    "about 2 W (at 5.1 V: 13 ohm)",
+    "about 5 W (at 5.1 V: 5.2 ohm, rated for 10 W)",
+    "about 3.5 W (at 5.1 V: 7.5 ohm)",
+)
 _NUMBER: Final = r"(\d+(?:\.\d*)?|\.\d+)"
 _WATTS: Final = re.compile(rf"{_NUMBER}\s*W?", re.IGNORECASE)
 _VOLTS_AND: Final = re.compile(rf"{_NUMBER}\s*V\s*,?\s*{_NUMBER}\s*(A|ohms?|Ω)", re.IGNORECASE)
@@ -45,10 +49,11 @@ def calibrate_meter(
     u_reference: float,
     u_value_w: float,
     seconds: float,
+    loads: int,
     *,
     as_json: bool = False,
 ) -> None:
-    """Guide through both loads and write the table; ConfigError or MeterError says what is in the way.
+    """Guide through the loads and write the table; ConfigError or MeterError says what is in the way.
 
     A person at the keyboard is no boot loop: the port is opened without the latch.
     """
@@ -62,32 +67,39 @@ def calibrate_meter(
         runner.run(meter.open())
         try:
             typer.echo(
-                f"Meter {serial} is open. Its line into {path} comes from two loads, {seconds:g} s each.",
+                f"Meter {serial} is open. Its line into {path} comes from {loads} loads, {seconds:g} s each.",
                 err=as_json,
             )
             row = TRAITS.load(driver_row(driver).description(parsed).traits)
-            first, second = (
-                _load(runner, meter, row, number, told, seconds, u_value_w, as_json)
-                for number, told in enumerate(_LOADS, 1)
-            )
+            points = [
+                _load(runner, meter, row, f"{number} of {loads}: connect {told}", seconds, u_value_w, as_json)
+                for number, told in enumerate(_LOADS[:loads], 1)
+            ]
         finally:
             runner.run(meter.aclose())
-    made = calibrate(first, second, reference.strip(), u_reference)
+    made = calibrate(points, reference.strip(), u_reference)
     about = "; ".join(
         f"{point.true_w:.4f} W read {point.read.watts:.4f} ± {2.0 * point.read.u_watts:.4f} W"
-        for point in (first, second)
+        for point in points
     )
     today = dt.datetime.now(dt.UTC).date()
     write_whole(path, with_meter_calibration(path, serial, made, today, f"{driver}: {about}"))
-    found_doubts = doubts(made, first, second, row)
+    found_doubts = doubts(made, points, row)
     if as_json:
         document = {"serial": serial, "gain": made.gain, "u_gain_rel": made.u_gain, "offset_w": made.offset_w}
+        document["u_linearity_rel"] = linearity(points) if loads > 2 else None
         print_json({**document, "u_offset_w": made.u_offset_w, "file": path, "doubts": found_doubts})
         return
     typer.echo(
         f"{serial}: gain {made.gain:.5f} ± {2.0 * made.gain * made.u_gain:.5f}, offset "
         f"{1e3 * made.offset_w:+.1f} ± {2e3 * made.u_offset_w:.1f} mW (2u)"
     )
+    bend = (
+        f"± {2.0 * linearity(points):.2%} of the gain (2u, within it)"
+        if loads > 2
+        else "not measured: --loads 3"
+    )
+    typer.echo(f"how far the gain depends on the power: {bend}")
     if before is not None:
         typer.echo(
             f"was: gain {before['gain']}, offset {before['offset_w']} W of {before['date'] or 'no date'}"
@@ -133,14 +145,13 @@ def _load(
     runner: asyncio.Runner,
     meter: Meter,
     row: MeterTraits,
-    number: int,
     told: str,
     seconds: float,
     u_value_w: float,
     as_json: bool,
 ) -> LoadPoint:
     """Ask for a load, read it, ask what it truly was; what is mistyped is asked again."""
-    _asked(f"\nLoad {number} of {len(_LOADS)}: connect {told}, let it warm up, then press Enter", as_json)
+    _asked(f"\nLoad {told}, let it warm up, then press Enter", as_json)
     watts = runner.run(_read(meter, seconds))
     typer.echo(f"read: {watts.mean():.4f} W, {len(watts)} lines", err=as_json)
     while True:

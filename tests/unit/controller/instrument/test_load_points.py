@@ -1,4 +1,4 @@
-"""Two-point calibrations of seeded meters: gain and offset come back within what is said of them."""
+"""Calibrations at some loads of seeded meters: gain and offset come back within what is said of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.controller.instrument.two_point import LoadPoint, calibrate, doubts
+from roambench.controller.instrument.load_points import LoadPoint, calibrate, doubts, linearity
 from roambench.energy.uncertainty import uncalibrated
 from roambench.meters.emulator.electric.power import PiPower
 from roambench.meters.emulator.electric.sensor import Ina231, Tolerance, load
@@ -46,7 +46,7 @@ def test_gain_and_offset_lie_within_2u_in_95_percent_of_seeded_meters() -> None:
             wander = np.convolve(0.002 * draw.standard_normal(64), np.ones(5) / 5, "valid")
             told_w = true_w * reference + u_value_w * draw.standard_normal()
             points.append(LoadPoint.of(told_w, u_value_w, read(chip, true_w + flicker + wander), SP2))
-        made = calibrate(*points, "a standard", u_reference)
+        made = calibrate(points, "a standard", u_reference)
         low, high = (exact(chip, true_w) for true_w in loads)
         gain = (high - low) / (loads[1] - loads[0])
         errors.append(
@@ -68,7 +68,7 @@ def test_the_line_through_two_points_by_hand() -> None:
     points = [
         LoadPoint.of(true_w, 0.001, watts, SP2) for true_w, watts in zip((1.9, 4.9), still, strict=True)
     ]
-    made = calibrate(points[1], points[0], "a standard", 0.001)
+    made = calibrate(points[::-1], "a standard", 0.001)
     assert (made.gain, made.offset_w) == pytest.approx((1.04, 0.024))
     u_w = math.hypot(3.81687e-3 / math.sqrt(12.0), 1.04e-3)
     assert made.u_gain == pytest.approx(math.hypot(u_w * math.sqrt(2.0) / 3.12, 0.001))
@@ -111,7 +111,7 @@ def test_doubts_name_what_is_wrong_and_what_to_do() -> None:
         return LoadPoint.of(true_w, 0.001, np.linspace(read_w, read_w + drift_w, 40), SP2)
 
     def told(first: LoadPoint, second: LoadPoint) -> list[str]:
-        return doubts(calibrate(first, second), first, second, SP2)
+        return doubts(calibrate([first, second]), [first, second], SP2)
 
     assert told(point(1.9, 1.91), point(5.1, 5.12)) == []
     (close,) = told(point(4.0, 4.01), point(5.1, 5.12))
@@ -123,4 +123,19 @@ def test_doubts_name_what_is_wrong_and_what_to_do() -> None:
     with pytest.raises(
         ConfigError, match=r"read more at the greater load, got 5.000 W at 2.000 W and 2.000 W"
     ):
-        calibrate(point(2.0, 5.0), point(5.0, 2.0))
+        calibrate([point(2.0, 5.0), point(5.0, 2.0)])
+
+
+def test_a_third_load_tells_how_far_the_gain_depends_on_the_power() -> None:
+    """1 % more above 3.5 W: neither slope is further than the gain's 2 u; two loads do not see it."""
+    bent = [
+        LoadPoint.of(true_w, 0.0001, np.full(20, true_w + 0.01 * max(0.0, true_w - 3.5)), SP2)
+        for true_w in (2.0, 5.0, 3.5)
+    ]
+    assert linearity(bent[:2]) == 0.0
+    assert linearity(bent) == pytest.approx(0.01 / 2.0 / math.sqrt(3.0), rel=0.01)
+    made = calibrate(bent)
+    assert made.gain == pytest.approx(1.005)
+    assert all(abs(slope / made.gain - 1.0) < 2.0 * made.u_gain for slope in (1.0, 1.01))
+    with pytest.raises(ConfigError, match=r"read more at the greater load, got 6.000 W at 3.500 W"):
+        calibrate([*bent[:2], LoadPoint.of(3.5, 0.0001, np.full(20, 6.0), SP2)])

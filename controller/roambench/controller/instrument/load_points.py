@@ -1,9 +1,11 @@
-"""A meter's gain and offset from two loads whose power a reference knows: the line through two points."""
+"""A meter's gain and offset from loads whose power a reference knows: a line, and how far the meter bends."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -63,41 +65,54 @@ NO_ZERO: Final = (
 )
 
 
-def calibrate(
-    first: LoadPoint, second: LoadPoint, reference: str = "", u_reference: float = 0.0
-) -> MeterCalibration:
-    """reading = gain x true + offset through both points; ConfigError where no meter can read so.
+def calibrate(points: Sequence[LoadPoint], reference: str = "", u_reference: float = 0.0) -> MeterCalibration:
+    """reading = gain x true + offset through the lowest and the highest of `points` (two or more).
+
+    ConfigError where no meter can read so.
 
     What is uncertain of each point (scatter and rounding of its readings, its value of the reference) moves
-    the line; `u_reference` (relative, k = 1), which is wrong alike at both, moves the gain alone. The
+    the line; `u_reference` (relative, k = 1), which is wrong alike at all, moves the gain alone. Points
+    between tell how far the gain depends on the power (`linearity`), which is part of its uncertainty. The
     uncertainties of gain and offset are given as if they were independent. They are opposed, so that a power
-    between the two loads is known better than they say.
+    between the loads is known better than they say.
     """
-    low, high = sorted((first, second), key=lambda point: point.true_w)
+    for lower, higher in pairwise(sorted(points, key=lambda point: point.true_w)):
+        if higher.true_w <= lower.true_w or higher.read.watts <= lower.read.watts:
+            raise ConfigError(
+                [
+                    f"expected the meter to read more at the greater load, got {lower.read.watts:.3f} W at "
+                    f"{lower.true_w:.3f} W and {higher.read.watts:.3f} W at {higher.true_w:.3f} W"
+                ]
+            )
+    low, high = _ends(points)
     apart_w = high.true_w - low.true_w
     rise_w = high.read.watts - low.read.watts
-    if apart_w <= 0.0 or rise_w <= 0.0:
-        raise ConfigError(
-            [
-                f"expected the meter to read more at the greater load, got {low.read.watts:.3f} W at "
-                f"{low.true_w:.3f} W and {high.read.watts:.3f} W at {high.true_w:.3f} W"
-            ]
-        )
     gain = rise_w / apart_w
     low_u, high_u = (math.hypot(point.read.u_watts, gain * point.u_true_w) for point in (low, high))
     return MeterCalibration(
         gain,
         low.read.watts - gain * low.true_w,
-        math.hypot(low_u / rise_w, high_u / rise_w, u_reference),
+        math.hypot(low_u / rise_w, high_u / rise_w, u_reference, linearity(points)),
         math.hypot(high.true_w * low_u, low.true_w * high_u) / apart_w,
         u_reference,
         reference,
     )
 
 
-def doubts(made: MeterCalibration, first: LoadPoint, second: LoadPoint, row: MeterTraits) -> list[str]:
+def linearity(points: Sequence[LoadPoint]) -> float:
+    """Relative standard uncertainty of a gain that depends on the power: the slopes from point to point are
+    the ends of a rectangle. 0 with two points, which tell nothing of it."""
+    ordered = sorted(points, key=lambda point: point.true_w)
+    slopes = [
+        (higher.read.watts - lower.read.watts) / (higher.true_w - lower.true_w)
+        for lower, higher in pairwise(ordered)
+    ]
+    return (max(slopes) - min(slopes)) / (2.0 * math.sqrt(3.0) * float(np.mean(slopes)))
+
+
+def doubts(made: MeterCalibration, points: Sequence[LoadPoint], row: MeterTraits) -> list[str]:
     """Objections to a calibration of a meter of the type `row`, each with its remedy."""
-    low, high = sorted((first, second), key=lambda point: point.true_w)
+    low, high = _ends(points)
     found = []
     if high.true_w < CLOSE_RATIO * low.true_w:
         own = math.sqrt(max(0.0, made.u_gain**2 - made.u_reference**2))
@@ -108,7 +123,7 @@ def doubts(made: MeterCalibration, first: LoadPoint, second: LoadPoint, row: Met
         )
     found += [
         f"the load of {point.true_w:.3f} W changed while it was read: let it warm up and calibrate again"
-        for point in (low, high)
+        for point in points
         if not point.steady
     ]
     off = abs(made.gain - row.gain) > _PARTS_SIGMAS * math.hypot(row.u_gain, made.u_gain)
@@ -120,3 +135,9 @@ def doubts(made: MeterCalibration, first: LoadPoint, second: LoadPoint, row: Met
             "volts, amperes and ohms what they seem?"
         )
     return found
+
+
+def _ends(points: Sequence[LoadPoint]) -> tuple[LoadPoint, LoadPoint]:
+    """The lowest and the highest load."""
+    ordered = sorted(points, key=lambda point: point.true_w)
+    return ordered[0], ordered[-1]
