@@ -141,10 +141,8 @@ async def test_two_ray_workers_give_the_bits_of_two_processes_even_if_one_is_kil
     await pool.stop()  # a second time does nothing
 
 
-@asynccontextmanager
-async def cluster(folder: Path) -> AsyncIterator[str]:
-    """The address of a head node of two CPUs that was there before us."""
-    port = free_port()
+async def head_node(folder: Path, port: int) -> asyncio.subprocess.Process:
+    """A head node of two CPUs in a folder of its own, once its raylet listens, or has given up."""
     head = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--block", f"--port={port}"),
         *("--node-ip-address=127.0.0.1", "--num-cpus=2", "--include-dashboard=false"),
@@ -153,13 +151,28 @@ async def cluster(folder: Path) -> AsyncIterator[str]:
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, "RAY_AUTH_MODE": "disabled"},
     )
+    while head.returncode is None and not (folder / "session_latest/sockets/raylet").exists():
+        await asyncio.sleep(0.1)
+    return head
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[str]:
+    """The address of a head node that was there before us. On a busy machine Ray gives up while one
+    starts; then another is begun."""
+    for attempt in range(3):
+        port = free_port()
+        (place := folder / str(attempt)).mkdir()
+        head = await head_node(place, port)
+        if head.returncode is None:
+            break
+    assert head.returncode is None, "Ray did not start a head node three times"
     try:
-        while head.returncode is None and not (folder / "session_latest/sockets/raylet").exists():
-            await asyncio.sleep(0.1)
         yield f"127.0.0.1:{port}"
         assert head.returncode is None
     finally:
-        head.terminate()
+        if head.returncode is None:
+            head.terminate()
         await head.wait()
 
 

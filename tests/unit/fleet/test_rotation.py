@@ -109,8 +109,8 @@ async def test_one_authority_follows_another_without_a_session_that_ends(tmp_pat
             await redialled(where, one, two)
             assert one.log == two.log == []
         async with hand_agent(where, "pi-01", credential=old["pi-01"]) as left_behind:
-            await until(lambda: left_behind.log)
-            assert "has no certificate of this bench's authority" in left_behind.log[0]
+            reason = "has no certificate of this bench's authority"
+            await until(lambda: any(reason in line for line in left_behind.log))
 
 
 async def test_an_authority_that_is_trusted_no_more_ends_the_sessions_it_opened(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ async def test_an_authority_that_is_trusted_no_more_ends_the_sessions_it_opened(
         await asyncio.sleep(1.2)
         authority.begin_next()
         authority.finish_next(["pi-01"], force=True)
-        await until(lambda: agent.log)
-        assert "'pi-01' was not issued by this bench's authority" in agent.log[0]
+        reason = "'pi-01' was not issued by this bench's authority"
+        await until(lambda: any(reason in line for line in agent.log))
         assert any("was not issued by" in told for told in lines(where, EventKind.IDENTITY_REFUSED))
 
 
