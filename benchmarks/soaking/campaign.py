@@ -1,9 +1,7 @@
-"""A campaign on hosts under random faults, from its first command to its table: what happened to whom, and
-whether all of it is true afterwards.
+"""A campaign on hosts under random faults, from its first command to its table, and whether it is all true.
 
-It is `roambench sweep` as a person types it, in processes of its own, on three hosts and a spare. Whoever
-checks it reads the files that a user has (`campaign.jsonl`, results, run folders, `table.json`) and nothing
-of the campaign's own code but the reader of its log.
+It is `roambench sweep` in processes of its own, on three hosts and a spare. The checks read the files that a
+user has (`campaign.jsonl`, results, run folders, `table.json`) and use the reader of the campaign's log only.
 """
 
 from __future__ import annotations

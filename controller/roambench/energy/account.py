@@ -237,7 +237,8 @@ def _around_rests(
     # few lines saw of it may have been more: as if a share of a line had seen the board at work.
     phases = np.array([span.phase.value for span in spans])
     unseen_s = UNSEEN_SHARE * seen.period_s
-    unseen_j = unseen_s * abs(float(sums.joules.sum())) / sum(w.end_s - w.start_s for w in windows)
+    worked_s = max(sum(w.end_s - w.start_s for w in windows), seen.period_s)
+    unseen_j = unseen_s * abs(float(sums.joules.sum())) / worked_s
     for phase in set(phases[background]) - ACTIVE_PHASES:
         of = (phases == phase) & (covered_s > 0.0)
         power_w = (abs(float(columns.above_j[of].sum())) + unseen_j) / (float(covered_s[of].sum()) + unseen_s)

@@ -99,6 +99,13 @@ def test_waits_that_few_or_no_lines_saw_are_no_surer_than_that() -> None:
     assert held >= 27
 
 
+def test_phases_that_took_no_time_at_all_leave_the_rest_of_the_account_as_it_is() -> None:
+    board = measured(3, rounds=6, phases=(REST, (Phase.DOWNLOAD, 0.0, IDLE), REST, (Phase.WAIT, 2.0, IDLE)))
+    energies = Ledger.of(board.account.rows).by_phase()
+    assert board.account.split.method is Method.RESTS
+    assert energies[Phase.WAIT].joules == pytest.approx(board.true_j(Phase.WAIT), rel=0.01)
+
+
 def test_the_naive_split_charges_training_to_the_transfers_where_phases_touch() -> None:
     naive = []
     for seed in range(20):

@@ -76,7 +76,8 @@ def calibrate(points: Sequence[LoadPoint], reference: str = "", u_reference: flo
     uncertainties of gain and offset are given as if they were independent. They are opposed, so that a power
     between the loads is known better than they say.
     """
-    for lower, higher in pairwise(sorted(points, key=lambda point: point.true_w)):
+    ordered = _by_power(points)
+    for lower, higher in pairwise(ordered):
         if higher.true_w <= lower.true_w or higher.read.watts <= lower.read.watts:
             raise ConfigError(
                 [
@@ -84,7 +85,7 @@ def calibrate(points: Sequence[LoadPoint], reference: str = "", u_reference: flo
                     f"{lower.true_w:.3f} W and {higher.read.watts:.3f} W at {higher.true_w:.3f} W"
                 ]
             )
-    low, high = _ends(points)
+    low, high = ordered[0], ordered[-1]
     apart_w = high.true_w - low.true_w
     rise_w = high.read.watts - low.read.watts
     gain = rise_w / apart_w
@@ -102,17 +103,16 @@ def calibrate(points: Sequence[LoadPoint], reference: str = "", u_reference: flo
 def linearity(points: Sequence[LoadPoint]) -> float:
     """Relative standard uncertainty of a gain that depends on the power: the slopes from point to point are
     the ends of a rectangle. 0 with two points, which tell nothing of it."""
-    ordered = sorted(points, key=lambda point: point.true_w)
     slopes = [
         (higher.read.watts - lower.read.watts) / (higher.true_w - lower.true_w)
-        for lower, higher in pairwise(ordered)
+        for lower, higher in pairwise(_by_power(points))
     ]
     return (max(slopes) - min(slopes)) / (2.0 * math.sqrt(3.0) * float(np.mean(slopes)))
 
 
 def doubts(made: MeterCalibration, points: Sequence[LoadPoint], row: MeterTraits) -> list[str]:
     """Objections to a calibration of a meter of the type `row`, each with its remedy."""
-    low, high = _ends(points)
+    low, *_, high = _by_power(points)
     found = []
     if high.true_w < CLOSE_RATIO * low.true_w:
         own = math.sqrt(max(0.0, made.u_gain**2 - made.u_reference**2))
@@ -137,7 +137,5 @@ def doubts(made: MeterCalibration, points: Sequence[LoadPoint], row: MeterTraits
     return found
 
 
-def _ends(points: Sequence[LoadPoint]) -> tuple[LoadPoint, LoadPoint]:
-    """The lowest and the highest load."""
-    ordered = sorted(points, key=lambda point: point.true_w)
-    return ordered[0], ordered[-1]
+def _by_power(points: Sequence[LoadPoint]) -> list[LoadPoint]:
+    return sorted(points, key=lambda point: point.true_w)
