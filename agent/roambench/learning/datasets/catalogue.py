@@ -62,7 +62,7 @@ class Availability:
 def availability(name: str, folder: Path | None = None) -> Availability | None:
     """Whether `name`'s files are there, without reading them; None for another package's data set."""
     if name not in _FILES:
-        return Availability(None) if name in DATASETS.own else None
+        return Availability(None) if DATASETS.is_ours(name) else None
     module, cache = _FILES[name]
     place = folder or default_folder(cache)
     return Availability(place, tuple(_missing(module, place)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from roambench.controller.commands.added import group_of
 from roambench.controller.commands.fleet import certs as fleet_certs
 from roambench.controller.commands.fleet import change as fleet_change
 from roambench.controller.commands.fleet import discover as fleet_discover
@@ -22,7 +23,10 @@ from roambench.controller.commands.fleet import switches as fleet_switches
 from roambench.controller.commands.fleet import verify as fleet_verify
 
 fleet_app = typer.Typer(
-    name="fleet", help="Benches of real hosts: list, provision, operate, prove.", no_args_is_help=True
+    name="fleet",
+    cls=group_of("fleet"),
+    help="Benches of real hosts: list, provision, operate, prove.",
+    no_args_is_help=True,
 )
 fleet_list.register(fleet_app)
 fleet_image.register(fleet_app)

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.controller.cli import app
-from roambench.controller.exports.tensorboard import export_tensorboard
+from roambench.extras.exports.tensorboard import export_tensorboard
 from small_runs import measured, simulated
 
 DOWN_J, UP_J = 2.32744, 11.34388  # 20 Mbit over LTE at 20 and 10 Mbit/s, by the paper's Eq. 1

@@ -1,4 +1,4 @@
-"""`roambench export`: runs in the formats of other tools."""
+"""The exporters below `roambench export`: arguments and options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import typer
 
 from roambench.controller.commands.common_options import JsonOption, RunsArgument
 
-export_app = typer.Typer(name="export", help="Runs in the formats of other tools.", no_args_is_help=True)
 
-
-@export_app.command()
 def tensorboard(
     runs: RunsArgument,
     out: Annotated[
@@ -25,13 +22,12 @@ def tensorboard(
 
     It needs the extra `tensorboard`.
     """
-    from roambench.controller.exports.tensorboard import export_tensorboard
+    from roambench.extras.exports.tensorboard import export_tensorboard
 
     for place in export_tensorboard(runs, out):
         typer.echo(place)
 
 
-@export_app.command()
 def mlflow(
     runs: RunsArgument,
     uri: Annotated[
@@ -53,8 +49,8 @@ def mlflow(
 
     It needs the extra `mlflow`.
     """
-    from roambench.controller.exports.mlflow import export_mlflow
     from roambench.controller.screen import print_json
+    from roambench.extras.exports.mlflow import export_mlflow
 
     exported = export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts)
     if as_json:
@@ -66,7 +62,6 @@ def mlflow(
             typer.echo(f"{made.name}: {file} is over --artifacts and was left out", err=True)
 
 
-@export_app.command()
 def wandb(
     runs: RunsArgument,
     out: Annotated[
@@ -81,8 +76,8 @@ def wandb(
 
     It needs the extra `wandb`.
     """
-    from roambench.controller.exports.wandb import export_wandb
     from roambench.controller.screen import print_json
+    from roambench.extras.exports.wandb import export_wandb
 
     exported = export_wandb(runs, out, project=project)
     if as_json:
@@ -92,7 +87,6 @@ def wandb(
         typer.echo(f"{made.name}: {made.folder}")
 
 
-@export_app.command("ro-crate")
 def ro_crate(
     runs: RunsArgument,
     out: Annotated[
@@ -110,6 +104,6 @@ def ro_crate(
 
     An RO-Crate of version 1.1. No trace, no address, no key goes into it. It needs the extra `ro-crate`.
     """
-    from roambench.controller.exports.ro_crate import About, export_ro_crate
+    from roambench.extras.exports.ro_crate import About, export_ro_crate
 
     typer.echo(export_ro_crate(runs, out, About(license_, title, tuple(author or ()))))
