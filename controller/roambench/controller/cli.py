@@ -33,8 +33,6 @@ try:
     from roambench.controller.commands.overhead import overhead
     from roambench.controller.commands.pause import pause, resume_replay
     from roambench.controller.commands.report import report
-    from roambench.controller.commands.reproduce import reproduce
-    from roambench.controller.commands.results import results
     from roambench.controller.commands.resume import resume
     from roambench.controller.commands.run import run
     from roambench.controller.commands.sweep import sweep
@@ -96,8 +94,6 @@ app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(watch)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(figures)
-app.command(rich_help_panel=_LOOK)(results)
-app.command(rich_help_panel=_RUN)(with_progress(reproduce))
 app.command(rich_help_panel=_BENCH)(with_progress(overhead))
 app.command(rich_help_panel=_LOOK)(compare)
 app.command(rich_help_panel=_BENCH)(with_progress(calibrate))

@@ -22,9 +22,15 @@ from roambench.contract.table import Table
 from roambench.controller.harmless_print import printing_harmlessly
 
 COMMANDS: Final[Table[Callable[[typer.Typer], None]]] = Table(
-    what="command", group="roambench.commands", own={}
+    what="command",
+    group="roambench.commands",
+    own={},
 )
-EXPORTERS: Final[Table[Callable[..., None]]] = Table(what="exporter", group="roambench.exports", own={})
+EXPORTERS: Final[Table[Callable[..., None]]] = Table(
+    what="exporter",
+    group="roambench.exports",
+    own={},
+)
 
 
 class GroupCommands(UserDict[str, Any]):

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RunError, TraceError
-from roambench.controller.sweep.alike import refuse_unlike, taken_together
-from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import (
+from roambench.extras.papers.alike import refuse_unlike, taken_together
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.extras.papers.mohawk import SYSTEMS
+from roambench.extras.papers.ratios import milestones_table
+from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
@@ -17,13 +19,11 @@ from roambench.controller.sweep.results_page import (
     results_page,
     scale_lines,
 )
+from roambench.extras.papers.tables import paper_tables
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.markdown import cell
-from roambench.report.papers.mohawk import SYSTEMS
-from roambench.report.papers.ratios import milestones_table
-from roambench.report.papers.tables import paper_tables
 from roambench.report.table import ReportTable
 
 _NONE: Final = numbers.NONE

@@ -14,11 +14,6 @@ from typer.testing import CliRunner
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import app
-from roambench.controller.reproduce.catalogue import Claim, read_catalogue
-from roambench.controller.reproduce.claims import ClaimVerdict, judged
-from roambench.controller.reproduce.scale import Scale
-from roambench.controller.reproduce.study_page import study_page
-from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
 from roambench.controller.sweep.metrics import METRICS
 from roambench.controller.sweep.points import Point, points_of
 from roambench.controller.sweep.results import table_of
@@ -26,8 +21,13 @@ from roambench.controller.sweep.results_files import write_results
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
+from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
+from roambench.extras.reproduce.catalogue import Claim, read_catalogue
+from roambench.extras.reproduce.claims import ClaimVerdict, judged
+from roambench.extras.reproduce.scale import Scale
+from roambench.extras.reproduce.study_page import study_page
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 CATALOGUE = ROOT / "experiments" / "reproduction.toml"
 #: Every table and figure of results in the five papers (schematic figures and tables of constants left out).
 ITEMS = {

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from roambench.experiment.sections import from_resolved
+from roambench.extras.papers import mohawk as paper
+from roambench.extras.papers.bounds import Bounds, factor, mean_of, ratio_of
+from roambench.extras.papers.ratios import milestones_table, ratios_table
+from roambench.extras.papers.runs import PaperRun, Setting, comparable, rounds_of, setting_of
+from roambench.extras.papers.tables import paper_tables
 from roambench.report.markdown import markdown_table
-from roambench.report.papers import mohawk as paper
-from roambench.report.papers.bounds import Bounds, factor, mean_of, ratio_of
-from roambench.report.papers.ratios import milestones_table, ratios_table
-from roambench.report.papers.runs import PaperRun, Setting, comparable, rounds_of, setting_of
-from roambench.report.papers.tables import paper_tables
 from roambench.report.table import ReportTable
 
 SETTING = Setting("mnist", "IID", 5)

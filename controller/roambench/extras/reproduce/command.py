@@ -8,9 +8,14 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.controller.commands.common_options import JsonOption, with_progress
 from roambench.controller.commands.run import SetOption
-from roambench.controller.reproduce.scale import CATALOGUE, Scale
+from roambench.extras.reproduce.scale import CATALOGUE, Scale
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to `app`."""
+    app.command(rich_help_panel="Run")(with_progress(reproduce))
 
 
 def reproduce(
@@ -45,9 +50,9 @@ def reproduce(
     A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
     Interrupted or killed, the same command goes on from what is there.
     """
-    from roambench.controller.reproduce import studies as found
-    from roambench.controller.reproduce.catalogue import read_catalogue
     from roambench.controller.screen import print_json, progress_screen, say, screen
+    from roambench.extras.reproduce import studies as found
+    from roambench.extras.reproduce.catalogue import read_catalogue
 
     known = read_catalogue(catalogue)
     if list_:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.controller.reproduce.catalogue import Catalogue, PrintedFigure, Study
-from roambench.controller.reproduce.claims import (
+from roambench.controller.sweep.points import FREE, text
+from roambench.controller.sweep.results import spread
+from roambench.controller.sweep.results_files import cell as spread_cell
+from roambench.extras.papers.alike import leaves, taken_together
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.extras.papers.mohawk_page import mohawk_page
+from roambench.extras.papers.peer_page import peer_page
+from roambench.extras.papers.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.extras.reproduce.catalogue import Catalogue, PrintedFigure, Study
+from roambench.extras.reproduce.claims import (
     ClaimVerdict,
     claims_table,
     figure_of,
@@ -16,15 +24,7 @@ from roambench.controller.reproduce.claims import (
     shown,
     values_of,
 )
-from roambench.controller.reproduce.scale import Scale
-from roambench.controller.sweep.alike import FREE, leaves, taken_together
-from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.mohawk_page import mohawk_page
-from roambench.controller.sweep.peer_page import peer_page
-from roambench.controller.sweep.points import text
-from roambench.controller.sweep.results import spread
-from roambench.controller.sweep.results_files import cell as spread_cell
-from roambench.controller.sweep.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.extras.reproduce.scale import Scale
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable

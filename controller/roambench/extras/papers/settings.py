@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from statistics import stdev
 from typing import Final
 
+from roambench.extras.papers import mohawk as paper
+from roambench.extras.papers.bounds import Bounds, mean_of
+from roambench.extras.papers.runs import PaperRun, Setting
 from roambench.report.numbers import NONE, over_seeds
-from roambench.report.papers import mohawk as paper
-from roambench.report.papers.bounds import Bounds, mean_of
-from roambench.report.papers.runs import PaperRun, Setting
 
 #: Of the systems as the tables head their columns, in the paper's order.
 _TITLES: Final = {"hierfavg": "HierFAVG", "macfl": "MACFL", "mohawk": "MOHAWK"}

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
 from roambench.report import numbers
-from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
 from roambench.report.table import ReportTable
 
 #: The mixing that needs no contact: the upper bound of the figures.

@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.alike import refuse_unlike, taken_together
-from roambench.controller.sweep.finished_runs import FinishedRun
-from roambench.controller.sweep.results_page import (
+from roambench.extras.papers.alike import refuse_unlike, taken_together
+from roambench.extras.papers.dam import JOURNAL, WORKSHOP, GridPaper, dam_tables, of_one_place
+from roambench.extras.papers.de_heredia import de_heredia_tables
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun
+from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
@@ -20,9 +23,6 @@ from roambench.controller.sweep.results_page import (
 )
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
-from roambench.report.papers.dam import JOURNAL, WORKSHOP, GridPaper, dam_tables, of_one_place
-from roambench.report.papers.de_heredia import de_heredia_tables
-from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun
 from roambench.report.table import ReportTable
 
 #: Whose clients are on a grid.

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from roambench.extras.papers.dam_figures import BOUND, dam_figures
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, differences, figures, spread
 from roambench.report import numbers
 from roambench.report.numbers import over_seeds
-from roambench.report.papers.dam_figures import BOUND, dam_figures
-from roambench.report.papers.peer_runs import DAM_NAMES, PeerRun, differences, figures, spread
 from roambench.report.table import ReportTable
 
 #: Table II of Jahani et al. (journal): final test accuracy in %, 20 clients, 3 mobile, R_c = 3, R_m = 5.

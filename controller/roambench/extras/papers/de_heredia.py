@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from roambench.extras.papers.peer_runs import PeerRun, close, differences, figures, signed_points, spread
 from roambench.report import numbers
-from roambench.report.papers.peer_runs import PeerRun, close, differences, figures, signed_points, spread
 from roambench.report.table import ReportTable
 
 P: Final = (0.0, 0.05, 0.2, 0.4, 0.6, 0.8, 1.0)

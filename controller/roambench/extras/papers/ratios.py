@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from roambench.report.numbers import NONE
-from roambench.report.papers import mohawk as paper
-from roambench.report.papers.bounds import Bounds, factor, mean_of, ratio_of
-from roambench.report.papers.runs import PaperRun, Setting, comparable, rounds_of
-from roambench.report.papers.settings import (
+from roambench.extras.papers import mohawk as paper
+from roambench.extras.papers.bounds import Bounds, factor, mean_of, ratio_of
+from roambench.extras.papers.runs import PaperRun, Setting, comparable, rounds_of
+from roambench.extras.papers.settings import (
     NAMES,
     bounded,
     groups_of,
@@ -18,6 +17,7 @@ from roambench.report.papers.settings import (
     place_of,
     thresholds_of,
 )
+from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
 
 RATIO: Final = "MOHAWK : HierFAVG : MACFL"

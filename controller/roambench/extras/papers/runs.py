@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roambench.experiment.sections import Experiment
-from roambench.report.papers.bounds import Bounds
-from roambench.report.papers.mohawk import IID, NON_IID, SYSTEMS
+from roambench.extras.papers.bounds import Bounds
+from roambench.extras.papers.mohawk import IID, NON_IID, SYSTEMS
 
 _IID_ALPHA, _NON_IID_ALPHA = 100.0, 0.1
 _ROUNDING = 1e-9  # of a mean of accuracies

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.finished_runs import FinishedRun, finished_runs
+from roambench.controller.sweep.points import FREE
 from roambench.experiment.sections import resolved
+from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
 
-#: Keys that may differ between runs of one setting: of no meaning for what a run ends with.
-FREE: Final = frozenset({"name", "seed", "simulated.workers"})
 #: Of these the name counts: the folder is another one on every machine.
 _FILES: Final = frozenset({"trace.file", "learning.data_path", "links.model"})
 _MOST_SHOWN: Final = 5

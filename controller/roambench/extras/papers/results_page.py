@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roambench.controller.sweep.finished_runs import FinishedRun
 from roambench.controller.sweep.session_notes import SessionNotes, read_notes
+from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
 from roambench.report.markdown import cell, markdown_table
 from roambench.report.table import ReportTable

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from roambench.report.numbers import NONE
-from roambench.report.papers import mohawk as paper
-from roambench.report.papers.bounds import Bounds
-from roambench.report.papers.peer_runs import figures, spread
-from roambench.report.papers.ratios import BOUND, RATIOS, Ours, ratio_table
-from roambench.report.papers.runs import PaperRun, comparable, rounds_of
-from roambench.report.papers.settings import (
+from roambench.extras.papers import mohawk as paper
+from roambench.extras.papers.bounds import Bounds
+from roambench.extras.papers.peer_runs import figures, spread
+from roambench.extras.papers.ratios import BOUND, RATIOS, Ours, ratio_table
+from roambench.extras.papers.runs import PaperRun, comparable, rounds_of
+from roambench.extras.papers.settings import (
     NAMES,
     bounded,
     groups_of,
@@ -20,6 +19,7 @@ from roambench.report.papers.settings import (
     seeds_behind,
     thresholds_of,
 )
+from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
 
 

@@ -29,6 +29,11 @@ _NAMES = {
 }
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to `app`."""
+    app.command(rich_help_panel="Look")(results)
+
+
 def results(
     sweeps: Annotated[
         list[Path], typer.Argument(metavar="SWEEP_DIR...", help="Folders of sweeps, taken together.")
@@ -48,9 +53,9 @@ def results(
     import sys
 
     from roambench.controller.screen import print_json, say, screen
-    from roambench.controller.sweep.finished_runs import doubtful
-    from roambench.controller.sweep.mohawk_page import mohawk_page
-    from roambench.controller.sweep.peer_page import peer_page
+    from roambench.extras.papers.finished_runs import doubtful
+    from roambench.extras.papers.mohawk_page import mohawk_page
+    from roambench.extras.papers.peer_page import peer_page
     from roambench.report.console import print_table
     from roambench.report.report import write_text
 
