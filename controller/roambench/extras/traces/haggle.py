@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from roambench.extras.traces.one_contacts import host, hosts_that_are_aps
 from roambench.mobility.readers.account import seconds
 from roambench.mobility.readers.documents import Head, numbered_rows
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.formats.one_contacts import host, hosts_that_are_aps
 from roambench.mobility.readers.overlaps import IntervalCollector
 
 _ROW: Final = re.compile(r"\d+[ \t]+\d+[ \t]+\d+[ \t]+\d+(?:[ \t]+\d+[ \t]+\d+)?")

@@ -8,13 +8,13 @@ import io
 import pytest
 
 from roambench.contract.errors import ConfigError, TraceError
+from roambench.extras.traces.ns2 import read as read_ns2
+from roambench.extras.traces.one_movement import read as read_movement
+from roambench.extras.traces.sumo_fcd import read as read_fcd
 from roambench.mobility.readers import READERS
 from roambench.mobility.readers.detecting import detect
 from roambench.mobility.readers.documents import Document
 from roambench.mobility.readers.fixes import ReaderOptions
-from roambench.mobility.readers.formats.ns2 import read as read_ns2
-from roambench.mobility.readers.formats.one_movement import read as read_movement
-from roambench.mobility.readers.formats.sumo_fcd import read as read_fcd
 from roambench.mobility.readers.opening import read_files
 
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from roambench.contract.draws import generator
+from roambench.extras.traces.cabspotting import read as read_cab
+from roambench.extras.traces.geolife import read as read_geolife
+from roambench.extras.traces.tdrive import read as read_tdrive
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.readers import gps_blocks
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.fixes import ReaderOptions
-from roambench.mobility.readers.formats.cabspotting import read as read_cab
-from roambench.mobility.readers.formats.geolife import read as read_geolife
-from roambench.mobility.readers.formats.tdrive import read as read_tdrive
 from roambench.mobility.recipe import Recipe, build_trace
 
 

@@ -22,11 +22,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from roambench.contract.errors import TraceError
+from roambench.extras.traces.tist2015_venues import Venues, read_venues
 from roambench.mobility.readers.account import MAX_ID, RowAccount, check_id
 from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, numbered_rows, text_lines
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, without_duplicates
-from roambench.mobility.readers.formats.tist2015_venues import Venues, read_venues
 from roambench.mobility.readers.gps_blocks import blocks, in_pieces, parsed_table
 from roambench.mobility.readers.joining import kinds_of, with_rejected
 from roambench.mobility.readers.time_columns import foursquare_times
