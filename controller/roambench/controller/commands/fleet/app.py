@@ -16,7 +16,6 @@ from roambench.controller.commands.fleet import prove as fleet_prove
 from roambench.controller.commands.fleet import provision as fleet_provision
 from roambench.controller.commands.fleet import shell as fleet_shell
 from roambench.controller.commands.fleet import status as fleet_status
-from roambench.controller.commands.fleet import switches as fleet_switches
 
 fleet_app = typer.Typer(
     name="fleet",
@@ -33,6 +32,5 @@ fleet_lease.register(fleet_app)
 fleet_status.register(fleet_app)
 fleet_shell.register(fleet_app)
 fleet_power.register(fleet_app)
-fleet_switches.register(fleet_app)
 fleet_fetch.register(fleet_app)
 fleet_change.register(fleet_app)

@@ -31,14 +31,14 @@ def emulate_switches(
     from contextlib import ExitStack, suppress
 
     from roambench.contract.errors import ConfigError, FleetError
-    from roambench.provision.power.emulated import (
+    from roambench.extras.power.emulated import (
         EmulatedShelly1,
         EmulatedShelly2,
         EmulatedSwitch,
         EmulatedTasmota,
         serving,
     )
-    from roambench.provision.power.emulated_uhubctl import install
+    from roambench.extras.power.emulated_uhubctl import install
 
     wanted: list[tuple[str, int, EmulatedSwitch]] = [
         ("tasmota", 1, EmulatedTasmota([True] * tasmota)),

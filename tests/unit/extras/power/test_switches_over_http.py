@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from roambench.provision.power.emulated import (
+from roambench.extras.power.emulated import (
     EmulatedShelly1,
     EmulatedShelly2,
     EmulatedSwitch,

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow, End
-from roambench.controller.campaign.notify import (
+from roambench.extras.notify.notify import (
     LOG_NAME,
     Message,
     Notifier,
@@ -175,8 +175,8 @@ def test_what_could_not_be_sent_comes_with_the_next_event_and_no_log_has_the_sec
 def test_nobody_there_and_nobody_who_answers_hurt_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from roambench.controller.campaign import notify
-    from roambench.provision.power import http
+    from roambench.extras.notify import notify
+    from roambench.extras.power import http
 
     monkeypatch.setattr(http, "ANSWER_S", 0.5)
     monkeypatch.setattr(notify, "COMMAND_S", 0.5)

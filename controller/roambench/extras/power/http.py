@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from roambench.provision.power.programs import MOST_BYTES, run_program
+from roambench.extras.power.programs import MOST_BYTES, run_program
 from roambench.provision.power.switch import SwitchError, short
 
 ANSWER_S: Final = 8.0

@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from pydantic import Field
 
+from roambench.extras.power import http
+from roambench.extras.power.keys import Address, SecretFile, secret
 from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
-from roambench.provision.power import http
-from roambench.provision.power.keys import Address, SecretFile, secret
 from roambench.provision.power.switch import SwitchRow, contradicted
 from roambench.written.toml_file import Section
 

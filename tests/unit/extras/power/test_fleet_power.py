@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from roambench.extras.power.emulated import EmulatedShelly2, EmulatedTasmota, serving
+from roambench.extras.power.emulated_uhubctl import install
 from roambench.provision.checks import CheckVerdict
-from roambench.provision.power.emulated import EmulatedShelly2, EmulatedTasmota, serving
-from roambench.provision.power.emulated_uhubctl import install
 from roambench.provision.power.switching import NOT_ASKED, SeenSwitch, seen_switch
 from roambench.provision.preflight.host_checks import power_switch
 from switch_benches import switched_host

@@ -36,10 +36,10 @@ from roambench.controller.campaign.campaign_log import (
 )
 from roambench.controller.campaign.summary import headline, summary_of, summary_text
 from roambench.controller.screen import warn
+from roambench.extras.power.http import post
+from roambench.extras.power.programs import run_program
 from roambench.provision.leases.holding import LEASE_VARIABLE
 from roambench.provision.leases.local_time import iso
-from roambench.provision.power.http import post
-from roambench.provision.power.programs import run_program
 
 LOG_NAME: Final = "notify.log"
 #: How long a command may take; and the thread at the campaign's end to send what is left.

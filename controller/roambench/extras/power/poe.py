@@ -9,10 +9,10 @@ from typing import Final, Literal
 from pydantic import Field
 
 from roambench.contract.errors import ConfigError
+from roambench.extras.power.keys import Address, SecretFile, secret
+from roambench.extras.power.programs import run_program
 from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
-from roambench.provision.power.keys import Address, SecretFile, secret
-from roambench.provision.power.programs import run_program
 from roambench.provision.power.switch import SwitchError, SwitchRow, contradicted, short
 from roambench.written.toml_file import Section
 

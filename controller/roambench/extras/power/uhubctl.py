@@ -11,9 +11,9 @@ from typing import Final
 
 from pydantic import Field
 
+from roambench.extras.power.programs import run_program
 from roambench.meters.switching import PowerState
 from roambench.provision.bench import Host
-from roambench.provision.power.programs import run_program
 from roambench.provision.power.switch import SwitchError, SwitchRow, contradicted, short
 from roambench.written.toml_file import Section
 

@@ -14,9 +14,9 @@ import pytest
 from foreign_packages import importable
 from foreign_packages import install as install_package
 from roambench.contract.errors import ConfigError
-from roambench.provision.power import emulated_uhubctl
+from roambench.extras.power import emulated_uhubctl
+from roambench.extras.power.programs import run_program
 from roambench.provision.power.power_command import PowerCommand
-from roambench.provision.power.programs import run_program
 from roambench.provision.power.switch import SwitchError
 from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from switch_benches import switched_host
