@@ -19,9 +19,9 @@ import pytest
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
+from roambench.extras.ray.ray_workers import LentModels, RayWorkers
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.ray_workers import LentModels, RayWorkers
 from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.layout import flatten
 from roambench.learning.models.build import build

@@ -14,10 +14,10 @@ import numpy as np
 
 from roambench.contract.errors import FleetError
 from roambench.contract.orders import Vector
+from roambench.extras.ray.ray_actor import PACKAGES, TrainingActor
+from roambench.extras.ray.ray_session import RaySession
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
-from roambench.fleet.simulated.ray_actor import PACKAGES, TrainingActor
-from roambench.fleet.simulated.ray_session import RaySession
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.fleet.simulated.workers import ATTEMPTS
 
