@@ -9,9 +9,9 @@ import pytest
 from scipy.io import savemat
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.extras.datasets.svhn import FILES, load_svhn
 from roambench.learning.datasets.catalogue import load_dataset
 from roambench.learning.datasets.downloads import Download
-from roambench.learning.datasets.svhn import FILES, load_svhn
 
 
 def pixels(count: int) -> np.ndarray:

@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.extras.datasets.speech_commands import log_mel, sound_of
 from roambench.learning.datasets.data_files import default_folder
 from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.datasets.pixels import normalised, statistics
-from roambench.learning.datasets.speech_commands import log_mel, sound_of
 from roambench.learning.shards import Images, Labels
 
 _SPLITS: Final = "dataset_dict.json"

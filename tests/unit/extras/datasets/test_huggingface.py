@@ -17,7 +17,7 @@ from roambench.experiment.load import load_experiment
 from roambench.learning.datasets.catalogue import Availability, availability, load_dataset
 from roambench.learning.datasets.dataset import Dataset
 
-FOLDERS = Path(__file__).parents[1] / "huggingface"
+FOLDERS = Path(__file__).parent / "huggingface"
 
 
 def _load(folder: Path) -> Dataset:

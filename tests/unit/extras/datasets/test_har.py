@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.extras.datasets.har import ARCHIVE, SIGNALS, load_har, pictures
 from roambench.learning.datasets.catalogue import load_dataset
-from roambench.learning.datasets.har import ARCHIVE, SIGNALS, load_har, pictures
 
 OUTER = "human+activity+recognition+using+smartphones.zip"
 

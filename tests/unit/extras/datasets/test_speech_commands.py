@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.extras.datasets.speech_commands import WORDS, log_mel, mel_filters, sound_of
 from roambench.learning.datasets.catalogue import load_dataset
-from roambench.learning.datasets.speech_commands import WORDS, log_mel, mel_filters, sound_of
 
 
 def wav(samples: np.ndarray, rate: int = 16_000, channels: int = 1, width: int = 2) -> bytes:
