@@ -1,7 +1,7 @@
 """One line per system and fleet: digests of the model that a small seeded run ends in and of its records.
 
     python benchmarks/digests.py                    virtual devices and rehearsals, two minutes
-    python benchmarks/digests.py --against FILE     says which lines differ from an earlier output, or are gone
+    python benchmarks/digests.py --against FILE     which lines differ from an earlier output, or are gone
 
 For changes that must not change a result: print before, change, compare. Models depend on the machine's
 torch, so a file of another machine says nothing.

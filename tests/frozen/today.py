@@ -16,8 +16,8 @@ from enum import EnumType
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
-from unittest.mock import patch
 
+import pytest
 from fidelity.judged import Row, run_of
 
 import roambench as rb
@@ -107,7 +107,9 @@ def agent_commands(folder: Path) -> Any:
     """The help of what boards run, without its line breaks."""
     found = {}
     for words in ("", "run", "shape", "ctl"):
-        with patch.object(sys, "argv", ["roambench-agent", *words.split(), "--help"]):
+        with pytest.MonkeyPatch.context() as process:
+            process.setattr(sys, "argv", ["roambench-agent", *words.split(), "--help"])
+            process.setenv("COLUMNS", "1000")  # so that no word is cut
             found[words] = " ".join(printed(agent_cli.main).split())
     return found
 
