@@ -1,4 +1,4 @@
-"""Freeze anew what changed on purpose:
+"""Freeze again what changed on purpose:
 
     .venv/bin/python tests/frozen/renew.py WHAT...      help, lists, worlds, documents, ledgers/bench, ...
 
@@ -17,12 +17,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 
-def main(asked: list[str]) -> int:
-    """Write the files asked for; 2 where one is not known."""
+def main(names: list[str]) -> int:
+    """Write the files names for; 2 where one is not known."""
     from frozen.today import FROZEN, file_of
 
-    chosen = [what for what in FROZEN if any(what == one or what.startswith(f"{one}/") for one in asked)]
-    unknown = [one for one in asked if not any(f"{what}/".startswith(f"{one}/") for what in FROZEN)]
+    chosen = [what for what in FROZEN if any(what == one or what.startswith(f"{one}/") for one in names)]
+    unknown = [one for one in names if not any(f"{what}/".startswith(f"{one}/") for what in FROZEN)]
     if unknown or not chosen:
         print(__doc__, f"Unknown: {', '.join(unknown)}" if unknown else "", file=sys.stderr)
         return 2

@@ -39,11 +39,15 @@ TOLERANCE: Final = 1e-9
 
 
 def printed(call: Callable[[], object]) -> str:
-    """What a command prints until it exits."""
+    """What a command prints until it exits with 0."""
     out = io.BytesIO()
     screen = io.TextIOWrapper(out, encoding="utf-8")
-    with contextlib.redirect_stdout(screen), contextlib.suppress(SystemExit):
-        call()
+    with contextlib.redirect_stdout(screen):
+        try:
+            call()
+        except SystemExit as end:
+            if end.code:
+                raise AssertionError(f"the command failed with exit status {end.code}") from None
     screen.flush()
     return out.getvalue().decode()
 
@@ -61,9 +65,9 @@ def document(name: str, folder: Path) -> Any:
 
 
 def ledger(name: str, folder: Path) -> Any:
-    """The rows of kept runs' ledgers, made anew of readings and phases, column by column."""
-    found = {run.name: rb.load(run).ledger for run in unpacked(name, folder)}
-    return {run: {each: rows[each].to_pylist() for each in rows.names} for run, rows in found.items()}
+    """The rows of kept runs' ledgers, computed again from readings and phases, column by column."""
+    tables = {run.name: rb.load(run).ledger for run in unpacked(name, folder)}
+    return {run: {each: rows[each].to_pylist() for each in rows.names} for run, rows in tables.items()}
 
 
 def commands(folder: Path) -> Any:
@@ -79,69 +83,65 @@ def _walked(one: Any, words: str) -> Iterator[tuple[str, Any]]:
 
 def _described(one: Any) -> dict[str, Any]:
     parameters = dict(_parameter(parameter) for parameter in one.params)
-    found = {"arguments": [name for name, each in parameters.items() if not each["spellings"]]}
-    return {
-        **found,
-        **{what: getattr(one, what) for what in ("help", "epilog", "hidden")},
-        "parameters": parameters,
-    }
+    texts = {what: getattr(one, what) for what in ("help", "epilog", "hidden")}
+    arguments = [name for name, each in parameters.items() if not each["spellings"]]
+    return {**texts, "arguments": arguments, "parameters": parameters}
 
 
 def _parameter(one: Any) -> tuple[str, dict[str, Any]]:
     """An option by its longest spelling, an argument by what the usage calls it."""
     spellings = sorted(word for word in (*one.opts, *one.secondary_opts) if word.startswith("-"))
-    found = {"spellings": spellings, "type": _type(one.type_descriptor.annotation)}
+    # Mappings, not lists: one more spelling or choice is no difference.
+    traits = {"spellings": dict.fromkeys(spellings, True), "type": _type(one.type_descriptor.annotation)}
     for what in ("help", "default", "metavar", "required", "multiple", "nargs", "min", "max", "envvar"):
-        found[what] = getattr(one, what)
+        traits[what] = getattr(one, what)
     name = max(one.opts, key=len) if spellings else one.metavar or one.name.upper()
-    return name, json.loads(json.dumps(found, default=str))
+    return name, json.loads(json.dumps(traits, default=str))
 
 
-def _type(of: Any) -> str | list[str]:
+def _type(of: Any) -> str | dict[str, bool]:
     if isinstance(of, EnumType):
-        return [each.value for each in of]
+        return {each.value: True for each in of}
     return of.__name__ if isinstance(of, type) else str(of)
 
 
 def agent_commands(folder: Path) -> Any:
     """The help of what boards run, without its line breaks."""
-    found = {}
+    texts = {}
     for words in ("", "run", "shape", "ctl"):
         with pytest.MonkeyPatch.context() as process:
             process.setattr(sys, "argv", ["roambench-agent", *words.split(), "--help"])
             process.setenv("COLUMNS", "1000")  # so that no word is cut
-            found[words] = " ".join(printed(agent_cli.main).split())
-    return found
+            texts[words] = " ".join(printed(agent_cli.main).split())
+    return texts
 
 
 def lists(folder: Path) -> Any:
     """What `roambench list` prints of every kind: descriptions by name."""
     options = dict(_parameter(one) for one in command().commands["list"].params)
-    found = {}
+    kinds = {}
     for kind in options["KIND"]["type"]:
         rows = json.loads(printed(partial(main, ("list", kind, "--json"))))
-        found[kind] = {row["name"]: row["description"] for row in rows}
-    return found
+        kinds[kind] = {row["name"]: row["description"] for row in rows}
+    return kinds
 
 
 def worlds(folder: Path) -> Any:
     """Joules, uncertainty, flags and verdict of worlds whose truth is known."""
-    found = {}
+    rows = {}
     for name in WORLDS:
         runs = [run_of(name, seed) for seed in range(SEEDS)]
-        found[name] = {
-            "verdict": Row.of(name, runs).verdict,
-            "runs": [
-                {
-                    "flags": sorted(run.flags),
-                    "measured_j": {what: figure.measured_j for what, figure in run.figures.items()},
-                    "u_j": {what: figure.u_j for what, figure in run.figures.items()},
-                    "true_j": {what: figure.true_j for what, figure in run.figures.items()},
-                }
-                for run in runs
-            ],
-        }
-    return found
+        figures = [
+            {
+                "flags": sorted(run.flags),
+                "measured_j": {what: figure.measured_j for what, figure in run.figures.items()},
+                "u_j": {what: figure.u_j for what, figure in run.figures.items()},
+                "true_j": {what: figure.true_j for what, figure in run.figures.items()},
+            }
+            for run in runs
+        ]
+        rows[name] = {"verdict": Row.of(name, runs).verdict, "runs": figures}
+    return rows
 
 
 #: By the name of its file: what makes it, in an empty folder.
