@@ -1,7 +1,7 @@
 """One line per system and fleet: digests of the model that a small seeded run ends in and of its records.
 
     python benchmarks/digests.py                    virtual devices and rehearsals, two minutes
-    python benchmarks/digests.py --against FILE     says which lines differ from an earlier output
+    python benchmarks/digests.py --against FILE     which lines differ from an earlier output, or are gone
 
 For changes that must not change a result: print before, change, compare. Models depend on the machine's
 torch, so a file of another machine says nothing.
@@ -91,17 +91,27 @@ def _without_wall_time(record: RoundRecord) -> RoundRecord:
     return dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
 
 
+def _run(line: str) -> str:
+    """What a line is of: system, movement and fleet."""
+    return line.partition(":")[0]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--against", type=Path, help="an earlier output")
     parser.add_argument("--fleet", action="append", choices=("simulated", "rehearsal", "local"))
     asked = parser.parse_args()
     before = set(asked.against.read_text().splitlines()) if asked.against else None
-    others = 0
-    for line in lines(asked.fleet or ("simulated", "rehearsal")):
+    fleets, printed, others = asked.fleet or ("simulated", "rehearsal"), set(), 0
+    for line in lines(fleets):
         other = before is not None and line not in before
         others += other
+        printed.add(_run(line))
         print(line + ("   DIFFERS" if other else ""), flush=True)
+    for run in sorted({_run(line) for line in before or ()} - printed):
+        if run.split()[-1] in fleets:
+            others += 1
+            print(f"{run}: GONE")
     if others:
         sys.exit(f"{others} lines differ from {asked.against}")
 

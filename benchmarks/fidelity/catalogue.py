@@ -238,6 +238,7 @@ _w(
     "training in steps of exactly 1 s of wall clock, meter's second is exact too",
     False,
     "load beats with the meter",
+    seen=False,
     train=dict(duty_s=1.0, duty_clock=True),
     ppm=0,
     period_extra=0.0,
@@ -263,10 +264,10 @@ _w(
     "the board never reaches its deep idle between phases: +0.10 W from the first step to the last",
     rest_w=0.10,
 )
-_w("lost_10", "10 % of lines lost at random", lost=0.10)
+_w("lost_10", "10 % of lines lost at random", False, "time not covered", lost=0.10)
 _w("lost_load_20", "20 % of lines lost, under load only", False, "lines lost or late", lost_load=0.20)
 _w("lost_load_50", "half of the lines lost, under load only", False, "lines lost or late", lost_load=0.50)
-_w("gaps", "the meter is silent for 6 s three times (a reset)", gap=(3, 6.0))
+_w("gaps", "the meter is silent for 6 s three times (a reset)", False, "time not covered", gap=(3, 6.0))
 _w(
     "hold_1s",
     "the reader is starved for up to 1 s in half of the loads, then all lines at once",
@@ -303,6 +304,7 @@ _w(
     "gain +0.4 % above 3 W, in the printed watts only (V x I tells)",
     False,
     "gain not linear",
+    seen=False,
     nonlin=0.004,
     nonlin_watts_only=True,
 )
@@ -316,7 +318,7 @@ _w(
 )
 _w("gain_heat", "gain +0.5 % while the meter is warm from training", gain_heat=0.005, gain_u=0.003)
 _w("gain_drift", "gain drifts by 0.6 % over the run", gain_drift=0.006, gain_u=0.003)
-_w("offset", "offset of +25 mW on every reading", offset=0.025)
+_w("offset", "offset of +25 mW on every reading", False, "offset", seen=False, offset=0.025)
 _w(
     "coarse",
     "a plug that shows steps of 0.1 W, 1 Hz",

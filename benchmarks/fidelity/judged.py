@@ -20,7 +20,7 @@ from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.rest_checks import EarlyCause
 from roambench.energy.uncertainty import EXACT
-from roambench.report.summaries.flags import is_short_rest
+from roambench.report.summaries.flags import COVERAGE_LIMIT, is_short_rest
 
 WHOLE: Final = "whole"
 #: Net energies of phases and the gross one of the whole run, in the order of the table.
@@ -39,9 +39,10 @@ FROZEN: Final = "meter frozen"
 CLOCKS: Final = "clocks apart"
 BEFORE: Final = "power before the start"
 LOST: Final = "lines lost or late"
+COVERAGE: Final = "time not covered"
 #: Of the setting, whatever the readings say: no false alarm, and the cause of a guard that is too short.
 SHORT_REST: Final = "rests set too brief"
-FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE, LOST, SHORT_REST)
+FLAGS: Final = (TOO_SHORT, LOCKED, FROZEN, CLOCKS, BEFORE, LOST, COVERAGE, SHORT_REST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,8 @@ def compared(drawn: World, account: DeviceAccount, is_frozen: bool = False) -> R
     checks = account.split.checks
     early = (checks.early_cause is cause for cause in (EarlyCause.CLOCK, EarlyCause.TRANSFER))
     short = is_short_rest(account.split.rest_s, drawn.nominal_s)
-    raised = (checks.tails, checks.locked, is_frozen, *early, checks.lost_share, short)
+    uncovered = whole.coverage < COVERAGE_LIMIT
+    raised = (checks.tails, checks.locked, is_frozen, *early, checks.lost_share, uncovered, short)
     found = [flag for flag, is_raised in zip(FLAGS, raised, strict=True) if is_raised]
     return Run(figures, frozenset(found))
 

@@ -47,7 +47,11 @@ def metered(board: Board, p: dict[str, Any], rng: np.random.Generator) -> Metere
     if p["meter"] == "sp2":
         watts, window_s, latch_s = _free_running(joules, tick_s, board.total_s, p, rng), 0.264, 0.264
     else:
-        watts, window_s, latch_s = _end_to_end(joules, tick_s, gaps_s, period_s, p, rng), p["period"], 0.0
+        watts, window_s, latch_s = (
+            _end_to_end(joules, tick_s, gaps_s, period_s, p, rng),
+            p["window_s"] or p["period"],
+            0.0,
+        )
     shown, volts, amps = _registers(watts, p)
     _freeze(tick_s, (shown, volts, amps), board.total_s, p, rng)
     starts_s = np.array([start_s for _, _, start_s, _ in board.plan])

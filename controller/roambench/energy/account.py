@@ -144,13 +144,18 @@ def account_device(
     seen = _Board(at_s, watts, spans, curve, nominal_s, period_s, window, step_w, u_clock_s)
     columns, split = _split(seen)
     edges_j = curve.step_across_w * (BEFORE_S / 3.0 + u_clock_s)
-    own_j = math.sqrt(math.fsum(np.square(columns.own_j).tolist()))
+    # How far the sums of phases scatter holds for the whole, too, where the meter does not look all the time;
+    # one that does sees the board's power vary.
+    unseen = max(0.0, 1.0 - window.window_s / period_s)
+    worked = np.array([span.phase in ACTIVE_PHASES or span.phase is Phase.LOST for span in spans], np.bool_)
+    own_j, aside_j = (unseen * float(np.linalg.norm(columns.own_j[which])) for which in (worked, ~worked))
+    sampled_j = math.hypot(aside_j, math.sqrt(max(0.0, own_j**2 - curve.energy().u_joules ** 2)))
     return DeviceAccount(
         device,
         _rows(spans, columns, curve, calibration, outcomes, step_of_training),
         curve.energy().with_terms(
             (UncertaintyPart.EDGES, device, edges_j),
-            (UncertaintyPart.SAMPLING, "", math.sqrt(max(0.0, own_j**2 - curve.energy().u_joules ** 2))),
+            (UncertaintyPart.SAMPLING, "", sampled_j),
         ),
         curve,
         split,

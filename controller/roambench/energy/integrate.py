@@ -12,6 +12,7 @@ import numpy.typing as npt
 from roambench.contract.phases import PhaseSpan
 from roambench.energy.energy_value import Energy
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW
+from roambench.energy.readings.periods import steps_of
 from roambench.energy.readings.samples import PowerSamples, Stamps, Watts, without_bursts
 
 #: A Smart Power 2 value is the mean of a 264 ms window that ended 0..264 ms before the line was printed.
@@ -124,25 +125,33 @@ def power_curve(
     at = np.asarray((repaired.ns - start_ns) * 1e-9 - delay_s, dtype=np.float64)
     watts = repaired.watts
     if not len(at) or length_s <= 0.0:
-        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0))
     noise_w2 = _noise_variance(watts)
-    covered = np.diff(at) <= GAP_PERIODS * nominal_s
+    passed_s = np.diff(at)
+    covered = passed_s <= GAP_PERIODS * nominal_s
+    stretch = steps_of(at, float(np.median(passed_s)) if len(at) > 1 else nominal_s, GAP_PERIODS * nominal_s)
+    stretch = np.divide(stretch, passed_s, out=np.ones_like(passed_s), where=passed_s > 0.0)
     # The edges: hold the nearest value where it is near enough, or mark the edge as a gap.
     if at[0] > 0.0:
         covered = np.concatenate(([at[0] <= EDGE_PERIODS * nominal_s], covered))
         at, watts = np.concatenate(([0.0], at)), np.concatenate((watts[:1], watts))
+        stretch = np.concatenate(([1.0], stretch))
     if at[-1] < length_s:
         covered = np.concatenate((covered, [length_s - at[-1] <= EDGE_PERIODS * nominal_s]))
         at, watts = np.concatenate((at, [length_s])), np.concatenate((watts, watts[-1:]))
+        stretch = np.concatenate((stretch, [1.0]))
     # Cut at both ends; each end is now inside a segment (or on a knot).
     if len(at) < 2 or at[0] >= length_s or at[-1] <= 0.0:
-        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+        return _curve(start_ns, end_ns, np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_), np.empty(0))
     first = int(np.searchsorted(at, 0.0, "right")) - 1
     last = int(np.searchsorted(at, length_s, "left"))
     ends = np.interp([0.0, length_s], at, watts)
     at = np.concatenate(([0.0], at[first + 1 : last], [length_s]))
     watts = np.concatenate((ends[:1], watts[first + 1 : last], ends[1:]))
-    return _curve(start_ns, end_ns, at, watts, covered[first:last], noise_w2, step_w, window_s)
+    measured_s = np.diff(at) * stretch[first:last]
+    latch_s = max(0.0, 2.0 * delay_s - window_s)
+    traits = (noise_w2, step_w, window_s, latch_s)
+    return _curve(start_ns, end_ns, at, watts, covered[first:last], measured_s, *traits)
 
 
 def trapezoid_by_span(curve: PowerCurve, spans: Sequence[PhaseSpan]) -> Floats:
@@ -177,9 +186,11 @@ def _curve(
     at: Floats,
     watts: Floats,
     covered: npt.NDArray[np.bool_],
+    measured_s: Floats,
     noise_w2: float = 0.0,
     step_w: float = 0.0,
     window_s: float = 0.0,
+    latch_s: float = 0.0,
 ) -> PowerCurve:
     def cumulative(values: Floats) -> Floats:
         return np.concatenate(([0.0], np.cumsum(np.where(covered, values, 0.0))))
@@ -189,19 +200,25 @@ def _curve(
         return PowerCurve(start_ns, end_ns, at, watts, covered, empty, empty, empty)
     dt = np.diff(at)
     step = np.diff(watts)
-    # A step of dP somewhere inside dt puts the trapezoid wrong by at most dP dt / 2 either way: a
-    # rectangular error, dP^2 dt^2 / 12. A sample's own noise stands for the part of dt that the meter does
-    # not look at: three quarters of a second for a Smart Power 2, nothing where windows lie end to end.
-    unseen = np.maximum(0.0, 1.0 - window_s / dt)
+    # A step of dP somewhere inside dt that the meter does not look at for u of it puts the trapezoid wrong by
+    # at most dP u / 2 either way: a rectangular error, dP^2 u^2 / 12, and so does a window of unknown age.
+    # Steps within a window show as two smaller ones. Lines that arrive early or late move steps by half of it
+    # each. A sample's own noise stands for the part that the meter does not look at, three quarters of a
+    # second for a Smart Power 2, nothing where windows lie end to end; the meter's is about a step.
+    unseen_s = np.maximum(0.0, dt - window_s)
+    jitter_s = float(np.median(np.abs(dt - np.median(dt)))) / 0.6745
+    split = 1.0 - min(1.0, window_s / max(float(np.median(dt)), 1e-9)) / 3.0
+    within = (np.square(unseen_s) + latch_s**2) / (12.0 * split) + jitter_s**2 / 4.0
+    variance = np.square(step) * within + dt * (noise_w2 * unseen_s + min(noise_w2, step_w**2) * dt)
     return PowerCurve(
         start_ns,
         end_ns,
         at,
         watts,
         covered,
-        cumulative(0.5 * dt * (watts[:-1] + watts[1:])),
+        cumulative(0.5 * measured_s * (watts[:-1] + watts[1:])),
         cumulative(dt),
-        cumulative(dt * dt * (step * step / 12.0 + noise_w2 * unseen)),
+        cumulative(variance),
         _rounding_j(watts[:-1], np.where(covered, dt, 0.0), step_w),
     )
 

@@ -14,8 +14,8 @@ import numpy.typing as npt
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.idle.heat import Heat
+from roambench.energy.readings.periods import is_regular, periods_between
 from roambench.energy.rests import GUARD_SHARE, Window
-from roambench.energy.window_sums import is_regular, periods_between
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -23,7 +23,7 @@ Mask = npt.NDArray[np.bool_]
 #: Power behind a phase is too high when it is so many standard uncertainties above that at rest, and when it
 #: is worth such a share of a transfer's energy.
 TAIL_Z: Final = 4.0
-TAIL_SHARE: Final = 0.035
+TAIL_SHARE: Final = 0.06
 #: What the last quarter of the guards brought, in standard uncertainties and as a share of the energy.
 LAST_QUARTER_Z: Final = 3.5
 LAST_QUARTER_SHARE: Final = 0.05
@@ -32,6 +32,8 @@ _TAIL_S: Final = 1.5
 #: A board that a training has warmed cools slowly: less than this share of what it draws above its idle
 #: baselines is gone soon after.
 _SOON_GONE: Final = 0.65
+#: What outlasts the guard of trainings is worth such a share of a transfer: it fades sooner than is fitted.
+_REMNANT_SHARE: Final = 0.14
 #: Power before a phase is too high by the same two measures. The quiet part of a rest has a last part, which
 #: is held against the part before `EARLY_CALM`; what comes early is worth so many seconds of that.
 EARLY_Z: Final = 5.0
@@ -82,11 +84,6 @@ class RestChecks:
     early_cause: EarlyCause | None = None
     lost_share: float = 0.0  # of lines under load, where it is surely more than at rest
 
-    @property
-    def passed(self) -> bool:
-        """Whether there is no objection."""
-        return not (self.tails or self.locked or self.early_w or self.lost_share)
-
 
 @dataclass(frozen=True, slots=True)
 class ArrivedPower:
@@ -128,7 +125,7 @@ def rest_checks(
         # What is left of a training spoils the idle power under the smallest transfer first.
         judged = by_kind[least] if phase is Phase.TRAIN else own
         tail = _tail(seen, quiet, windows, own, judged, joules, period_s, guard_s, baseline_w, phase)
-        if tail is None and phase is Phase.TRAIN and heat.is_remnant:
+        if tail is None and phase is Phase.TRAIN and _spoils(heat, windows, own, judged, joules):
             tail = Tail(heat.watts, heat.watts / heat.u_w, math.ceil(2.0 * guard_s / GUARD_SHARE))
         if tail is None and phase is not Phase.TRAIN:
             tail = _still_growing(joules[own], last_quarter_j[own], guard_s)
@@ -196,6 +193,17 @@ def _tail(
     return Tail(max(later, _median(end_w)), lost_j / u_j if u_j else math.inf, rest_s)
 
 
+def _spoils(
+    heat: Heat, windows: Sequence[Window], own: Sequence[int], judged: Sequence[int], joules: Floats
+) -> bool:
+    """Whether trainings, the windows `own`, outlast their guard, by more than the windows `judged` bear."""
+    if not heat.is_remnant:
+        return False
+    left_w = heat.watts * float(heat.shape(np.array([windows[j].until_s for j in own])).mean())
+    length_s = float(np.mean([windows[j].until_s - windows[j].start_s for j in judged]))
+    return left_w * length_s > _REMNANT_SHARE * abs(float(joules[judged].mean()))
+
+
 def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Tail | None:
     """Transfers whose energy still grew in the last quarter of their guards."""
     if len(joules) < MIN_WINDOWS:
@@ -210,7 +218,7 @@ def _still_growing(joules: Floats, last_quarter_j: Floats, guard_s: float) -> Ta
 def _lost_share(at_s: Floats, windows: Sequence[Window], period_s: float) -> float:
     """Share of a regular meter's lines that are lost, or late by a period, under load; 0 if no more than at
     rest."""
-    if len(at_s) < 2 or not is_regular(np.diff(at_s), period_s):
+    if not is_regular(np.diff(at_s), period_s):
         return 0.0
     periods, middle_s = periods_between(at_s, period_s), 0.5 * (at_s[1:] + at_s[:-1])
     lost = np.where(periods <= _SILENT_PERIODS, periods - 1, 0)

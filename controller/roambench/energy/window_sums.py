@@ -15,27 +15,19 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 
 from roambench.energy.idle.local_idle import IdleLines, IdleReadings
+from roambench.energy.readings.periods import Floats, Indices, steps_of
 from roambench.energy.rests import Window
-
-Floats = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int64]
 
 #: Clocks of phases and lines may differ by so much: a line that old was not printed before its phase, s.
 BEFORE_S: Final = 0.1
 #: The expectation of the scatter counts as so many sums of its own.
 PRIOR_FREEDOM: Final = 4.0
-#: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
-REGULAR: Final = 0.08
-EARLY: Final = 0.3
-#: A meter's clock and the estimate of its period differ by no more than this.
-CREEP: Final = 0.003
 #: Windows that lie end to end leave no sampling error but that of their clock's jitter; as a share of
 #: (power x period)^2.
-LEAST_SHARE: Final = 0.005
+LEAST_SHARE: Final = 0.0002
 #: So many sums tell what does not grow with their duration.
 _MIN_FOR_OFFSET: Final = 8
 
@@ -90,44 +82,9 @@ def window_sums(
 
 def cells_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
     """Seconds that each reading stands for, shape (readings,): half of those to either neighbour, none across
-    a gap longer than `longest_s`.
-
-    The lines of a meter that prints regularly stand for its period each, however late they arrive while the
-    board works, and for half of a lost neighbour's; those of another for the time that really passed.
-    """
-    steps_s = np.diff(at_s)
-    if is_regular(steps_s, period_s):
-        periods = periods_between(at_s, period_s)
-        near = steps_s <= longest_s
-        steps_s = np.where(near, periods * (steps_s[near].sum() / max(1, periods[near].sum())), steps_s)
-    half = 0.5 * np.where(steps_s <= longest_s, steps_s, 0.0)
+    a gap longer than `longest_s`."""
+    half = 0.5 * np.where(np.diff(at_s) <= longest_s, steps_of(at_s, period_s, longest_s), 0.0)
     return np.append(half, 0.0) + np.append(0.0, half) if len(at_s) else np.zeros(0)
-
-
-def is_regular(steps_s: Floats, period_s: float) -> bool:
-    """Whether a meter with such times between its lines prints in a period."""
-    return len(steps_s) > 0 and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s
-
-
-def periods_between(at_s: Floats, period_s: float) -> Indices:
-    """Periods of a regular meter from each line to the next, shape (readings - 1,): more than 1 where lines
-    are lost. Lines come late and never early, so one that came late does not count as a loss before it."""
-    counts: list[int] = []
-    due_s = float(at_s[0])
-    for arrival_s in at_s[1:].tolist():
-        passed = (arrival_s - due_s) / period_s
-        count = math.floor(passed + EARLY)
-        if count < 1:
-            if counts and counts[-1] > 1:  # the line before was late by a period, not after a lost one
-                counts[-1] -= 1
-            else:
-                due_s = arrival_s
-            count = 1
-        else:
-            due_s += count * period_s
-            due_s += min(arrival_s - due_s, count * CREEP * period_s)
-        counts.append(count)
-    return np.array(counts, dtype=np.int64)
 
 
 def scatter(

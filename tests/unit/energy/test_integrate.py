@@ -43,6 +43,34 @@ def test_stamps_are_moved_back_by_the_delay_of_the_meters_window() -> None:
     assert energy.joules == pytest.approx(7.5)
 
 
+def test_lines_that_only_a_working_board_delays_lose_no_joules() -> None:
+    # A value is half a second old: the first line of a phase still shows the rest before it, the first
+    # behind it the phase. Those printed within the phase come 0.2 s late.
+    due_s = np.arange(0.0, 100.0)
+    begins_s, ends_s = np.arange(10.5, 90.0, 20.0), np.arange(20.5, 100.0, 20.0)
+
+    def works(at_s: np.ndarray) -> np.ndarray:
+        return np.any((at_s > begins_s[:, None]) & (at_s < ends_s[:, None]), axis=0)
+
+    watts = np.where(works(due_s - 0.6), 5.0, 2.0)
+    on_time = whole_run(ns(*due_s), watts, 0, 99 * S, delay_s=0.6)
+    late = whole_run(ns(*(due_s + 0.2 * works(due_s))), watts, 0, 99 * S, delay_s=0.6)
+    assert late.joules == pytest.approx(on_time.joules)
+
+
+def test_a_meter_that_looks_all_the_time_misses_no_step() -> None:
+    at_s, watts = np.arange(0.0, 101.0), np.where(np.arange(101) % 20 < 10, 2.0, 5.0)
+    ten_steps = PowerSamples.of(ns(*at_s), watts)
+    u_j = [
+        power_curve(ten_steps, 0, 100 * S, delay_s=0.5 * w, window_s=w, step_w=0.0).energy().u_joules
+        for w in (0.0, 0.5, 1.0)
+    ]
+    # 3 W at ten borders, each anywhere within a second: 3 sqrt(10 / 12); half a second of it, and steps that
+    # show as two; nothing.
+    expected = 3.0 * np.sqrt(10.0 / 12.0)
+    assert u_j == pytest.approx([expected, 0.5 * expected / np.sqrt(1.0 - 0.5 / 3.0), 0.0])
+
+
 def test_a_gap_is_counted_and_holds_no_joules() -> None:
     at = [0, 1, 2, 3, 6, 7, 8, 9, 10]
     energy = whole_run(ns(*at), [2.0] * len(at), 0, 10 * S, delay_s=0.0)

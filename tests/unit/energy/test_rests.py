@@ -7,10 +7,11 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.energy.account import account_device
+from roambench.energy.readings.periods import periods_between
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.rests import rest_of, windows_of
 from roambench.energy.uncertainty import EXACT
-from roambench.energy.window_sums import cells_of, periods_between, sampling_j2, scatter
+from roambench.energy.window_sums import cells_of, sampling_j2, scatter
 
 S = 10**9
 

@@ -24,17 +24,17 @@ from roambench.energy.readings.samples import Stamps, Watts
 #: As a gap (R4): lines that are farther apart than so many periods tell nothing of each other.
 _APART_PERIODS: Final = 2.5
 #: Shorter stretches are not looked at.
-_LEAST_LINES: Final = 20
-_LEAST_S: Final = 10.0
+_LEAST_LINES: Final = 8
+_LEAST_S: Final = 5.0
 #: Chance of such a stretch in the whole run, below which it is none.
-_CHANCE: Final = 1e-6
+_CHANCE: Final = 1e-4
 #: Watts this near are the same power: steps of the meter, or a share.
 _LEVEL_STEPS: Final = 5.0
 _LEVEL_SHARE: Final = 0.05
 #: Pairs of lines at the power that tell how often it repeats; this share of them is to differ by two steps.
 _LEAST_PAIRS: Final = 50
 _RESOLVED_SHARE: Final = 0.1
-#: Where noise is hardly as large as a step, so many of the lines may repeat.
+#: Where noise is hardly as large as a step, so many of the lines may repeat; fewer the more differ by two.
 _MOST_REPEATS: Final = 0.6
 #: Lines before a stretch, and behind it, that say whether the board was as noisy then, and how far a board
 #: that fell quiet may wander in between.
@@ -143,10 +143,11 @@ class _Noise:
             return False
         # To the printed digits: two steps may be printed as a digit less than they are.
         steps = np.abs(self.watts[pairs + 1] - self.watts[pairs]) / self.step_w
-        if np.mean(steps >= 1.7) < _RESOLVED_SHARE:
+        resolved = float(np.mean(steps >= 1.7))
+        if resolved < _RESOLVED_SHARE:
             return False
         repeats = float(np.mean(self.same[pairs]))
-        repeats = max(_MOST_REPEATS, repeats + 3.0 * math.sqrt(repeats / len(pairs)))
+        repeats = max(_MOST_REPEATS * (1.0 - resolved), repeats + 3.0 * math.sqrt(repeats / len(pairs)))
         if repeats >= 1.0 or self._was_quiet(first, last, 0.5 * (1.0 + repeats)):
             return False
         return math.log(len(self.watts)) + (last - first) * math.log(repeats) < math.log(_CHANCE)

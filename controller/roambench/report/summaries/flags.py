@@ -158,6 +158,7 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
     if energy.whole_run.coverage < COVERAGE_LIMIT:
         flags.append(
             Flag(
+                "look for what held lines up (a meter's cable, a reader that was busy or restarted): "
                 f"coverage {energy.whole_run.coverage:.1%}: {energy.whole_run.gap_s:,.0f} board-seconds were "
                 "not measured and hold no joules"
             )

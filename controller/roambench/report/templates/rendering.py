@@ -46,6 +46,8 @@ _TEMPLATES.globals.update(
     plotly_js=lambda: gzip.decompress(_PLOTLY_JS_GZ).decode(),
     packed_plotly_js=lambda: base64.b64encode(_PLOTLY_JS_GZ).decode(),
 )
+#: A text whose numbers keep their sign and their percent in one line.
+_TEMPLATES.filters["joined"] = lambda text: re.sub(r"(?<=±) | (?=%)", "\u00a0", text)
 #: A name as a part of an element's id.
 _TEMPLATES.filters["slug"] = lambda name: re.sub(r"[^\w-]+", "-", name)
 

@@ -7,7 +7,7 @@
 
   // Rows of cells: { text, value, u, unit }; `value` only where the cell is a number.
   const cellOf = (cell) => {
-    const text = cell.textContent.trim();
+    const text = cell.textContent.replaceAll("\u00a0", " ").trim();
     const found = cell.matches("tbody td") ? QUANTITY.exec(text) : null;
     if (!found) return { text: text === NONE ? "" : text };
     return { text, value: plain(found[1]), u: found[2] ? plain(found[2]) : "", unit: found[3] ?? "" };
