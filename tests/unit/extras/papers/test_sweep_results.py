@@ -30,6 +30,8 @@ from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds
 from small_traces import two_walks
 
+pytestmark = pytest.mark.lengthy
+
 CLI = [sys.executable, "-m", "roambench.controller.cli"]
 SWEEP = """\
 [experiment]
