@@ -76,7 +76,7 @@ check: test-setup check-protos
 	$(BIN)/lint-imports
 
 # What a change breaks first. Folders of code that neither waits nor starts processes; files that do are marked.
-PURE := $(addprefix tests/unit/,aggregation contract energy experiment identity live mobility report rounds runs spool systems vectors written)
+PURE := $(addprefix tests/unit/,aggregation contract energy experiment extras/papers extras/traces identity live mobility report rounds runs spool systems vectors written)
 quick: check
 	$(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not lengthy and not slow and not hardware and not hosts and not alone" $(PURE)
 

@@ -15,11 +15,11 @@ import pytest
 
 from hosts.lab.bench_hosts import BenchHosts, running_hosts, running_sets
 from hosts.lab.cli import roambench
+from roambench.extras.verify.collecting import Pace, collect
+from roambench.extras.verify.finding import Held
+from roambench.extras.verify.judging import judged
+from roambench.extras.verify.kit import Kit, read_kit, write_kit
 from roambench.provision.inventory.load import load_bench
-from roambench.provision.verify.collecting import Pace, collect
-from roambench.provision.verify.finding import Held
-from roambench.provision.verify.judging import judged
-from roambench.provision.verify.kit import Kit, read_kit, write_kit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

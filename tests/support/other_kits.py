@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from roambench.provision.verify.kit import FORMAT, Kit, Looked, MeterSeries, TimedTransfer
+from roambench.extras.verify.kit import FORMAT, Kit, Looked, MeterSeries, TimedTransfer
 
 Floats = NDArray[np.float64]
 

@@ -18,13 +18,13 @@ try:
     from roambench.contract.sources import own_code
     from roambench.controller.command_process import settle
     from roambench.controller.commands.ab import ab
+    from roambench.controller.commands.added import group_of, group_of_exporters, print_harmlessly
     from roambench.controller.commands.calibrate import calibrate
     from roambench.controller.commands.campaign import campaign
     from roambench.controller.commands.common_options import with_progress
     from roambench.controller.commands.compare import compare
     from roambench.controller.commands.data import data_app
     from roambench.controller.commands.demo import demo
-    from roambench.controller.commands.export import export_app
     from roambench.controller.commands.figures import figures
     from roambench.controller.commands.fleet.app import fleet_app
     from roambench.controller.commands.init import init
@@ -33,20 +33,18 @@ try:
     from roambench.controller.commands.overhead import overhead
     from roambench.controller.commands.pause import pause, resume_replay
     from roambench.controller.commands.report import report
-    from roambench.controller.commands.reproduce import reproduce
-    from roambench.controller.commands.results import results
     from roambench.controller.commands.resume import resume
     from roambench.controller.commands.run import run
     from roambench.controller.commands.sweep import sweep
     from roambench.controller.commands.traces.app import trace_app
     from roambench.controller.commands.watch import watch
-    from roambench.controller.harmless_print import printing_harmlessly
     from roambench.controller.stopping import leave, signals_heeded
 except KeyboardInterrupt:  # all this takes half a second to read
     sys.exit(130)
 
 app = typer.Typer(
     name="roambench",
+    cls=group_of(),
     help="Benches for mobile federated learning that account for every joule.",
     epilog="A first run: roambench demo    Who would train: --fleet rehearsal    What it takes: --plan",
     no_args_is_help=True,
@@ -54,6 +52,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
+export_app = typer.Typer(
+    name="export", cls=group_of_exporters(), help="Runs in the formats of other tools.", no_args_is_help=True
+)
 
 #: Panels of the help, in the order in which their first command stands below.
 _RUN, _LOOK, _BENCH, _DATA = "Run", "Look", "Benches and meters", "Data and movement"
@@ -92,8 +94,6 @@ app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(watch)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(figures)
-app.command(rich_help_panel=_LOOK)(results)
-app.command(rich_help_panel=_RUN)(with_progress(reproduce))
 app.command(rich_help_panel=_BENCH)(with_progress(overhead))
 app.command(rich_help_panel=_LOOK)(compare)
 app.command(rich_help_panel=_BENCH)(with_progress(calibrate))
@@ -119,19 +119,11 @@ def _is_the_machines(error: BaseException) -> bool:
 
 @cache
 def command() -> TyperGroup:
-    """All commands and their options. Read once per process: it takes 0.1 s."""
+    """All commands and their options; those of `roambench.extras` and other packages are loaded when they are
+    asked for. Read once per process: it takes 0.1 s."""
     found = cast(TyperGroup, get_command(app))
-    _print_harmlessly(found)
+    print_harmlessly(found)
     return found
-
-
-def _print_harmlessly(group: TyperGroup) -> None:
-    """Whatever text the group's commands print; help and usage are typer's own, in colours."""
-    for one in group.commands.values():
-        if isinstance(one, TyperGroup):
-            _print_harmlessly(one)
-        elif one.callback is not None:
-            one.callback = printing_harmlessly()(one.callback)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar, cast
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from typing import Any, Final, Generic, TypeVar, cast
 
 from roambench.contract.errors import ConfigError
 
 Row = TypeVar("Row")
+
+_OURS: Final = "roambench"
 
 
 def first_sentence(row: object) -> str:
@@ -32,9 +34,10 @@ class Table(Generic[Row]):
     """Rows by name.
 
     `own` holds this project's rows, or the text "module:attribute" of one that is imported when it is asked
-    for. `group` is the group of entry points by which other packages add theirs; "" for none. A name of our
-    own wins; of two packages that dispute one, the first in the order of their names. Every row is a `kind`;
-    without one it is a function. `mistakes(name, row)` says what else is wrong with a row of another package.
+    for. `group` is the group of entry points by which `roambench.extras` and other packages add theirs; ""
+    for none. A name of our own wins, in `own` or in extras; of two packages that dispute one, the first in
+    the order of their names. Every row is a `kind`; without one it is a function. `mistakes(name, row)` says
+    what else is wrong with a row of another package.
     """
 
     what: str  # a row's title in messages: "model"
@@ -49,7 +52,7 @@ class Table(Generic[Row]):
 
     def load(self, name: str) -> Row:
         """The row of that name. ConfigError lists the names there are, or says whose row cannot be used."""
-        points = self.added_by(name)
+        points = self._points_named(name)
         if points:
             return self._load_added(points[0])
         if name not in self.own:
@@ -62,7 +65,15 @@ class Table(Generic[Row]):
 
     def added_by(self, name: str) -> list[EntryPoint]:
         """The entry points by which other packages add the row, the one that counts first; [] for a row of
-        our own and a name that nobody knows. Nothing is imported."""
+        our own and an unknown name. Nothing is imported."""
+        points = self._points_named(name)
+        return [] if points and _is_ours(points[0]) else points
+
+    def is_ours(self, name: str) -> bool:
+        """Whether the row is in `own` or in `roambench.extras`. Nothing is imported."""
+        return name in self.names() and not self.added_by(name)
+
+    def _points_named(self, name: str) -> list[EntryPoint]:
         return [] if name in self.own else [point for point in self._points() if point.name == name]
 
     def _points(self) -> tuple[EntryPoint, ...]:
@@ -88,7 +99,20 @@ def origin(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.value}" if point.dist else point.value
 
 
+def _is_ours(point: EntryPoint) -> bool:
+    return point.module.partition(".")[0] == _OURS
+
+
 @cache
-def _points_of(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """The entry points installed on that sys.path, read once: a sweep asks for every point."""
-    return tuple(sorted(entry_points(group=group), key=origin))
+def _points_of(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """The entry points of a group on that sys.path, ours first."""
+    points = _all_points(path).select(group=group)
+    ours = [point for point in points if _is_ours(point)]
+    return (*ours, *sorted((point for point in points if not _is_ours(point)), key=origin))
+
+
+@cache
+def _all_points(_path: tuple[str, ...]) -> EntryPoints:
+    """The entry points installed on that sys.path, read once: it takes milliseconds, and a sweep asks for
+    every point."""
+    return cast(EntryPoints, entry_points())  # before Python 3.12 a SelectableGroups, which selects as well

@@ -79,6 +79,19 @@ def test_a_row_that_cannot_be_used_says_whose_it_is_and_why() -> None:
     assert NUMBERS.load("seven") == 7
 
 
+def test_rows_of_extras_are_ours_and_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package, points in {"a": "four = a:FOUR\n", "b": "four = roambench.extras.numbers:FOUR\n"}.items():
+        (tmp_path / f"{package}-1.0.dist-info").mkdir()
+        (tmp_path / f"{package}-1.0.dist-info" / "METADATA").write_text(f"Name: {package}\nVersion: 1.0\n")
+        text = f"[roambench.numbers]\nfive = a:FIVE\n{points}"
+        (tmp_path / f"{package}-1.0.dist-info" / "entry_points.txt").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert NUMBERS.added_by("four") == []
+    assert [name for name in ("one", "four", "five", "six") if NUMBERS.is_ours(name)] == ["one", "four"]
+    with pytest.raises(ConfigError, match=r"\(b roambench.extras.numbers:FOUR\) cannot be loaded"):
+        NUMBERS.load("four")
+
+
 def numbered() -> None:
     """FedProx (Li et al., MLSys 2020, Eq. 2): a pull
     to the start. More of it.

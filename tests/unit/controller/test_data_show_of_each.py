@@ -16,10 +16,10 @@ import pytest
 from scipy.io import savemat
 
 from roambench.controller.cli import main
+from roambench.extras.datasets.har import SIGNALS
+from roambench.extras.datasets.speech_commands import WORDS
+from roambench.extras.datasets.svhn import FILES, load_svhn
 from roambench.learning.datasets.catalogue import DATASETS
-from roambench.learning.datasets.har import SIGNALS
-from roambench.learning.datasets.speech_commands import WORDS
-from roambench.learning.datasets.svhn import FILES, load_svhn
 
 
 def idx(array: np.ndarray) -> bytes:
@@ -85,7 +85,7 @@ def svhn() -> dict[str, bytes]:
 
 def huggingface() -> dict[str, bytes]:
     """A folder that `datasets` wrote."""
-    folder = Path(__file__).parents[1] / "learning/huggingface/images"
+    folder = Path(__file__).parents[1] / "extras/datasets/huggingface/images"
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
@@ -123,7 +123,7 @@ def test_show_counts_every_training_sample_it_deals_out(
     if name == "svhn":  # the only one that is compared with its checksum when it is read
         digest = hashlib.md5((tmp_path / "train_32x32.mat").read_bytes()).hexdigest()  # both hold the same
         made = [dataclasses.replace(file, digest=digest) for file in FILES]
-        monkeypatch.setattr("roambench.learning.datasets.svhn.load_svhn", partial(load_svhn, files=made))
+        monkeypatch.setattr("roambench.extras.datasets.svhn.load_svhn", partial(load_svhn, files=made))
     path = tmp_path / "experiment.toml"
     path.write_text(
         f"[trace]\nsteps = 4\n[fleet]\nagents = 1\n[learning]\ndataset = '{name}'\nmodel = 'mlp'\n"

@@ -8,9 +8,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from benches import a_host, bench_of
@@ -20,17 +21,17 @@ from roambench.controller.commands.fleet.outcome_table import outcome_json
 from roambench.provision.ssh.hosts import HostOutcome
 
 
-def commands(of: typer.Typer) -> Iterator[tuple[str, object]]:
-    for command in of.registered_commands:
-        yield command.name or "", command.callback
-    for group in of.registered_groups:
-        assert group.typer_instance is not None
-        yield from commands(group.typer_instance)
+def commands(of: Any) -> Iterator[tuple[str, Any]]:
+    for name, command in of.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command)
+        else:
+            yield name, command.callback
 
 
 def test_every_command_that_prints_a_table_prints_json_too() -> None:
-    found = dict(commands(fleet_app))
-    assert {"provision", "upgrade", "rotate", "who"} <= found.keys()
+    found = dict(commands(get_command(fleet_app)))
+    assert {"provision", "upgrade", "rotate", "who", "discover"} <= found.keys()
     tables = {name for name, work in found.items() if "table(" in inspect.getsource(work).lower()}
     assert len(tables) > 8
     without = {name for name in tables if "as_json" not in inspect.signature(found[name]).parameters}

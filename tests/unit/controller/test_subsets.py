@@ -13,8 +13,8 @@ import pytest
 from roambench.controller.scoring import TestSetEvaluator
 from roambench.controller.world import learning_task_of
 from roambench.experiment.sections import Experiment
+from roambench.extras.datasets.speech_commands import WORDS
 from roambench.learning.datasets.catalogue import drawn_subset
-from roambench.learning.datasets.speech_commands import WORDS
 
 TRAINED, TESTED = 6, 4  # recordings per word
 

@@ -19,14 +19,15 @@ import tomlkit
 
 from planted import PLANTED, fields_of
 from roambench.contract.errors import ConfigError
+from roambench.extras.first_boot.bookworm import bookworm_files
+from roambench.extras.first_boot.settings import first_boots
+from roambench.extras.first_boot.trixie import trixie_files
+from roambench.extras.interop.ansible import ansible_inventory
+from roambench.extras.verify.cutting import recorded
 from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.facts import BoardFacts, Facts
-from roambench.provision.first_boot.bookworm import bookworm_files
-from roambench.provision.first_boot.settings import first_boots
-from roambench.provision.first_boot.trixie import trixie_files
-from roambench.provision.interop.ansible import ansible_inventory
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.inventory.tables import BenchTable, HostTable
 from roambench.provision.planning import plan
@@ -36,7 +37,6 @@ from roambench.provision.power.table import SWITCHES
 from roambench.provision.ssh.hosts import open_link
 from roambench.provision.ssh.script import shell_words
 from roambench.provision.subjects.settings import agent_settings
-from roambench.provision.verify.cutting import recorded
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild
 from roambench.provision.wheels.wheel_closure import Wheel

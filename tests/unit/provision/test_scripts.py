@@ -19,8 +19,8 @@ _CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 _TYPED = {"controller/roambench/controller/commands/fleet/shell.py: Script(' '.join(command))"}
 #: Commands that a person gives as such: the ways to switch a board, to send a message, to reach a host.
 _SHELLS = {
-    "controller/roambench/controller/campaign/notify.py",
-    "controller/roambench/provision/power/command.py",
+    "controller/roambench/extras/notify/notify.py",
+    "controller/roambench/extras/power/command.py",
     "controller/roambench/provision/ssh/login.py",
     "controller/roambench/provision/ssh/script.py",
 }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from roambench.contract.draws import generator
 from roambench.contract.table import Table
 from roambench.learning.datasets.data_files import default_folder
-from roambench.learning.datasets.dataset import Dataset, Loader
+from roambench.learning.datasets.dataset import Dataset, FileLoader, Loader
 from roambench.learning.shards import Labels, are_classes
 
 _SUBSET_SEED: Final = 0
@@ -61,8 +61,14 @@ class Availability:
 
 def availability(name: str, folder: Path | None = None) -> Availability | None:
     """Whether `name`'s files are there, without reading them; None for another package's data set."""
+    if not DATASETS.is_ours(name):
+        return None
+    row = DATASETS.load(name)
+    if isinstance(row, FileLoader):
+        place = folder or default_folder(row.cache)
+        return Availability(place, tuple(row.missing(place)))
     if name not in _FILES:
-        return Availability(None) if name in DATASETS.own else None
+        return Availability(None)
     module, cache = _FILES[name]
     place = folder or default_folder(cache)
     return Availability(place, tuple(_missing(module, place)))
@@ -84,10 +90,6 @@ _FILES: Final[dict[str, tuple[str, str]]] = {
     "emnist_letters": ("emnist:LETTERS.files.missing", "emnist"),
     "cifar10": ("cifar:CIFAR10.files.missing", "cifar10"),
     "cifar100": ("cifar:CIFAR100.files.missing", "cifar100"),
-    "svhn": ("svhn:missing", "svhn"),
-    "har": ("har:missing", "har"),
-    "huggingface": ("huggingface:missing", "huggingface"),
-    "speechcommands": ("speech_commands:missing", "speechcommands"),
 }
 
 
@@ -134,41 +136,12 @@ def _cifar100(folder: Path | None, download: bool) -> Dataset:
     return load_cifar(CIFAR100, folder, download=download)
 
 
-def _svhn(folder: Path | None, download: bool) -> Dataset:
-    """SVHN's 99,289 cropped house numbers of 32x32 in colour, 10 classes."""
-    from roambench.learning.datasets.svhn import load_svhn
-
-    return load_svhn(folder, download=download)
-
-
-def _har(folder: Path | None, download: bool) -> Dataset:
-    """UCI HAR: 10,299 windows of a phone's nine inertial signals as 9x32x32, 6 activities."""
-    from roambench.learning.datasets.har import load_har
-
-    return load_har(folder, download=download)
-
-
-def _speechcommands(folder: Path | None, download: bool) -> Dataset:
-    """Speech Commands 0.02: the words zero to nine as 32x32 log-mel pictures."""
-    from roambench.learning.datasets.speech_commands import load_speech_commands
-
-    return load_speech_commands(folder, download=download)
-
-
 def _synthetic(folder: Path | None, download: bool) -> Dataset:
     """7,000 drawn images of 32x32, 10 classes, separable but not at a glance: nothing to download."""
     del folder, download  # drawn from a seed of its own
     from roambench.learning.datasets.synthetic import load_synthetic
 
     return load_synthetic()
-
-
-def _huggingface(folder: Path | None, download: bool) -> Dataset:
-    """Images, sounds or texts in a folder that Hugging Face's `datasets` wrote with save_to_disk."""
-    del download  # `datasets` does that before it saves
-    from roambench.learning.datasets.huggingface import load_huggingface
-
-    return load_huggingface(folder)
 
 
 DATASETS: Final[Table[Loader]] = Table(
@@ -181,10 +154,6 @@ DATASETS: Final[Table[Loader]] = Table(
         "emnist_letters": _emnist_letters,
         "cifar10": _cifar10,
         "cifar100": _cifar100,
-        "svhn": _svhn,
-        "har": _har,
-        "huggingface": _huggingface,
-        "speechcommands": _speechcommands,
         "synthetic": _synthetic,
     },
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -46,3 +46,18 @@ class Dataset:
 
 #: (folder with the files, or None for the usual place; may it download what is missing) -> data set.
 Loader = Callable[[Path | None, bool], Dataset]
+
+
+@dataclass(frozen=True, slots=True)
+class FileLoader:
+    """A `Loader` of files whose place in the cache is the folder `cache`. `missing` returns a line for every
+    file that is not in a folder, without reading any."""
+
+    summary: str
+    cache: str
+    load: Loader
+    missing: Callable[[Path], Iterable[str]]
+
+    def __call__(self, folder: Path | None, download: bool) -> Dataset:
+        """Load the data set."""
+        return self.load(folder, download)

@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
 from roambench.controller.places.table import fleet_of, refuse_unfit
-from roambench.controller.sweep.alike import FREE
-from roambench.controller.sweep.points import Point, point_key, text
+from roambench.controller.sweep.points import FREE, Point, point_key, text
 from roambench.experiment.load import load_experiment
 from roambench.experiment.overrides import Override, parse_overrides
 from roambench.experiment.sections import Experiment, resolved

@@ -75,7 +75,7 @@ def ab(
     from roambench.controller.ab.ab_plan import Asked, plan_ab
     from roambench.controller.ab.ab_runner import conclude, run_ab
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.campaign.notify import notifying
+    from roambench.controller.campaign.listening import notifying
     from roambench.controller.places.table import fleet_of
     from roambench.controller.screen import progress_screen
 

@@ -75,7 +75,7 @@ def sweep(
         phase(console, 1, SWEEP_PHASES, f"check {file}")  # before what reads it is imported
     from roambench.contract.errors import ConfigError
     from roambench.controller.bench_options import BenchOptions
-    from roambench.controller.campaign.notify import notifying
+    from roambench.controller.campaign.listening import notifying
     from roambench.controller.places.table import fleet_of
     from roambench.controller.sweep.sweep_file import read_sweep
     from roambench.controller.sweep.sweep_runner import check_sweep, run_sweep, show_sweep

@@ -1,1 +1,1 @@
-"""Runs in the formats of other tools: what a run says to a tracker, once, and a writer for each tracker."""
+"""What a run says to a tracker, once, and figures for papers. Exporters: `commands.added.EXPORTERS`."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from roambench.contract.orders import ExchangeOrder, TrainOrder
+from roambench.contract.table import Table
 from roambench.controller.agents.checkpoints import SIMULATION, Checkpoints
 from roambench.controller.places.place import ThisMachine
 from roambench.controller.plays.play import Play
@@ -25,7 +26,6 @@ from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import StackedSetting, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
-from roambench.fleet.simulated.ray_workers import RayWorkers
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.stacked import StackedTrainer
 from roambench.fleet.simulated.trainer import TrainingBackend
@@ -193,13 +193,21 @@ def save_learning_task(
     )
 
 
+#: Backends of extras and other packages: functions of the section, the workers' setting and the open rows.
+BACKENDS: Final[Table[Callable[[SimulatedSection, WorkerSetting, ModelRows], TrainingBackend]]] = Table(
+    what="training backend",
+    group="roambench.training_backends",
+    own={},
+)
+
+
 def make_trainer(
     section: SimulatedSection, setting: WorkerSetting, rows: ModelRows, folder: Path
 ) -> TrainingBackend:
     """The backend that `[simulated] backend` names. `rows` is the open store of `setting.models_path`;
     `folder` is for the backend's own files."""
     if section.backend == "ray":
-        return RayWorkers(setting, rows, section.workers, section.ray_address)
+        return BACKENDS.load("ray")(section, setting, rows)
     count = section.workers or os.cpu_count() or 1
     if section.backend == "stacked":
         stacked = StackedSetting(setting, section.stack, section.device, count, section.precision)

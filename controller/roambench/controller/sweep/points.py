@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.controller.foreign_code import digest_of, foreign_code
@@ -23,6 +23,8 @@ from roambench.written.mistakes import did_you_mean
 
 #: One combination of values, in the order of the axes.
 Setting = tuple[tuple[tuple[str, ...], Any], ...]
+#: Keys that may differ between runs of one setting: of no meaning for what a run ends with.
+FREE: Final = frozenset({"name", "seed", "simulated.workers"})
 _SHORT = 10  # digits of the key in a folder's name
 
 

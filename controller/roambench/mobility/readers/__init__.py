@@ -1,4 +1,7 @@
-"""Readers of recorded movement, one file per format; the table loads them late."""
+"""Readers of recorded movement, one file per format; the table loads them late.
+
+Formats beside those of the papers are in `roambench.extras.traces`.
+"""
 
 from __future__ import annotations
 
@@ -12,26 +15,12 @@ READERS: Final = Table(
     group="roambench.readers",
     kind=Reader,
     own={
-        "bonnmotion": "roambench.mobility.readers.formats.bonnmotion:BONNMOTION",
-        "cabspotting": "roambench.mobility.readers.formats.cabspotting:CABSPOTTING",
         "checkins": "roambench.mobility.readers.formats.checkins:CHECKINS",
         "csv": "roambench.mobility.readers.formats.checkins:CSV",
-        "dartmouth-movement": "roambench.mobility.readers.formats.dartmouth:DARTMOUTH_MOVEMENT",
-        "dartmouth-syslog": "roambench.mobility.readers.formats.dartmouth:DARTMOUTH_SYSLOG",
-        "geolife": "roambench.mobility.readers.formats.geolife:GEOLIFE",
-        "haggle": "roambench.mobility.readers.formats.haggle:HAGGLE",
         "intervals": "roambench.mobility.readers.formats.intervals:INTERVALS",
-        "ns2": "roambench.mobility.readers.formats.ns2:NS2",
-        "one-contacts": "roambench.mobility.readers.formats.one_contacts:ONE_CONTACTS",
-        "one-movement": "roambench.mobility.readers.formats.one_movement:ONE_MOVEMENT",
-        "one-path": "roambench.mobility.readers.formats.one_path:ONE_PATH",
-        "one-snapshot": "roambench.mobility.readers.formats.one_snapshot:ONE_SNAPSHOT",
         "rvf": "roambench.mobility.readers.formats.rvf:RVF",
         "shanghai-telecom": "roambench.mobility.readers.formats.shanghai_telecom:SHANGHAI_TELECOM",
         "snap": "roambench.mobility.readers.formats.snap:SNAP",
-        "sumo-fcd": "roambench.mobility.readers.formats.sumo_fcd:SUMO_FCD",
-        "tdrive": "roambench.mobility.readers.formats.tdrive:TDRIVE",
-        "tist2015": "roambench.mobility.readers.formats.tist2015:TIST2015",
         "tsmc2014": "roambench.mobility.readers.formats.checkins:TSMC2014",
     },
 )

@@ -75,7 +75,7 @@ def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> t
             for path in paths
             for document in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
         ]
-    names = [name for name in READERS.own if name not in _GENERAL]
+    names = [name for name in READERS.names() if READERS.is_ours(name) and name not in _GENERAL]
     guesses = []
     for name in (*names, *_GENERAL):
         reader: Reader = READERS.load(name)

@@ -59,7 +59,7 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
             + parts.like("compare-")
             + parts.at("transfers", "modelled"),
         ),
-        ("Beside the paper", "paper", parts.at("paper-ratios")),
+        ("Beside the paper", "paper", parts.like("paper-")),
         ("Power over time", "power", [("power", power)] if power is not None else []),
         ("Movement and trainings", "movement", parts.at("availability", "trainings", "map")),
         ("Boards", "boards", parts.like("host-") + folded(board_tables(summaries))),

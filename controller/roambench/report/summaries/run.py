@@ -9,8 +9,8 @@ from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
+from roambench.experiment.sections import Experiment
 from roambench.mobility.trace import MADE_UP
-from roambench.report.papers.runs import Setting, setting_of
 from roambench.report.summaries.board_state import BoardState, board_states
 from roambench.report.summaries.energy import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.summaries.evidence import RunEvidence
@@ -52,7 +52,7 @@ class RunSummary:
     instrument: InstrumentCost | None
     link_model: str  # the named link model held against the transfers, "" for none
     doubts: tuple[Flag, ...]  # the gravest first
-    setting: Setting  # data set, its partition and k2
+    experiment: Experiment
     unfit: tuple[Unfit, ...] = ()  # why it should be measured again
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
@@ -118,7 +118,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             finished=finished,
         ),
         peers=peer_summary(run.records),
-        setting=setting_of(run.experiment),
+        experiment=run.experiment,
         unfit=unfitness(run.info, energy, boards),
     )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from roambench.contract.metric import ACCURACY, Metric
+from roambench.contract.table import Table
 from roambench.report import numbers
 from roambench.report.numbers import NONE
-from roambench.report.papers.ratios import ratios_table
-from roambench.report.papers.runs import PaperRun
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.tables.board_state import clock_table, host_table
@@ -31,6 +31,14 @@ class Line:
     value: Callable[[RunSummary], str]
 
 
+#: What `roambench.extras` and other packages set beside several runs; keys begin with "paper-".
+ADDED_TABLES: Final[Table[Callable[[Sequence[RunSummary]], list[ReportTable]]]] = Table(
+    what="table of reports",
+    group="roambench.report_tables",
+    own={},
+)
+
+
 def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
     """Everything that sets runs side by side, in reading order."""
     tables = [_runs_table(runs), _learning_table(runs), *peer_tables(runs), _training_table(runs)]
@@ -43,7 +51,10 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
             whole_run_table(runs),
             phase_table(runs),
         ]
-    return tables + modelled_tables(runs) + communication_tables(runs) + _beside_the_paper(runs)
+    tables += modelled_tables(runs) + communication_tables(runs)
+    if len(runs) > 1:
+        tables += [table for name in ADDED_TABLES.names() for table in ADDED_TABLES.load(name)(runs)]
+    return tables
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
@@ -241,35 +252,3 @@ def _compare(
     head = ("", *(run.label for run in runs))
     rows = tuple((line.name, *(line.value(run) for run in runs)) for line in lines)
     return ReportTable(key, title, caption, head, rows)
-
-
-def _beside_the_paper(runs: Sequence[RunSummary]) -> list[ReportTable]:
-    """The runs beside the paper's tables; [] unless MOHAWK and one of its baselines ran in one setting."""
-    found = ratios_table([found for run in runs if (found := paper_run_of(run)) is not None])
-    return [] if found is None else [found]
-
-
-def paper_run_of(run: RunSummary) -> PaperRun | None:
-    """A run of a report as the paper's tables take it; None where no step was closed, or has an accuracy."""
-    learning, distance = run.learning, run.distance
-    if not learning.points or learning.threshold is None or learning.metric != ACCURACY:
-        return None
-    return PaperRun(
-        system=run.info.system,
-        setting=run.setting,
-        seed=run.info.seed,
-        steps=len(learning.points),
-        threshold=learning.threshold,
-        threshold_step=learning.threshold_step,
-        final_accuracy=learning.final_accuracy,
-        best_accuracy=learning.best_accuracy,
-        aggregated_per_step=learning.aggregated_per_step,
-        distance_km=None if distance is None else distance.mean_m / 1000.0,
-        distance_sd_km=None if distance is None else distance.sd_m / 1000.0,
-        joules_per_client=None if run.modelled is None else run.modelled.to_threshold.joules_per_client,
-        scored=tuple(
-            (point.step, point.accuracy)
-            for point in learning.points
-            if point.cloud and point.accuracy is not None
-        ),
-    )

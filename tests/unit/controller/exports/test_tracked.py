@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.mlflow import export_mlflow, store_of
 from roambench.controller.exports.tracked import public_settings, tracked_runs
-from roambench.controller.exports.wandb import export_wandb
 from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from small_runs import measured, simulated
@@ -64,31 +60,3 @@ def test_settings_are_flat_and_have_no_address(tmp_path: Path) -> None:
         }
     )
     assert [text for text in ("10.9.8.7", "secret") if text in str(public_settings(secret))] == []
-
-
-def test_a_folder_is_a_database_in_it_and_a_server_is_itself(tmp_path: Path) -> None:
-    assert store_of(str(tmp_path)) == (f"sqlite:///{tmp_path}/mlflow.db", f"file://{tmp_path}/artifacts")
-    assert store_of(f"sqlite:///{tmp_path}/x.db") == (
-        f"sqlite:///{tmp_path}/x.db",
-        f"file://{tmp_path}/artifacts",
-    )
-    assert store_of("https://lab:5000") == ("https://lab:5000", None)
-    with pytest.raises(ConfigError, match="name the folder itself"):
-        store_of(f"file://{tmp_path}")
-
-
-def test_without_mlflow_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(tmp_path / "run")
-    for library in ("mlflow", "sqlalchemy", "alembic"):
-        monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(RunError, match=r'needs mlflow.*pip install "roambench\[mlflow\]"'):
-        export_mlflow([tmp_path / "run"], str(tmp_path / "store"))
-    assert not (tmp_path / "store").exists()
-
-
-def test_without_wandb_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    simulated(tmp_path / "run")
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(RunError, match=r'needs wandb.*pip install "roambench\[wandb\]"'):
-        export_wandb([tmp_path / "run"], tmp_path / "out")
-    assert not (tmp_path / "out").exists()

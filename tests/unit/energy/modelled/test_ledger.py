@@ -15,7 +15,7 @@ from roambench.energy.ledger import OUTCOMES, PHASES, Codes, Numbers, coded
 from roambench.energy.links.models import MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.energy.modelled.device_power import DevicePower, drawn_step_s
 from roambench.energy.modelled.ledger import EnergyModel, ModelledLedger, ModelledWork, modelled_ledger
-from roambench.report.papers import mohawk as paper
+from roambench.extras.papers import mohawk as paper
 from roambench.report.table10 import table10
 from roambench.runs.modelled.to_threshold import communication_to_threshold
 

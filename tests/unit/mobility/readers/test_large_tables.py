@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
+from roambench.extras.traces import tist2015, tist2015_venues
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import ValueCounts, import_trace
 from roambench.mobility.projection import Box, PlaneBox
 from roambench.mobility.readers import READERS, collecting, gps_blocks
 from roambench.mobility.readers.fixes import ReaderOptions
-from roambench.mobility.readers.formats import tist2015, tist2015_venues
 from roambench.mobility.readers.formats.snap import read as read_snap
 from roambench.mobility.readers.opening import read_files
 from roambench.mobility.recipe import Recipe, build_trace

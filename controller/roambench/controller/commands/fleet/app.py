@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import typer
 
+from roambench.controller.commands.added import group_of
 from roambench.controller.commands.fleet import certs as fleet_certs
 from roambench.controller.commands.fleet import change as fleet_change
-from roambench.controller.commands.fleet import discover as fleet_discover
 from roambench.controller.commands.fleet import fetch as fleet_fetch
-from roambench.controller.commands.fleet import image as fleet_image
 from roambench.controller.commands.fleet import influx as fleet_influx
-from roambench.controller.commands.fleet import interop as fleet_interop
 from roambench.controller.commands.fleet import lease as fleet_lease
 from roambench.controller.commands.fleet import list as fleet_list
 from roambench.controller.commands.fleet import power as fleet_power
@@ -18,25 +16,21 @@ from roambench.controller.commands.fleet import prove as fleet_prove
 from roambench.controller.commands.fleet import provision as fleet_provision
 from roambench.controller.commands.fleet import shell as fleet_shell
 from roambench.controller.commands.fleet import status as fleet_status
-from roambench.controller.commands.fleet import switches as fleet_switches
-from roambench.controller.commands.fleet import verify as fleet_verify
 
 fleet_app = typer.Typer(
-    name="fleet", help="Benches of real hosts: list, provision, operate, prove.", no_args_is_help=True
+    name="fleet",
+    cls=group_of("fleet"),
+    help="Benches of real hosts: list, provision, operate, prove.",
+    no_args_is_help=True,
 )
 fleet_list.register(fleet_app)
-fleet_image.register(fleet_app)
-fleet_discover.register(fleet_app)
-fleet_interop.register(fleet_app)
 fleet_provision.register(fleet_app)
 fleet_certs.register(fleet_app)
 fleet_influx.register(fleet_app)
 fleet_prove.register(fleet_app)
-fleet_verify.register(fleet_app)
 fleet_lease.register(fleet_app)
 fleet_status.register(fleet_app)
 fleet_shell.register(fleet_app)
 fleet_power.register(fleet_app)
-fleet_switches.register(fleet_app)
 fleet_fetch.register(fleet_app)
 fleet_change.register(fleet_app)

@@ -225,7 +225,7 @@ def _offset_problems(reader: str) -> list[str]:
     """An offset that would be passed over in silence."""
     from roambench.mobility.readers import READERS
 
-    if reader not in READERS.own or READERS.load(reader).utc_offset_h is not None:
+    if not READERS.is_ours(reader) or READERS.load(reader).utc_offset_h is not None:
         return []
     return [
         f"--utc-offset-h: times of {reader} are UTC, or say their own offset; for local hours in statistics "

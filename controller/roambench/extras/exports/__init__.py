@@ -1,0 +1,1 @@
+"""Exporters: a writer for each tracker or archive (`roambench export`)."""

@@ -1,0 +1,109 @@
+"""The exporters below `roambench export`: arguments and options."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.common_options import JsonOption, RunsArgument
+
+
+def tensorboard(
+    runs: RunsArgument,
+    out: Annotated[
+        Path,
+        typer.Option("-o", "--out", metavar="DIR", help="Log directory: a folder per run is made in it."),
+    ],
+) -> None:
+    """Write accuracy, loss, devices and joules of every step as TensorBoard files.
+
+    It needs the extra `tensorboard`.
+    """
+    from roambench.extras.exports.tensorboard import export_tensorboard
+
+    for place in export_tensorboard(runs, out):
+        typer.echo(place)
+
+
+def mlflow(
+    runs: RunsArgument,
+    uri: Annotated[
+        str,
+        typer.Option(metavar="URI|DIR", help="A tracking server or database, or a folder for mlflow.db."),
+    ],
+    experiment: Annotated[
+        str, typer.Option(metavar="NAME", help="MLflow's experiment; else the name in the experiment file.")
+    ] = "",
+    artifacts: Annotated[
+        float,
+        typer.Option(
+            metavar="MIB", min=0.0, help="Also store the report page and the tables, files up to this size."
+        ),
+    ] = 0.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
+
+    It needs the extra `mlflow`.
+    """
+    from roambench.controller.screen import print_json
+    from roambench.extras.exports.mlflow import export_mlflow
+
+    exported = export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts)
+    if as_json:
+        print_json([asdict(made) for made in exported])
+        return
+    for made in exported:
+        typer.echo(f"{made.name}: run {made.mlflow_id} of experiment {made.experiment}")
+        for file in made.left_out:
+            typer.echo(f"{made.name}: {file} is over --artifacts and was left out", err=True)
+
+
+def wandb(
+    runs: RunsArgument,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR", help="A folder wandb with the runs is made in it.")
+    ],
+    project: Annotated[
+        str, typer.Option(metavar="NAME", help="Their project; else the name in the experiment file.")
+    ] = "",
+    as_json: JsonOption = False,
+) -> None:
+    """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
+
+    It needs the extra `wandb`.
+    """
+    from roambench.controller.screen import print_json
+    from roambench.extras.exports.wandb import export_wandb
+
+    exported = export_wandb(runs, out, project=project)
+    if as_json:
+        print_json([asdict(made) for made in exported])
+        return
+    for made in exported:
+        typer.echo(f"{made.name}: {made.folder}")
+
+
+def ro_crate(
+    runs: RunsArgument,
+    out: Annotated[
+        Path, typer.Option("-o", "--out", metavar="DIR|FILE.zip", help="A new folder, or a zip file.")
+    ],
+    license_: Annotated[
+        str, typer.Option("--license", metavar="SPDX|URL", help="Of the data: CC-BY-4.0, for example.")
+    ],
+    title: Annotated[str, typer.Option(metavar="TEXT", help="The crate's name.")] = "",
+    author: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An author; as often as wanted.")
+    ] = None,
+) -> None:
+    """Pack runs with their report, tables, settings and CITATION.cff for artifact evaluation or an archive.
+
+    An RO-Crate of version 1.1. No trace, no address, no key goes into it. It needs the extra `ro-crate`.
+    """
+    from roambench.extras.exports.ro_crate import About, export_ro_crate
+
+    typer.echo(export_ro_crate(runs, out, About(license_, title, tuple(author or ()))))

@@ -1,0 +1,117 @@
+"""A page of results in Markdown: who made it, what was run beside what a paper ran, tables and curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roambench.controller.sweep.session_notes import SessionNotes, read_notes
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.report import numbers
+from roambench.report.markdown import cell, markdown_table
+from roambench.report.table import ReportTable
+
+#: Rows of what was run: a name, and what it was in a run.
+Says = Sequence[tuple[str, Callable[[FinishedRun], object]]]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPage:
+    """`curves` is an SVG, "" where nothing was scored. `figures` of every run by its sweep's metrics, whose
+    names have the units."""
+
+    text: str
+    tables: tuple[ReportTable, ...]
+    curves: str
+    figures: tuple[dict[str, Any], ...]
+
+    def document(self) -> dict[str, Any]:
+        """The tables, their cells as they are printed, and the figures of every run as numbers."""
+        return {
+            "schema": "roambench.results/1",
+            "tables": [
+                {
+                    "key": table.key,
+                    "title": table.title,
+                    "caption": table.caption,
+                    "rows": [dict(zip(table.head, row, strict=True)) for row in table.rows],
+                }
+                for table in self.tables
+            ],
+            "runs": list(self.figures),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CurvesOf:
+    """Curves of a page under their heading; `svg` is "" where nothing was scored."""
+
+    heading: str
+    svg: str
+    caption: str = ""
+
+
+def results_page(
+    folders: Sequence[Path],
+    runs: Sequence[FinishedRun],
+    *,
+    title: str,
+    scale: Sequence[str],
+    tables: Sequence[ReportTable],
+    points: ReportTable,
+    curves: CurvesOf,
+    curves_name: str,
+    foreword: Sequence[str] = (),
+) -> ResultsPage:
+    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_lines`), the
+    tables, the curves, and every run."""
+    parts = [
+        f"# {title}",
+        "",
+        *(line for paragraph in foreword for line in (paragraph, "")),
+        *made_by([read_notes(folder) for folder in folders], runs),
+        "## What was run",
+        "",
+        *scale,
+        "",
+        *(markdown_table(table) for table in tables),
+    ]
+    if curves.svg:
+        parts += [f"## {curves.heading}", "", f"![{curves.heading}]({curves_name})", ""]
+        parts += [curves.caption, ""] if curves.caption else []
+    parts.append(markdown_table(points))
+    figures = tuple(
+        {"system": run.system, "seed": run.experiment.seed, "fleet": run.fleet, **run.outcome.figures}
+        for run in runs
+    )
+    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves.svg, figures)
+
+
+def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str, str]) -> list[str]:
+    """A table of what was run, each with the value that all share or those there are, and the paper's if it
+    says any."""
+    rows = [("what", "ours", "paper"), ("---", "---", "---")]
+    for name, say in says:
+        values = dict.fromkeys(str(say(run)) for run in runs)
+        rows.append((name, cell(", ".join(values)), paper_says.get(name, "")))
+    return [f"| {' | '.join(row if paper_says else row[:2])} |" for row in rows]
+
+
+def part_of(images: int) -> str:
+    """The part of the images that `learning.train_images` or `test_images` asks for, in words."""
+    return f"{images:,}, drawn by class" if images else "all"
+
+
+def made_by(notes: Sequence[SessionNotes], runs: Sequence[FinishedRun]) -> list[str]:
+    """The commands of the sweeps, and how long these runs took on what."""
+    known = [note for note in notes if note.command]
+    if not known:
+        return []
+    lines = ["```console", *(f"$ {note.command}" for note in known), "```", ""]
+    where = "; ".join(dict.fromkeys(note.machine for note in known))
+    walls_s = [run.outcome.wall_s for run in runs]
+    took = f": {numbers.seconds(math.fsum(walls_s))} of wall time, added up over them" if all(walls_s) else ""
+    return [*lines, f"{numbers.count(len(runs), 'run')} on {where}{took}.", ""]

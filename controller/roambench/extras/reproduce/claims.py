@@ -1,0 +1,237 @@
+"""What a study's runs say of a paper's claims: differences of two kinds of runs, with intervals.
+
+Runs are paired where everything that the study varies is alike but what the claim tells apart. A seed's
+difference is the mean over its pairs; the interval is Student's of the seeds' differences, 95 %. A claim
+against several others holds where it holds against each of them (the worst one decides), so that the chance
+of a false "reproduced" stays at 2.5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import scipy
+
+from roambench.controller.sweep.metrics import accuracy_in, metric_of
+from roambench.controller.sweep.points import FREE, text
+from roambench.experiment.sections import resolved
+from roambench.extras.papers.alike import leaves
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.extras.reproduce.catalogue import Claim, Values
+from roambench.report.numbers import NONE
+from roambench.report.table import ReportTable
+
+_CONFIDENCE: Final = 0.95
+_SEED: Final = "seed"
+
+
+class ClaimVerdict(StrEnum):
+    """What became of a claim, in the order of a page: what speaks against a paper first."""
+
+    WRONG_SIGN = "NOT REPRODUCED, the other way round"
+    UNDECIDED = "not decided at this scale"
+    REPRODUCED = "reproduced"
+    NOT_TRIED = "not tried"
+
+    @property
+    def of_ours(self) -> str:
+        """What became of an expectation that is not a paper's."""
+        if self is ClaimVerdict.WRONG_SIGN:
+            return "THE OTHER WAY ROUND"
+        return "so it is" if self is ClaimVerdict.REPRODUCED else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Lead of the runs `of` a claim over those beside them, in the metric's unit; positive where the paper is
+    right.
+
+    `half`: of the 95 % interval, None below two seeds. `at_least`: some runs beside them never reached the
+    accuracy, and count with all of their steps: the lead is at least this. `at_most`: so did some of the
+    claim's own, and it is at most this. `ours` and `theirs` are the means of the two.
+    """
+
+    against: str
+    mean: float
+    half: float | None
+    seeds: int
+    ours: float
+    theirs: float
+    at_least: bool = False
+    at_most: bool = False
+
+    @property
+    def verdict(self) -> ClaimVerdict:
+        """What this difference says of the claim."""
+        if self.half is None:
+            return ClaimVerdict.UNDECIDED
+        if self.mean - self.half > 0.0:
+            return ClaimVerdict.REPRODUCED
+        return ClaimVerdict.WRONG_SIGN if self.mean + self.half < 0.0 else ClaimVerdict.UNDECIDED
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A claim and the difference that decides it, None where no runs do."""
+
+    claim: Claim
+    difference: Difference | None
+
+    @property
+    def verdict(self) -> ClaimVerdict:
+        """What became of the claim."""
+        return ClaimVerdict.NOT_TRIED if self.difference is None else self.difference.verdict
+
+
+def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]:
+    """Every claim by these runs, in the order of `ClaimVerdict`."""
+    flat = [(run, values_of(run)) for run in runs]
+    told = {
+        key
+        for key in {key for _, values in flat for key in values} - FREE
+        if len({repr(values.get(key)) for _, values in flat}) > 1
+    }
+    found = []
+    for claim in claims:
+        apart = {key for values in (claim.of, *claim.against) for key, _ in leaves(values)}
+        others: list[Values | None] = [*claim.against] or [None]
+        beside = [_difference(claim, values, flat, told - apart) for values in others]
+        known = [one for one in beside if one is not None]
+        whole = known if len(known) == len(beside) else []
+        found.append(Judged(claim, min(whole, key=_worst, default=None)))
+    order = list(ClaimVerdict)
+    return sorted(found, key=lambda one: order.index(one.verdict))
+
+
+def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
+    """A row for each claim; `ours`: no paper makes them, they are this project's own expectations."""
+    rows = []
+    for one in found:
+        difference, verdict = one.difference, one.verdict.of_ours if ours else str(one.verdict)
+        if difference is None:
+            rows.append((one.claim.says, verdict, NONE, NONE, NONE, NONE))
+            continue
+        rows.append(
+            (
+                one.claim.says,
+                verdict,
+                shown(one.claim.metric, difference.ours),
+                f"{shown(one.claim.metric, difference.theirs)} ({difference.against})",
+                _lead(one.claim.metric, difference),
+                str(difference.seeds),
+            )
+        )
+    who, right = "the paper says are", "the paper is right"
+    if ours:
+        who, right = "we expected to be", "we were right"
+    return ReportTable(
+        "claims",
+        f"What {'we expected' if ours else 'the paper says'}, and what came out",
+        f"Lead: of the runs that {who} better over those in brackets (of several the worst for "
+        f"the claim), mean over the seeds ± half of a 95 % interval; positive where {right}. Runs "
+        "are paired by seed and by all that is varied besides. ≥, ≤: some never reached the accuracy and "
+        "count with all of their rounds.",
+        ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
+        tuple(rows),
+        numeric_from=2,
+    )
+
+
+def values_of(run: FinishedRun) -> dict[str, Any]:
+    """The experiment's keys with their values, dotted; "systems" is the run's one system."""
+    return {**dict(leaves(resolved(run.experiment))), "systems": run.system}
+
+
+def is_of(values: Mapping[str, Any], wanted: Values) -> bool:
+    """Whether a run has these values; what a key's table lacks is no value."""
+    return all(key in values and values[key] == value for key, value in leaves(wanted))
+
+
+def figure_of(run: FinishedRun, metric: str) -> tuple[float | None, bool]:
+    """A metric of a run, and whether it is only a bound: an accuracy that it never reached counts as all of
+    its rounds."""
+    value = run.outcome.figure(metric)
+    counts_steps = accuracy_in(metric) is not None or metric == "rounds_to_threshold"
+    if value is None and counts_steps:
+        return run.outcome.figures["rounds"], True
+    return value, False
+
+
+def shown(metric: str, value: float) -> str:
+    """With the places and the unit that a sweep's table gives it."""
+    row = metric_of(metric)
+    assert row is not None, metric  # the catalogue was checked
+    return f"{100.0 * value:,.1f} %" if row.share else f"{value:,.{row.places}f} {row.unit}".rstrip()
+
+
+def _difference(
+    claim: Claim, against: Values | None, runs: Sequence[tuple[FinishedRun, dict[str, Any]]], alike: set[str]
+) -> Difference | None:
+    """None where no seed has a pair; against None: the figure itself."""
+    sign = 1.0 if claim.better == "more" else -1.0
+    beside: dict[tuple[str, ...], tuple[float, bool]] = {}
+    for run, values in runs:
+        if against is None:
+            beside[_cell(values, alike)] = 0.0, False
+        elif is_of(values, against):
+            value, bound = figure_of(run, claim.metric)
+            if value is not None:
+                beside[_cell(values, alike)] = value, bound
+    pairs: dict[int, list[tuple[float, float]]] = {}
+    at_least = at_most = False
+    for run, values in runs:
+        cell = _cell(values, alike)
+        if is_of(values, claim.of) and cell in beside:
+            value, bound = figure_of(run, claim.metric)
+            other, other_bound = beside[cell]
+            if value is not None:
+                pairs.setdefault(run.experiment.seed, []).append((value, other))
+                at_least |= other_bound and not bound
+                at_most |= bound and not other_bound
+    if not pairs:
+        return None
+    leads = [sign * _mean(ours - theirs for ours, theirs in found) for found in pairs.values()]
+    mean, count = _mean(leads), len(leads)
+    half = None
+    if count > 1:
+        sd = math.sqrt(math.fsum((lead - mean) ** 2 for lead in leads) / (count - 1))
+        half = float(scipy.special.stdtrit(count - 1, 0.5 + _CONFIDENCE / 2.0)) * sd / math.sqrt(count)
+    both = [pair for found in pairs.values() for pair in found]
+    name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
+    return Difference(
+        name,
+        mean,
+        half,
+        count,
+        _mean(ours for ours, _ in both),
+        _mean(other for _, other in both),
+        at_least,
+        at_most,
+    )
+
+
+def _worst(difference: Difference) -> tuple[int, float]:
+    """The one that speaks most against the claim first."""
+    return list(ClaimVerdict).index(difference.verdict), difference.mean - (difference.half or 0.0)
+
+
+def _lead(metric: str, difference: Difference) -> str:
+    row = metric_of(metric)
+    assert row is not None, metric
+    scale, places, unit = (100.0, 1, " points") if row.share else (1.0, row.places, f" {row.unit}".rstrip())
+    bound = "≥ " if difference.at_least else "≤ " if difference.at_most else ""
+    half = "" if difference.half is None else f" ± {scale * difference.half:,.{places}f}"
+    return f"{bound}{scale * difference.mean:+,.{places}f}{half}{unit}"
+
+
+def _cell(values: Mapping[str, Any], alike: set[str]) -> tuple[str, ...]:
+    return (repr(values[_SEED]), *(repr(values.get(key)) for key in sorted(alike)))
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / len(found)

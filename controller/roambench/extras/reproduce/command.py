@@ -1,0 +1,68 @@
+"""`roambench reproduce`: the five papers' tables and figures, each by one command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.controller.commands.common_options import JsonOption, with_progress
+from roambench.controller.commands.run import SetOption
+from roambench.extras.reproduce.scale import CATALOGUE, Scale
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this file to `app`."""
+    app.command(rich_help_panel="Run")(with_progress(reproduce))
+
+
+def reproduce(
+    studies: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="STUDY...", help="Names in `--list`; default: all that have this scale."),
+    ] = None,
+    list_: Annotated[
+        bool, typer.Option("--list", help="Only list every table and figure with its command.")
+    ] = False,
+    as_json: JsonOption = False,
+    scale: Annotated[
+        Scale, typer.Option(help="small: minutes on two cores; medium: hours; full: the paper's.")
+    ] = Scale.SMALL,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Runs at a time; default: one per core.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where runs go.")] = Path(
+        "runs/reproduce"
+    ),
+    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("docs/results"),
+    trace: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the sweep's.")
+    ] = None,
+    set_: SetOption = None,
+    catalogue: Annotated[
+        Path, typer.Option(metavar="FILE", help="The catalogue; run this in a checkout's root.")
+    ] = CATALOGUE,
+) -> None:
+    """Reproduce tables and figures of the five papers: run STUDY's sweep and write its page.
+
+    A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
+    Interrupted or killed, the same command goes on from what is there.
+    """
+    from roambench.controller.screen import print_json, progress_screen, say, screen
+    from roambench.extras.reproduce import studies as found
+    from roambench.extras.reproduce.catalogue import read_catalogue
+
+    known = read_catalogue(catalogue)
+    if list_:
+        if as_json:
+            print_json(found.list_document(known))
+        else:
+            say(screen(), found.list_text(known))
+        return
+    choice = found.Reproduction(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
+    console = progress_screen(stderr=as_json)
+    pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)
+    if as_json:
+        print_json([{"study": name, "scale": scale, "page": page} for name, page in pages_made.items()])

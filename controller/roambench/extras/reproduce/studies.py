@@ -1,0 +1,147 @@
+"""Reproduce studies: run what is open of their sweeps, write their pages; and the list of what there is."""
+
+from __future__ import annotations
+
+import glob
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.screen import in_any_case, say
+from roambench.controller.sweep.points import Point, points_of
+from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_folder import SweepFolder, read_outcome
+from roambench.controller.sweep.sweep_runner import run_sweep
+from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
+from roambench.extras.reproduce.scale import Scale
+from roambench.extras.reproduce.study_page import study_page
+from roambench.report import numbers
+from roambench.report.report import write_text
+from roambench.runs.database import naming
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """What to reproduce: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
+    pages to `pages`. `overrides` and `trace_file` as for a sweep."""
+
+    catalogue: Catalogue
+    path: Path
+    scale: Scale
+    out: Path
+    pages: Path
+    overrides: tuple[str, ...] = ()
+    trace_file: Path | None = None
+
+
+def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
+    """Run what is open of each study's sweep, then write its page; gives the pages by study. All studies with
+    this scale where no names are given. ConfigError before anything runs, RunError where runs failed: the
+    same command goes on."""
+    chosen = [choice.catalogue.study(name) for name in names]
+    if not names:
+        chosen = [study for study in choice.catalogue.studies if study.sweep(choice.scale) is not None]
+    problems = [
+        f"{study.name}: no sweep at scale {choice.scale}: expected one of "
+        f"{', '.join(scale for scale in Scale if study.sweep(scale) is not None)}"
+        for study in chosen
+        if study.sweep(choice.scale) is None
+    ]
+    if problems:
+        raise ConfigError(problems)
+    pages = {}
+    for number, study in enumerate(chosen, start=1):
+        say(console, f"study {number} of {len(chosen)}: {study.title}")
+        pages[study.name] = _one(choice, study, jobs=jobs, console=console)
+    return pages
+
+
+def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> Path:
+    sweep = study.sweep(choice.scale)
+    assert sweep is not None  # looked at before
+    file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
+    folder = choice.out / f"{study.name}-{choice.scale}"
+    shared = _share(points_of(file), folder)
+    if shared:
+        say(console, f"{numbers.count(shared, 'run')} of other studies")
+    run_sweep(file, jobs=jobs, out=folder, console=console)
+    page = choice.pages / f"{study.name}-{choice.scale}.md"
+    curves = page.with_suffix(".svg")
+    made = study_page(choice.catalogue, study, choice.scale, folder, file.metrics, curves_name=curves.name)
+    write_text(page, made.text)
+    if made.curves:
+        write_text(curves, made.curves)
+    with in_any_case(console):
+        say(console, str(page))
+    return page
+
+
+def _share(points: Sequence[Point], folder: Path) -> int:
+    """Copy finished runs of other studies that are these points, to the last key; returns how many."""
+    shared = 0
+    for point in points:
+        mine = SweepFolder(folder).folder_of(point)
+        if mine.exists():
+            continue
+        for theirs in sorted(folder.parent.glob(f"*/points/{glob.escape(point.folder_name)}")):
+            outcome = read_outcome(theirs, point.key)
+            if outcome is not None and outcome.finished:
+                with naming(folder):
+                    copied = mine.with_name(f".{mine.name}")
+                    shutil.rmtree(copied, ignore_errors=True)
+                    shutil.copytree(theirs, copied)
+                    copied.replace(mine)
+                shared += 1
+                break
+    return shared
+
+
+def list_text(catalogue: Catalogue) -> str:
+    """Each table and figure of the papers with its study and what is missing; then the studies with their
+    scales."""
+    lines: list[str] = []
+    for number, item in enumerate(catalogue.items):
+        if number == 0 or item.paper != catalogue.items[number - 1].paper:
+            lines += ["", item.paper]
+        lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
+        if item.missing:
+            lines.append(f"      missing: {item.missing}")
+    lines += ["", "Studies: roambench reproduce STUDY [--scale small|medium|full]"]
+    for study in catalogue.studies:
+        lines.append(f"  {study.name}: {study.title}")
+        lines += [f"      {scale}: {_lasts(sweep)}" for scale in Scale if (sweep := study.sweep(scale))]
+    return "\n".join(lines[1:])
+
+
+def list_document(catalogue: Catalogue) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schema": "roambench.reproduce/1",
+        "items": [_document(catalogue, item) for item in catalogue.items],
+    }
+
+
+def _document(catalogue: Catalogue, item: Item) -> dict[str, Any]:
+    study = catalogue.study(item.study) if item.study else None
+    sweeps = {scale: study.sweep(scale) for scale in Scale} if study is not None else {}
+    return {
+        "paper": item.paper,
+        "item": item.label,
+        "shows": item.shows,
+        "study": item.study or None,
+        "missing": item.missing or None,
+        "scales": {
+            scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
+            for scale, sweep in sweeps.items()
+            if sweep is not None
+        },
+    }
+
+
+def _lasts(sweep: StudySweep) -> str:
+    return sweep.lasts + (f"; needs {', '.join(sweep.needs)}" if sweep.needs else "")

@@ -1,0 +1,191 @@
+"""The page of a study: what the paper claims and what came out, our figures beside its, what was run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.controller.sweep.points import FREE, text
+from roambench.controller.sweep.results import spread
+from roambench.controller.sweep.results_files import cell as spread_cell
+from roambench.extras.papers.alike import leaves, taken_together
+from roambench.extras.papers.finished_runs import FinishedRun
+from roambench.extras.papers.mohawk_page import mohawk_page
+from roambench.extras.papers.peer_page import peer_page
+from roambench.extras.papers.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.extras.reproduce.catalogue import Catalogue, PrintedFigure, Study
+from roambench.extras.reproduce.claims import (
+    ClaimVerdict,
+    claims_table,
+    figure_of,
+    is_of,
+    judged,
+    shown,
+    values_of,
+)
+from roambench.extras.reproduce.scale import Scale
+from roambench.report import numbers
+from roambench.report.numbers import NONE
+from roambench.report.table import ReportTable
+
+_SAYS: Final[Says] = (
+    ("fleet", lambda run: run.fleet),
+    ("systems", lambda run: run.system),
+    ("seeds", lambda run: run.experiment.seed),
+    ("data set", lambda run: run.experiment.learning.task or run.experiment.learning.dataset),
+    ("model", lambda run: run.experiment.learning.model),
+    ("images per device", lambda run: run.experiment.learning.images_per_device),
+    ("partition", lambda run: run.experiment.learning.partition),
+    ("a local update", lambda run: _local_update(run)),
+    ("steps between cloud aggregations", lambda run: run.experiment.rounds.cloud_every_steps),
+    (
+        "movement",
+        lambda run: run.experiment.trace.generator or Path(run.experiment.trace.file).name or "city",
+    ),
+    ("steps", lambda run: run.experiment.trace.steps),
+    ("test images", lambda run: run.experiment.learning.test_images or "all"),
+)
+
+
+def study_page(
+    catalogue: Catalogue,
+    study: Study,
+    scale: Scale,
+    folder: Path,
+    metrics: Sequence[str],
+    *,
+    curves_name: str,
+) -> ResultsPage:
+    """Of the finished runs of the study's sweep in `folder`; `metrics` are those of its sweep file. RunError
+    where there are none, or where `results` would refuse them."""
+    runs = taken_together([folder])
+    found = judged(study.claims, runs)
+    ours = not any(item.study == study.name for item in catalogue.items)
+    first = [claims_table(found, ours=ours)] if found else []
+    if (printed := _beside_the_paper(study.printed, runs)) is not None:
+        first.append(printed)
+    title = f"{study.title}: {scale}"
+    scaled = "" if scale is Scale.SMALL else f" --scale {scale}"
+    foreword = [_counted([one.verdict for one in found], ours), _items(catalogue, study)]
+    foreword.append(f"`roambench reproduce {study.name}{scaled}` makes this page, by the sweep below.")
+    if scale in study.gap:
+        foreword.append(f"Less than the paper's: {study.gap[scale]}")
+    foreword += [
+        f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. "
+        f"{one.claim.why.get(scale, '')}".rstrip()
+        for one in found
+        if one.verdict is not ClaimVerdict.REPRODUCED
+    ]
+    foreword = [paragraph for paragraph in foreword if paragraph]
+    if study.beside == "mohawk":
+        return mohawk_page([folder], title=title, curves_name=curves_name, foreword=foreword, first=first)
+    if study.beside:
+        return peer_page(
+            [folder], study.beside, title=title, curves_name=curves_name, foreword=foreword, first=first
+        )
+    return results_page(
+        [folder],
+        runs,
+        title=title,
+        scale=scale_lines(runs, _SAYS, {}),
+        tables=first,
+        points=_settings(runs, metrics),
+        curves=CurvesOf("", ""),
+        curves_name=curves_name,
+        foreword=foreword,
+    )
+
+
+def _local_update(run: FinishedRun) -> str:
+    learning = run.experiment.learning
+    length = (
+        numbers.count(learning.local_steps, "step")
+        if learning.local_steps
+        else numbers.count(learning.local_epochs, "epoch")
+    )
+    return f"{length} (batches of {learning.batch_size}; step size {learning.learning_rate:g})"
+
+
+def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
+    """A sentence: what speaks against the paper first."""
+    if not verdicts:
+        return ""
+    told = [
+        (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
+    ]
+    what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
+    of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
+    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in told)}.**"
+
+
+def _items(catalogue: Catalogue, study: Study) -> str:
+    items = [item for item in catalogue.items if item.study == study.name]
+    if not items:
+        return ""
+    lines = [f"- {item.paper}, {item.label}: {item.shows}" for item in items]
+    lines = [
+        f"{line}. Missing: {item.missing}" if item.missing else line
+        for line, item in zip(lines, items, strict=True)
+    ]
+    return "\n".join(["Answers for", "", *lines])
+
+
+def _beside_the_paper(printed: Sequence[PrintedFigure], runs: Sequence[FinishedRun]) -> ReportTable | None:
+    if not printed:
+        return None
+    rows = []
+    for one in printed:
+        there = [run for run in runs if is_of(values_of(run), one.where)]
+        ours = spread([figure_of(run, one.metric)[0] for run in there])
+        bound = any(figure_of(run, one.metric)[1] for run in there)
+        where = ", ".join(f"{key.rpartition('.')[2]} {text(value)}" for key, value in leaves(one.where))
+        rows.append(
+            (
+                one.item,
+                where,
+                one.setting or where,
+                one.metric.replace("_", " "),
+                ("≥ " if bound else "") + spread_cell(one.metric, ours, ours.n),
+                shown(one.metric, one.value),
+            )
+        )
+    return ReportTable(
+        "printed",
+        "Our figures beside the paper's",
+        "Ours: mean ± sd over the seeds, of runs with less data and smaller models (below); only directions "
+        "can be compared.",
+        ("item", "our runs", "the paper's", "figure", "ours", "paper"),
+        tuple(rows),
+        numeric_from=4,
+    )
+
+
+def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> ReportTable:
+    """A row for each setting that the study varies, mean ± sd over its seeds."""
+    flat = [values_of(run) for run in runs]
+    keys = [key for key in flat[0] if key not in FREE and len({repr(v.get(key)) for v in flat}) > 1]
+    keys = ["systems", *(key for key in keys if key != "systems")]
+    groups: dict[tuple[str, ...], list[FinishedRun]] = {}
+    for run, values in zip(runs, flat, strict=True):
+        groups.setdefault(tuple(_said(values.get(key)) for key in keys), []).append(run)
+    rows = [
+        (
+            *place,
+            str(len(found)),
+            *(spread_cell(m, spread([run.outcome.figure(m) for run in found]), len(found)) for m in metrics),
+        )
+        for place, found in groups.items()
+    ]
+    return ReportTable(
+        "settings",
+        "Every setting",
+        "Mean ± sd over the seeds; in brackets how many of them have a figure, where not all do.",
+        (*(key.rpartition(".")[2] for key in keys), "seeds", *(m.replace("_", " ") for m in metrics)),
+        tuple(rows),
+        numeric_from=len(keys),
+    )
+
+
+def _said(value: Any) -> str:
+    return NONE if value is None else text(value)

@@ -1,0 +1,1 @@
+"""Trace formats beside those of the papers: readers of the table `mobility.readers.READERS`."""

@@ -1,0 +1,342 @@
+"""`roambench reproduce`: the catalogue of the papers' tables, and what runs decide of their claims."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from scipy import stats
+from typer.testing import CliRunner
+
+from roambench.contract.errors import ConfigError
+from roambench.controller.cli import app
+from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.points import Point, points_of
+from roambench.controller.sweep.results import table_of
+from roambench.controller.sweep.results_files import write_results
+from roambench.controller.sweep.sweep_file import read_sweep
+from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
+from roambench.experiment.sections import Experiment
+from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
+from roambench.extras.reproduce.catalogue import Claim, read_catalogue
+from roambench.extras.reproduce.claims import ClaimVerdict, judged
+from roambench.extras.reproduce.scale import Scale
+from roambench.extras.reproduce.study_page import study_page
+
+ROOT = Path(__file__).parents[4]
+CATALOGUE = ROOT / "experiments" / "reproduction.toml"
+#: Every table and figure of results in the five papers (schematic figures and tables of constants left out).
+ITEMS = {
+    "MOHAWK": {"Table": {3, 4, 5, 6, 7, 8, 9, 10}, "Fig": {3, 5, 6, 7}},
+    "MIDDLE": {"Table": {2}, "Fig": {1, 2, 7, 8, 9, 10, 11, 12, 13}},
+    "de Heredia": {"Table": {1, 2, 3, 4, 5, 6, 7, 8}, "Fig": {3, 4, 5, 6, 7, 8}},
+    "DAM, DCM (workshop)": {"Table": set[int](), "Fig": {2, 3, 4, 5}},
+    "DAM, DCM (journal)": {"Table": {2}, "Fig": {2, 3, 4, 5, 6, 7, 8}},
+}
+SWEEP = """\
+fleet = "rehearsal"
+metrics = ["final_accuracy", "rounds_to_0.8"]
+[experiment]
+[experiment.trace]
+steps = 6
+parameters = { devices = 20, steps = 12 }
+[experiment.fleet]
+agents = 4
+[grid]
+systems = ["mohawk", "hierfavg", "macfl"]
+rounds.cloud_every_steps = [2, 3]
+seeds = 4
+"""
+
+
+def runs_with(figures_of: Callable[[Experiment], dict[str, float | None]], out: Path) -> list[FinishedRun]:
+    """The sweep's runs as it leaves them, with made-up figures; `scored` gives rounds to an accuracy."""
+    path = out / "sweep.toml"
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(SWEEP, encoding="utf-8")
+    sweep = read_sweep(path)
+    points = points_of(sweep)
+    folder = SweepFolder(out / "runs")
+    outcomes = []
+    for point in points:
+        made = figures_of(point.experiment)
+        reached = made.pop("reached", None)
+        scored = ((100, 0.1),) if reached is None else ((int(reached), 0.8),)
+        figures = dict.fromkeys(METRICS) | {"steps": 100.0, "rounds": 99.0} | made
+        outcomes.append(PointEnd(point.key, figures, scored=scored))
+        write_outcome(folder.prepare(point, 1), outcomes[-1])
+    write_results(folder, table_of(points, outcomes, sweep.metrics), points, outcomes)
+    return finished_runs(out / "runs")
+
+
+def claim(metric: str = "final_accuracy", better: str = "more", **more: object) -> Claim:
+    values: dict[str, object] = {
+        "says": "MOHAWK is ahead",
+        "metric": metric,
+        "of": {"systems": "mohawk"},
+        "against": [{"systems": "hierfavg"}],
+        "better": better,
+    }
+    return Claim.model_validate(values | more)
+
+
+def numbers_in(label: str) -> tuple[str, set[int]]:
+    """("Fig", {9, ..., 13}) of "Figs. 9 to 13"."""
+    kind = "Table" if label.startswith("Table") else "Fig"
+    if label == "Table II":
+        return kind, {2}
+    if found := re.fullmatch(r"\D*(\d+) to (\d+)", label):
+        first, last = map(int, found.groups())
+        return kind, set(range(first, last + 1))
+    return kind, set(map(int, re.findall(r"\d+", label)))
+
+
+def test_every_table_and_figure_of_the_papers_has_a_row_that_is_reproducible_or_says_why_not() -> None:
+    found: dict[str, dict[str, set[int]]] = {paper: {"Table": set(), "Fig": set()} for paper in ITEMS}
+    for item in read_catalogue(CATALOGUE).items:
+        for label in item.label.split(", Fig. "):
+            label = label if label[0].isalpha() else f"Fig. {label}"
+            kind, numbers = numbers_in(label)
+            found[item.paper][kind] |= numbers
+        assert item.study or item.missing
+    assert found == ITEMS
+
+
+#: Of runs that score access points' models.
+BY_CLASS = {
+    name: ((4, 0.5), (8, 0.5))
+    for who in ("", "AP 0, ")
+    for name in ("AP 0", *(f"{who}class {label}" for label in range(10)))
+}
+
+
+@pytest.fixture(scope="module")
+def small_points() -> dict[str, list[Point]]:
+    """The runs of each study's small sweep."""
+    studies = read_catalogue(CATALOGUE).studies
+    return {
+        study.name: points_of(read_sweep(CATALOGUE.parent / study.small.file))
+        for study in studies
+        if study.small is not None
+    }
+
+
+def test_every_sweep_of_the_catalogue_is_in_order_and_small_ones_have_at_least_three_seeds(
+    small_points: dict[str, list[Point]],
+) -> None:
+    catalogue = read_catalogue(CATALOGUE)
+    for study in catalogue.studies:
+        small = study.small
+        assert small is not None, study.name
+        assert not small.needs  # runs on any machine
+        assert len({point.seed for point in small_points[study.name]}) >= 3, study.name
+        for scale in (Scale.MEDIUM, Scale.FULL):
+            if (sweep := study.sweep(scale)) is not None:
+                read_sweep(CATALOGUE.parent / sweep.file)
+
+
+def test_claims_of_the_catalogue_find_runs_on_both_sides(
+    tmp_path: Path, small_points: dict[str, list[Point]]
+) -> None:
+    """Its small sweep decides every claim: a value that no run has would leave it `not tried` for ever."""
+    catalogue = read_catalogue(CATALOGUE)
+    for study in catalogue.studies:
+        runs = [
+            FinishedRun(
+                tmp_path,
+                "simulated",
+                point.experiment,
+                PointEnd(
+                    point.key, dict.fromkeys(METRICS, 1.0), scored=((5, 0.9), (9, 0.9)), metrics=BY_CLASS
+                ),
+            )
+            for point in small_points[study.name]
+        ]
+        tried = [one for one in judged(study.claims, runs) if one.verdict is not ClaimVerdict.NOT_TRIED]
+        assert len(tried) == len(study.claims), study.name
+
+
+def test_the_interval_of_a_lead_is_students_of_the_seeds_differences(tmp_path: Path) -> None:
+    draws = random.Random(7)
+    drawn: dict[tuple[str, int, int], float] = {}
+
+    def figures(run: Experiment) -> dict[str, float | None]:
+        value = 0.7 + 0.2 * draws.random() + (0.05 if run.systems[0] == "mohawk" else 0.0)
+        drawn[run.systems[0], run.rounds.cloud_every_steps, run.seed] = value
+        return {"final_accuracy": value}
+
+    runs = runs_with(figures, tmp_path)
+    seeds = sorted({seed for _, _, seed in drawn})
+    per_seed = [
+        sum(drawn["mohawk", k2, seed] - drawn["hierfavg", k2, seed] for k2 in (2, 3)) / 2 for seed in seeds
+    ]
+    expected = stats.ttest_1samp(per_seed, 0.0).confidence_interval(0.95)
+    (one,) = judged([claim()], runs)
+    assert one.difference is not None
+    assert one.difference.half is not None
+    assert one.difference.mean - one.difference.half == pytest.approx(expected.low, abs=1e-12)
+    assert one.difference.mean + one.difference.half == pytest.approx(expected.high, abs=1e-12)
+    assert one.difference.seeds == 4
+
+
+@pytest.mark.parametrize(
+    ("lead", "scatter", "verdict"),
+    [
+        (0.05, 0.001, ClaimVerdict.REPRODUCED),
+        (-0.05, 0.001, ClaimVerdict.WRONG_SIGN),
+        (0.001, 0.05, ClaimVerdict.UNDECIDED),
+    ],
+)
+def test_a_claim_is_reproduced_wrong_or_undecided(
+    lead: float, scatter: float, verdict: ClaimVerdict, tmp_path: Path
+) -> None:
+    def figures(run: Experiment) -> dict[str, float | None]:
+        ahead = lead if run.systems[0] == "mohawk" else 0.0
+        sign = 1.0 if run.seed % 2 else -1.0
+        return {"final_accuracy": 0.8 + ahead + (scatter * sign if run.systems[0] == "mohawk" else 0.0)}
+
+    (one,) = judged([claim()], runs_with(figures, tmp_path))
+    assert one.verdict is verdict
+
+
+def test_against_several_the_worst_one_decides(tmp_path: Path) -> None:
+    level = {"mohawk": 0.80, "hierfavg": 0.70, "macfl": 0.81}
+    runs = runs_with(lambda run: {"final_accuracy": level[run.systems[0]] + 1e-5 * run.seed**2}, tmp_path)
+    (one,) = judged([claim(against=[{"systems": "hierfavg"}, {"systems": "macfl"}])], runs)
+    assert one.verdict is ClaimVerdict.WRONG_SIGN
+    assert one.difference is not None
+    assert one.difference.against == "macfl"
+    assert one.difference.mean == pytest.approx(-0.01)
+
+
+def test_an_accuracy_that_was_never_reached_counts_with_all_steps_and_is_a_bound(tmp_path: Path) -> None:
+    def figures(run: Experiment) -> dict[str, float | None]:
+        return {"reached": 40.0 + run.seed % 3 if run.systems[0] == "mohawk" else None}
+
+    runs = runs_with(figures, tmp_path)
+    (one,) = judged([claim("rounds_to_0.8", "less")], runs)
+    assert one.verdict is ClaimVerdict.REPRODUCED
+    assert one.difference is not None
+    assert one.difference.at_least
+    assert not one.difference.at_most
+    assert one.difference.theirs == 99.0
+    (turned,) = judged(
+        [claim("rounds_to_0.8", "less", of={"systems": "hierfavg"}, against=[{"systems": "mohawk"}])], runs
+    )
+    assert turned.verdict is ClaimVerdict.WRONG_SIGN
+    assert turned.difference is not None
+    assert turned.difference.at_most
+
+
+def test_a_claim_against_nothing_is_about_the_sign_of_the_figure(tmp_path: Path) -> None:
+    runs = runs_with(lambda run: {"mobility_gap": -0.03 + 0.001 * (run.seed % 3)}, tmp_path)
+    (one,) = judged([claim("mobility_gap", against=[])], runs)
+    assert one.verdict is ClaimVerdict.WRONG_SIGN
+
+
+def test_without_figures_on_one_side_a_claim_is_not_tried(tmp_path: Path) -> None:
+    level = {"mohawk": 0.8, "hierfavg": 0.7, "macfl": None}
+    runs = runs_with(lambda run: {"final_accuracy": level[run.systems[0]]}, tmp_path)
+    (one,) = judged([claim(against=[{"systems": "hierfavg"}, {"systems": "macfl"}])], runs)
+    assert one.verdict is ClaimVerdict.NOT_TRIED
+
+
+def test_wrong_signs_are_named_first_on_a_page(tmp_path: Path) -> None:
+    runs_with(lambda run: {"final_accuracy": 0.9 if run.systems[0] == "hierfavg" else 0.8}, tmp_path)
+    catalogue = read_catalogue(CATALOGUE)
+    why = "Nobody knows."
+    study = catalogue.study("mohawk-boards").model_copy(
+        update={
+            "claims": [
+                claim(
+                    says="The others are behind", of={"systems": "hierfavg"}, against=[{"systems": "macfl"}]
+                ),
+                claim(why={Scale.SMALL: why}),
+            ],
+            "printed": [],
+        }
+    )
+    made = study_page(
+        catalogue, study, Scale.SMALL, tmp_path / "runs", ("final_accuracy",), curves_name="x.svg"
+    )
+    (claims,) = [table for table in made.tables if table.key == "claims"]
+    assert [row[1] for row in claims.rows] == [ClaimVerdict.WRONG_SIGN, ClaimVerdict.REPRODUCED]
+    opening = made.text.splitlines()[2]
+    assert opening.startswith("**Of 2 claims: 1 NOT REPRODUCED, the other way round; 1 reproduced")
+    assert f"MOHAWK is ahead: **{ClaimVerdict.WRONG_SIGN}**. {why}" in made.text
+
+
+def test_a_catalogue_with_mistakes_names_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "reproduction.toml"
+    path.write_text(
+        '[[study]]\nname = "a"\ntitle = "A"\ngap.medium = "g"\n'
+        'small = { file = "none.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "s"\nmetric = "final_acuracy"\nof = { systems = "mohawk" }\n'
+        'better = "more"\n'
+        '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "b"\n'
+        '[[item]]\npaper = "P"\nlabel = "Table 2"\nshows = "x"\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(ConfigError) as error:
+        read_catalogue(path)
+    told = str(error.value)
+    assert "item P, Table 1: study: expected one of a, got b" in told
+    assert "item P, Table 2: missing: expected why no study has it" in told
+    assert "study a: small: file: none.toml does not exist" in told
+    assert "study a: gap.small: expected what small has less of than the paper" in told
+    assert "metric final_acuracy: unknown, did you mean final_accuracy?" in told
+
+
+def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    plain = CliRunner().invoke(app, ["reproduce", "--list"])
+    assert plain.exit_code == 0
+    assert "Table 9: Accuracy by number of devices and access points  [mohawk-scale]" in plain.stdout
+    found = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
+    (row,) = [item for item in found["items"] if item["item"] == "Fig. 8" and item["paper"] == "MIDDLE"]
+    assert row["study"] is None
+    assert row["missing"]
+
+
+def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "sweep.toml").write_text(
+        SWEEP.replace("seeds = 4", "seeds = 2")
+        .replace(', "macfl"]', "]")
+        .replace("[2, 3]", "[2]")
+        .replace('"rounds_to_0.8"', '"aggregated_per_step"')
+    )
+    (tmp_path / "experiments" / "reproduction.toml").write_text(
+        '[[study]]\nname = "few"\ntitle = "Few"\ngap.small = "much"\n'
+        'small = { file = "sweep.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "MOHAWK aggregates more"\nmetric = "aggregated_per_step"\n'
+        'of = { systems = "mohawk" }\nagainst = [{ systems = "hierfavg" }]\nbetter = "more"\n'
+        '[[study]]\nname = "same"\ntitle = "Same"\ngap.small = "much"\n'
+        'small = { file = "sweep.toml", lasts = "1 min" }\n'
+        '[[study.claim]]\nsays = "HierFAVG aggregates more"\nmetric = "aggregated_per_step"\n'
+        'of = { systems = "hierfavg" }\nagainst = [{ systems = "mohawk" }]\nbetter = "more"\n'
+        '[[item]]\npaper = "P"\nlabel = "Table 1"\nshows = "x"\nstudy = "few"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["reproduce", "few", "--pages", "pages", "--jobs", "2"])
+    assert ended.exit_code == 0, ended.output
+    page = (tmp_path / "pages" / "few-small.md").read_text(encoding="utf-8")
+    assert "| MOHAWK aggregates more | " in page
+    assert "What the paper says, and what came out" in page
+    again = CliRunner().invoke(app, ["reproduce", "--pages", "pages"])
+    assert again.output.count("4 finished already, 0 to run") == 2
+    assert again.output.count("4 runs of other studies") == 1
+    # A study that answers for no table or figure asks questions of its own.
+    own = (tmp_path / "pages" / "same-small.md").read_text(encoding="utf-8")
+    assert "What we expected, and what came out" in own
+    assert "1 expectation of ours, no paper's" in own
+    assert "paper says" not in own
+    wrong = CliRunner().invoke(app, ["reproduce", "few", "--scale", "full"])
+    assert isinstance(wrong.exception, ConfigError)
+    assert "few: no sweep at scale full: expected one of small" in str(wrong.exception)
