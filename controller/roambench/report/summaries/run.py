@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import TransferComparison
+from roambench.energy.ledger import Basis
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
 from roambench.mobility.trace import MADE_UP
@@ -66,6 +67,16 @@ class RunSummary:
     def measured(self) -> EnergySummary | None:
         """The energy when a meter saw anything, else None: 0 J over no time is no measurement."""
         return self.energy if self.energy is not None and self.energy.measured else None
+
+    @property
+    def spent(self) -> EnergySummary | ModelledSummary | None:
+        """The energy that it is judged by: measured where a meter saw anything, else modelled."""
+        return self.measured or self.modelled
+
+    @property
+    def basis(self) -> Basis | None:
+        """What `spent` is; None where nothing drew power."""
+        return None if self.spent is None else self.spent.gross.basis
 
     @property
     def made_up_places(self) -> bool:
