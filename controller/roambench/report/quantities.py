@@ -16,6 +16,7 @@ from roambench.contract.metric import ACCURACY, Better
 from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import KINDS, Basis, Kind
+from roambench.report import numbers
 from roambench.report.joule_names import BOARDS, FAILED, LEARNING, WASTED
 from roambench.rounds.records import LOCAL_DIVERGENCE
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
     from roambench.report.summaries.run import RunSummary
 
 #: A figure of one run; energies have their uncertainty. None where the run has none.
-Figure = Energy | float | None
+Figure = Energy | float | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,15 @@ class Quantity:
     def figure(self, run: RunSummary) -> Figure:
         """The figure of a run."""
         return self.of(run) if callable(self.of) else _at(run, self.of)
+
+    def text(self, run: RunSummary) -> str:
+        """The figure of a run as tables have it, energies ± k = 2; a dash for none."""
+        figure = self.figure(run)
+        if isinstance(figure, Energy):
+            return numbers.energy(figure, zero="0 J")
+        if isinstance(figure, int):
+            return f"{figure:,}"
+        return numbers.percent(figure) if self.share else numbers.number(figure, self.places)
 
     def basis_in(self, of_run: Basis | None) -> Basis | None:
         """Its basis in a run with this one; None for what is not joules."""
