@@ -82,14 +82,15 @@ def number_of(figure: Figure) -> float | None:
 def figures_of(run: RunSummary) -> dict[str, Energy | float]:
     """What a run is compared by: every quantity that it has and that is a finite number.
 
-    There are no measured joules where a board is left out of the sums: those of two runs would be of
+    There are no joules of boards where one of them is left out of the sums: those of two runs would be of
     different boards.
     """
     left_out = run.measured is not None and bool(run.measured.without)
     found = {}
     for quantity in QUANTITIES.values():
         figure = quantity.figure(run)
-        if figure is None or (left_out and quantity.basis_in(run.basis) == "measured"):
+        of_boards = quantity.unit == "J" and quantity.basis_in(run.basis) != "modelled"
+        if figure is None or (left_out and of_boards):
             continue
         if math.isfinite(figure.joules if isinstance(figure, Energy) else figure):
             found[quantity.name] = figure
