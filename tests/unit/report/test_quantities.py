@@ -14,6 +14,8 @@ from roambench.energy.energy_value import Energy
 from roambench.report.quantities import QUANTITIES, figures_of, number_of
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
+from roambench.runs.export import export_run
+from roambench.runs.folder import RunFolder
 from small_runs import measured, simulated
 
 
@@ -42,6 +44,19 @@ def test_the_figures_are_those_of_the_reports_json(make: Callable[[Path], None],
     assert found.get("final_accuracy") == learning["final_accuracy"]
     assert found["trainings"] == trainings["ordered"]
     assert found.get("wasted_share") == trainings["wasted_share"]
+
+
+def test_the_summary_of_a_run_on_virtual_devices_has_the_reports_figures(tmp_path: Path) -> None:
+    run = summed(simulated, tmp_path / "run")
+    with RunFolder.open(tmp_path / "run") as folder:
+        export_run(folder)
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    found = figures_of(run)
+    for name in ("final_accuracy", "best_accuracy", "final_loss", "threshold_step", "steps", "trainings"):
+        assert summary[name] == found.get(name), name
+    assert (summary["wasted"], summary["failed"]) == (found["wasted_trainings"], found["failed_trainings"])
+    assert summary["aggregated_per_step"] == found["aggregated_per_step"] == 1.0
+    assert summary["modelled"]["total"]["gross_j"] == number_of(found["consumed_j"])
 
 
 def test_energies_keep_what_they_share(hand_made: Callable[..., Path]) -> None:

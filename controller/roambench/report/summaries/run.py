@@ -21,7 +21,12 @@ from roambench.report.summaries.flag import Flag, gravest_first
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
 from roambench.report.summaries.learned import learned_flags
-from roambench.report.summaries.learning import (
+from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
+from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
+from roambench.report.summaries.peers import PeerSummary, peer_summary
+from roambench.report.table10 import factors_between
+from roambench.runs.info import RunInfo, RunState
+from roambench.runs.learning import (
     DistanceSummary,
     LearningSummary,
     TrainingSummary,
@@ -29,11 +34,6 @@ from roambench.report.summaries.learning import (
     learning_summary,
     training_summary,
 )
-from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
-from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
-from roambench.report.summaries.peers import PeerSummary, peer_summary
-from roambench.report.table10 import factors_between
-from roambench.runs.info import RunInfo, RunState
 
 
 @dataclass(frozen=True)
