@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
     from roambench.report.summaries.run import RunSummary
 
 #: A figure of one run; energies have their uncertainty. None where the run has none.
-Figure = Energy | float | int | None
+Value = Energy | float | int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Quantity:
 
     name: str
     title: str
-    of: str | Callable[[RunSummary], Figure]
+    of: str | Callable[[RunSummary], Value]
     unit: Literal["", "J", "s", "m", "km", "share"] = ""
     better: Better | Literal[""] = ""
     places: int = 2  # printed behind the point; one digit more of the standard deviation would say nothing
@@ -51,7 +51,7 @@ class Quantity:
         """Whether it is printed in percent."""
         return self.unit == "share"
 
-    def figure(self, run: RunSummary) -> Figure:
+    def figure(self, run: RunSummary) -> Value:
         """The figure of a run."""
         return self.of(run) if callable(self.of) else _at(run, self.of)
 
@@ -74,7 +74,7 @@ class Quantity:
         return f"{self.title}{f' ({basis})' if basis else ''}{unit}"
 
 
-def number_of(figure: Figure) -> float | None:
+def number_of(figure: Value) -> float | None:
     """The figure without its uncertainty."""
     return figure.joules if isinstance(figure, Energy) else figure
 
@@ -117,7 +117,7 @@ def _at(run: RunSummary, path: str) -> Any:
 def _joules(
     name: str,
     title: str,
-    of: str | Callable[[RunSummary], Figure],
+    of: str | Callable[[RunSummary], Value],
     kind: Kind = "gross",
     better: Better | Literal[""] = "lower",
     tracked: str = "{basis}_{kind}_{name}_j",
