@@ -42,9 +42,9 @@ class Quantity:
     of: str | Callable[[RunSummary], Value]
     unit: Literal["", "J", "s", "m", "km", "share"] = ""
     better: Better | Literal[""] = ""
+    tracked: str = ""
     places: int = 2  # printed behind the point; one digit more of the standard deviation would say nothing
     basis: Basis | Literal["either"] | None = None
-    tracked: str = ""
 
     @property
     def share(self) -> bool:
@@ -87,13 +87,11 @@ def figures_of(run: RunSummary) -> dict[str, Energy | float]:
     """
     left_out = run.measured is not None and bool(run.measured.without)
     found = {}
-    for quantity in QUANTITIES.values():
+    for name, quantity in QUANTITIES.items():
         figure = quantity.figure(run)
         of_boards = quantity.unit == "J" and quantity.basis_in(run.basis) != "modelled"
-        if figure is None or (left_out and of_boards):
-            continue
-        if math.isfinite(figure.joules if isinstance(figure, Energy) else figure):
-            found[quantity.name] = figure
+        if figure is not None and math.isfinite(number_of(figure) or 0.0) and not (left_out and of_boards):
+            found[name] = figure
     return found
 
 
@@ -127,7 +125,7 @@ def _joules(
     if isinstance(of, str):
         of = of.format(kind=kind)
     tracked = tracked.format(basis="{basis}", kind=kind, name=name)
-    return Quantity(f"{name}{net}_j", title, of, "J", better, 1, "either", tracked)
+    return Quantity(f"{name}{net}_j", title, of, "J", better, tracked, 1, "either")
 
 
 def _of_phase(phase: Phase, kind: Kind) -> Quantity:
@@ -174,6 +172,15 @@ def _rounds_to_threshold(run: RunSummary) -> float | None:
     return None if step is None else step + run.learning.first_round
 
 
+def _rounds(run: RunSummary) -> int:
+    return len(run.learning.points) - 1 + run.learning.first_round
+
+
+def _local_divergence(run: RunSummary) -> float | None:
+    """MIDDLE's Eq. 23 at the last cloud aggregation."""
+    return run.learning.final_metrics.get(LOCAL_DIVERGENCE)
+
+
 def _kilometres(path: str) -> Callable[[RunSummary], float | None]:
     def figure(run: RunSummary) -> float | None:
         metres = _at(run, path)
@@ -190,84 +197,62 @@ def _accuracy_of_peers(path: str) -> Callable[[RunSummary], float | None]:
 #: In the order of tables: joules, what was learned, what peers did.
 _ROWS: Final = (
     Quantity(
-        "whole_run_j", BOARDS, "measured.whole_run", "J", "lower", 1, "measured", "measured_whole_run_j"
+        "whole_run_j", BOARDS, "measured.whole_run", "J", "lower", "measured_whole_run_j", 1, "measured"
     ),
     Quantity(
-        "whole_run_net_j", f"{BOARDS}, net", "measured.whole_run_net", "J", "lower", 1, "measured",
-        "measured_whole_run_net_j",
+        "whole_run_net_j", f"{BOARDS}, net", "measured.whole_run_net", "J", "lower",
+        "measured_whole_run_net_j", 1, "measured",
     ),
     *(_joules("consumed", LEARNING, "spent.{kind}.cumulative_consumed", kind) for kind in KINDS),
     *(_joules("wasted", WASTED, "spent.{kind}.cumulative_wasted", kind) for kind in KINDS),
     *(_joules("failed", FAILED, "spent.{kind}.cumulative_failed", kind) for kind in KINDS),
     _joules("to_threshold", f"{LEARNING} up to the threshold", _to_threshold, tracked=""),
     *(_of_phase(phase, kind) for phase in Phase for kind in KINDS),
-    Quantity("modelled_j", "transfers by Eq. 1", _transfers, "J", "lower", 1, "modelled"),
-    Quantity(
-        "communication_j_to_threshold", "transfers per client to the threshold", _per_client_to_threshold,
-        "J", "lower", 1, "modelled",
-    ),
-    Quantity(
-        "communication_j_per_client", "transfers per client", "modelled.to_threshold.joules_per_client",
-        "J", "lower", 1, "modelled",
-    ),
-    Quantity(
-        "communication_j_per_participant", "transfers per participant",
-        "modelled.to_threshold.joules_per_participant", "J", "lower", 1, "modelled",
+    Quantity("modelled_j", "transfers by Eq. 1", _transfers, "J", "lower", "", 1, "modelled"),
+    *(
+        Quantity(f"communication_j_{name}", f"transfers {title}", of, "J", "lower", "", 1, "modelled")
+        for name, title, of in (
+            ("to_threshold", "per client to the threshold", _per_client_to_threshold),
+            ("per_client", "per client", "modelled.to_threshold.joules_per_client"),
+            ("per_participant", "per participant", "modelled.to_threshold.joules_per_participant"),
+        )
     ),
     Quantity("joules_per_point", "per point of accuracy", _per_point, "J", "lower", basis="either"),
-    Quantity("coverage", "coverage", "measured.whole_run.coverage", "share", tracked="coverage"),
+    Quantity("coverage", "coverage", "measured.whole_run.coverage", "share", "", "coverage"),
     Quantity(
-        "emulator_true_j", "true energy of the emulated boards", "measured.truth.true_j", "J", places=1,
-        tracked="emulator_true_j",
+        "emulator_true_j", "true energy of the emulated boards", "measured.truth.true_j", "J", "",
+        "emulator_true_j", 1,
     ),
     Quantity("duration_s", "duration", "measured.duration_s", "s", "lower"),
-    Quantity(
-        "final_accuracy", "final accuracy", "learning.final_accuracy", "share", "higher", tracked="accuracy"
-    ),
-    Quantity(
-        "best_accuracy", "best accuracy", "learning.best_accuracy", "share", "higher", tracked="best_accuracy"
-    ),
-    Quantity("final_loss", "final loss", "learning.final_loss", "", "lower", 3, tracked="loss"),
+    Quantity("final_accuracy", "final accuracy", "learning.final_accuracy", "share", "higher", "accuracy"),
+    Quantity("best_accuracy", "best accuracy", "learning.best_accuracy", "share", "higher", "best_accuracy"),
+    Quantity("final_loss", "final loss", "learning.final_loss", "", "lower", "loss", 3),
     Quantity("threshold_step", "threshold step", "learning.threshold_step", tracked="threshold_step"),
-    Quantity("rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, "", "lower", 1),
+    Quantity("rounds_to_threshold", "rounds to threshold", _rounds_to_threshold, "", "lower", places=1),
     Quantity(
         "aggregated_per_step", "aggregated per step", "learning.aggregated_per_step", "", "higher",
-        tracked="aggregated_per_step",
+        "aggregated_per_step",
     ),
-    Quantity("trainings", "trainings", "trainings.ordered", places=1, tracked="trainings"),
+    Quantity("trainings", "trainings", "trainings.ordered", "", "", "trainings", 1),
     Quantity("aggregated_trainings", "aggregated trainings", "trainings.aggregated", places=1),
-    Quantity(
-        "wasted_trainings", "wasted trainings", "trainings.wasted", places=1, tracked="wasted_trainings"
-    ),
-    Quantity(
-        "wasted_share", "trainings wasted", "trainings.wasted_share", "share", "lower", tracked="wasted_share"
-    ),
-    Quantity(
-        "failed_trainings", "failed trainings", "trainings.failed", places=1, tracked="failed_trainings"
-    ),
-    Quantity(
-        "failed_share", "trainings failed", "trainings.failed_share", "share", "lower", tracked="failed_share"
-    ),
+    Quantity("wasted_trainings", "wasted trainings", "trainings.wasted", "", "", "wasted_trainings", 1),
+    Quantity("wasted_share", "trainings wasted", "trainings.wasted_share", "share", "lower", "wasted_share"),
+    Quantity("failed_trainings", "failed trainings", "trainings.failed", "", "", "failed_trainings", 1),
+    Quantity("failed_share", "trainings failed", "trainings.failed_share", "share", "lower", "failed_share"),
     Quantity("computed_trainings", "trainings computed", "orders.computed", places=1),
     Quantity("cloud_aggregations", "cloud aggregations", "learning.cloud_aggregations"),
-    Quantity(
-        "local_divergence", "divergence of local models",
-        lambda run: run.learning.final_metrics.get(LOCAL_DIVERGENCE), places=4,
-    ),
+    Quantity("local_divergence", "divergence of local models", _local_divergence, places=4),
     Quantity("distance_m", "device to AP", "distance.mean_m", "m", places=0),
     Quantity("distance_km", "device to AP", _kilometres("distance.mean_m"), "km"),
     Quantity("distance_sd_km", "its sd", _kilometres("distance.sd_m"), "km"),
     Quantity("steps", "steps played", lambda run: len(run.learning.points), places=0),
-    Quantity(
-        "rounds", "rounds played", lambda run: len(run.learning.points) - 1 + run.learning.first_round,
-        places=0,
-    ),
+    Quantity("rounds", "rounds played", _rounds, places=0),
     Quantity(
         "average_accuracy", "accuracy of the mean model", _accuracy_of_peers("peers.final_average"), "share",
         "higher",
     ),
     Quantity("mobility_gap", "high - low mobility", _accuracy_of_peers("peers.mean_gap"), "share"),
-    Quantity("left_out", "models left out", "peers.left_out_models", "", "lower", 1),
+    Quantity("left_out", "models left out", "peers.left_out_models", "", "lower", places=1),
     Quantity("neighbours", "neighbours per exchange", "peers.mean_neighbours"),
     Quantity("spectral_gap", "spectral gap", "peers.mean_spectral_gap", places=4),
     Quantity("connected_within", "iterations to connect, B", "peers.connected_within", places=1),

@@ -67,7 +67,7 @@ def metric_of(name: str) -> Quantity | None:
     if (accuracy := accuracy_in(name)) is None:
         return METRICS.get(name)
     title = f"rounds to {100.0 * accuracy:g} %"
-    return Quantity(name, title, lambda run: rounds_to(accuracy, scored(run)), "", "lower", 1)
+    return Quantity(name, title, lambda run: rounds_to(accuracy, scored(run)), "", "lower", places=1)
 
 
 def _of_classes(metric: ClassMetric, run: RunSummary) -> float | None:
