@@ -15,7 +15,7 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import EventLog
-from roambench.runs.modelled.training_columns import TrainingColumns
+from roambench.runs.training_columns import TrainingColumns
 
 
 def log() -> list[RoundRecord]:

@@ -16,6 +16,7 @@ from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     CloudAggregated,
+    ModelsScored,
     OrderAnswered,
     OrderGiven,
     RoundRecord,
@@ -24,9 +25,8 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import EventLog
-from roambench.runs.modelled.summary import threshold_step
-from roambench.runs.modelled.training_columns import OUTCOMES, TrainingColumns
 from roambench.runs.scores import scores_of
+from roambench.runs.training_columns import OUTCOMES, TrainingColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +152,17 @@ class DistanceSummary:
     mean_m: float
     sd_m: float
     pairs: int
+
+
+def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
+    """The first step with a cloud aggregation after which the global model is judged at least that good."""
+    if threshold is None:
+        return None
+    log = EventLog.of(records)
+    cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
+    found = scores_of(log)
+    reaches = (step for step, value in found.judged.items() if found.metric.reaches(value, threshold))
+    return next((step for step in reaches if step in cloud), None)
 
 
 def learning_summary(
