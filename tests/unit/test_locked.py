@@ -26,7 +26,8 @@ def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
 
 
 def locked(file: str) -> dict[str, str]:
-    return {name: line.split()[0].partition("==")[2] for name, line in read_lock(ROOT / "packaging" / "locks" / file).items()}
+    lines = read_lock(ROOT / "packaging" / "locks" / file)
+    return {name: line.split()[0].partition("==")[2] for name, line in lines.items()}
 
 
 def test_what_the_site_needs_is_locked_in_the_versions_of_the_rest() -> None:
