@@ -111,8 +111,8 @@ def test_what_hosts_cannot_install_offline_is_refused_with_every_reason(tmp_path
     file = package.path.name
     assert sorted(_problems(tmp_path, package)) == [
         f"{file}: needs numpy<2, hosts have numpy 2.4.6",
-        f"{file}: needs pandas>=2, which hosts do not have ({LOCK}): --with-package its wheel, too, or make it "
-        "an extra if only this machine needs it",
+        f"{file}: needs pandas>=2, which hosts do not have ({LOCK}): --with-package its wheel, too, or make "
+        "it an extra if only this machine needs it",
         f"{file}: needs roambench>=9, hosts have roambench 0.1.0",
     ]
 
