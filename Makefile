@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
+# What may be installed, by digest: made by `make lock`.
+LOCKS  := packaging/locks
 
 SCALE  ?= small
 
@@ -31,15 +33,15 @@ setup: $(VENV)/.ready
 # Sources are compiled when they are first run: all of them would take a fifth more space, and half a minute.
 # Every file by its digest but torch's, whose builds with and without CUDA have one version (docs/decisions/0010).
 # What tests packages and is part of them goes, and torch's copies of protoc: a seventh of .venv, and nothing runs it.
-$(VENV)/.ready: pyproject.toml constraints.txt locked.txt
+$(VENV)/.ready: pyproject.toml $(LOCKS)/constraints.txt $(LOCKS)/setup.txt
 	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
 		{ echo "roambench needs Python 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq python3.11-venv; \
 		else echo "python3.11-venv is missing: sudo apt-get install python3.11-venv"; exit 1; fi
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r locked.txt
-	$(BIN)/pip install -q --no-compile --disable-pip-version-check -c constraints.txt torch==2.13.0
+	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r $(LOCKS)/setup.txt
+	$(BIN)/pip install -q --no-compile --disable-pip-version-check -c $(LOCKS)/constraints.txt torch==2.13.0
 	@cd $(VENV)/lib/python3*/site-packages && rm -rf torch/test torch/bin/test_* torch/bin/*Test torch/bin/protoc* && \
 		find networkx numpy pyarrow scipy sklearn sympy -depth -type d -name tests -exec rm -r {} +
 	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
@@ -48,8 +50,8 @@ $(VENV)/.ready: pyproject.toml constraints.txt locked.txt
 # What tests and linters need beside it: half as much again, and nobody's who only runs experiments. Tests start
 # hundreds of processes, many at once: everything is compiled before.
 test-setup: $(VENV)/.tests
-$(VENV)/.tests: tests.txt $(VENV)/.ready
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r locked.txt -r tests.txt
+$(VENV)/.tests: $(LOCKS)/tests.txt $(VENV)/.ready
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/setup.txt -r $(LOCKS)/tests.txt
 	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
@@ -119,16 +121,16 @@ check-protos: test-setup build/protobuf
 	@$(BIN)/python -W error packaging/load_stubs.py 6
 	@PYTHONPATH=build/protobuf $(BIN)/python -W error packaging/load_stubs.py 7
 
-build/protobuf: boards.txt
+build/protobuf: $(LOCKS)/boards.txt
 	@rm -rf $@ && mkdir -p $@
-	@awk '/^[a-z]/ { on = /^protobuf==/ } on' boards.txt >build/protobuf.txt
+	@awk '/^[a-z]/ { on = /^protobuf==/ } on' $(LOCKS)/boards.txt >build/protobuf.txt
 	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes --target $@ -r build/protobuf.txt
 
-# Links, anchors and the order of pages are checked (mkdocs.yml), then the site in a Chromium where there is one; nothing is
-# fetched once docs.txt is installed.
+# Links, anchors and the order of pages are checked (packaging/mkdocs.yml), then the site in a Chromium where there is one; nothing is
+# fetched once $(LOCKS)/docs.txt is installed.
 docs: test-setup $(VENV)/.docs
 	@$(BIN)/python packaging/site.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -f packaging/mkdocs.yml
 	@$(BIN)/pytest -q --no-header -p no_skips packaging/test_built_site.py
 	@echo "build/site/index.html"
 
@@ -136,11 +138,11 @@ docs: test-setup $(VENV)/.docs
 pictures: test-setup
 	$(BIN)/python packaging/pictures.py
 
-$(VENV)/.docs: docs.txt $(VENV)/.ready
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r docs.txt
+$(VENV)/.docs: $(LOCKS)/docs.txt $(VENV)/.ready
+	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/docs.txt
 	@touch $@
 
-# What may be installed, by digest: after a change of pyproject.toml, constraints.txt or the versions in boards.txt.
+# After a change of pyproject.toml, constraints.txt or the versions in boards.txt.
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install -q --disable-pip-version-check uv==0.13.9

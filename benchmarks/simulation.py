@@ -28,9 +28,11 @@ to the end of the first round; distance of the final model.
 
 The peers need environments of their own, for example
 
-    python3 -m venv /tmp/flower && /tmp/flower/bin/pip install -c constraints.txt torch==2.13.0 numpy
+    python3 -m venv /tmp/flower
+    /tmp/flower/bin/pip install -c packaging/locks/constraints.txt torch==2.13.0 numpy
     /tmp/flower/bin/pip install "flwr[simulation]==1.41.0"
-    python3 -m venv /tmp/pfl && /tmp/pfl/bin/pip install -c constraints.txt torch==2.13.0 numpy
+    python3 -m venv /tmp/pfl
+    /tmp/pfl/bin/pip install -c packaging/locks/constraints.txt torch==2.13.0 numpy
     /tmp/pfl/bin/pip install pfl==0.6.0
     python benchmarks/simulation.py --flower /tmp/flower/bin/python --pfl /tmp/pfl/bin/python
 

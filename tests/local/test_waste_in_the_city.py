@@ -12,8 +12,8 @@ from scipy import stats
 
 from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
-from roambench.rounds.tally import Tally, tally
 from roambench.runs.folder import RunFolder
+from tally import Tally, tally
 
 pytestmark = pytest.mark.timeout(100)
 

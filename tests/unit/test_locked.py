@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    runs, tests = locked("locked.txt"), locked("tests.txt")
+    runs, tests = locked("setup.txt"), locked("tests.txt")
     assert runs.keys() & tests.keys() == set()
     needed = (*project["dependencies"], *extras["controller"])
     for lock, texts in ((runs, needed), (runs | tests, extras["test"])):
@@ -26,12 +26,13 @@ def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
 
 
 def locked(file: str) -> dict[str, str]:
-    return {name: line.split()[0].partition("==")[2] for name, line in read_lock(ROOT / file).items()}
+    lines = read_lock(ROOT / "packaging" / "locks" / file)
+    return {name: line.split()[0].partition("==")[2] for name, line in lines.items()}
 
 
 def test_what_the_site_needs_is_locked_in_the_versions_of_the_rest() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    site, rest = locked("docs.txt"), locked("locked.txt") | locked("tests.txt")
+    site, rest = locked("docs.txt"), locked("setup.txt") | locked("tests.txt")
     wanted = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
     assert [need.name for need in wanted if site[canonicalize_name(need.name)] not in need.specifier] == []
     assert {name: site[name] for name in site.keys() & rest.keys() if site[name] != rest[name]} == {}

@@ -17,6 +17,7 @@ from roambench.api.energy_sums import EnergySums, energy_sums
 from roambench.contract.errors import RunError
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Kind, Ledger
+from roambench.report.quantities import Quantity
 from roambench.rounds.records import MixingPlanned
 from roambench.runs import columns, tables
 from roambench.runs.folder import RunFolder
@@ -200,6 +201,11 @@ class Run:
     def figures(self) -> Mapping[str, float]:
         """Final figures by name; beside every energy `name_j` its standard uncertainty (k = 1) `name_j_u`."""
         return {name.removeprefix("final/"): value for name, value in self._tracked.figures.items()}
+
+    @cached_property
+    def quantities(self) -> Mapping[str, Quantity]:
+        """What the figures of these names are, but for a task's own metrics."""
+        return self._tracked.quantities
 
     @cached_property
     def steps(self) -> Columns:

@@ -83,17 +83,18 @@ class RunSet(Sequence[Run]):
             plain = all(type(value) in (int, float) for value in values)
             fields.append(field(key, pa.float64() if plain else pa.string(), "", "key of the experiment"))
             columns.append(values if plain else [None if value is None else str(value) for value in values])
+        rows = {name: row for run in self for name, row in run.quantities.items()}
         for name in figures:
-            unit = "J" if name.endswith(("_j", "_j_u")) else ""
-            beside = f"{name}_u" if f"{name}_u" in figures else ""
+            row = rows.get(name.removesuffix("_u"))
+            title = "metric of the task" if row is None else row.title
             fields.append(
                 field(
                     name,
                     pa.float64(),
-                    unit,
-                    "final figure, as in roambench report --json",
-                    uncertainty=beside,
-                    better=own.get(name.removeprefix("best "), ""),
+                    "J" if row and row.unit == "J" else "",
+                    title if name in rows or row is None else f"standard uncertainty (k = 1): {title}",
+                    uncertainty=f"{name}_u" if f"{name}_u" in figures else "",
+                    better=row.better if row and name in rows else own.get(name.removeprefix("best "), ""),
                 )
             )
             columns.append([run.figures.get(name) for run in self])

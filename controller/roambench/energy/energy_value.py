@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,8 @@ class UncertaintyPart(StrEnum):
     MODEL = "model"  # of modelled energies
 
 
+#: Errors of one source that are the same in every run; all others scatter between runs.
+LASTING: Final = frozenset({UncertaintyPart.GAIN, UncertaintyPart.OFFSET, UncertaintyPart.MODEL})
 #: (part, what shares it, joules): terms of one source are one and the same error and add linearly, signs
 #: included; the source "" stands for errors of their own, which add in quadrature.
 Term = tuple[UncertaintyPart, str, float]
@@ -96,6 +99,17 @@ class Energy:
     def with_terms(self, *more: Term) -> Energy:
         """The same energy, less sure by `more`."""
         return Energy(self.joules, 0.0, self.covered_s, self.gap_s, (*self.terms, *more))
+
+    def times(self, factor: float) -> Energy:
+        """A part of the energy, or a multiple, over the same time."""
+        terms = tuple((part, source, factor * u_j) for part, source, u_j in self.terms)
+        return Energy(factor * self.joules, 0.0, self.covered_s, self.gap_s, terms)
+
+    def beside_other_runs(self) -> Energy:
+        """The same energy, for sums with other runs': what meters and models have wrong in every run alike
+        keeps its source, all else is the run's own."""
+        terms = tuple((part, source if part in LASTING else "", u_j) for part, source, u_j in self.terms)
+        return Energy(self.joules, 0.0, self.covered_s, self.gap_s, terms)
 
 
 def total(energies: Iterable[Energy]) -> Energy:

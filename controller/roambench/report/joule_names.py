@@ -12,3 +12,5 @@ WASTED: Final = "wasted"
 BOARDS: Final = "boards in all"
 #: The same in full, where it stands beside a number.
 BOARDS_IDLING_TOO: Final = "boards in all, idling too"
+#: Used for learning, in trainings that broke: no part of what is wasted.
+FAILED: Final = "in trainings that failed"

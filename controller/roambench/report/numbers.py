@@ -34,9 +34,18 @@ def with_u(value: float, u: float) -> str:
         return NONE
     if not math.isfinite(u) or not u > 0.0:
         return f"{value:,.{_places(value)}f}"
-    # Two digits of the uncertainty: more would only look exact.
-    places = min(3, max(0, 1 - math.floor(math.log10(2.0 * u))))
+    places = _two_digits(2.0 * u)
     return f"{value:,.{places}f} ± {2.0 * u:,.{places}f}"
+
+
+def uncertainty(u: float) -> str:
+    """An expanded uncertainty (k = 2) from a standard one above 0: 2.3, 0.0041, 120."""
+    return f"{2.0 * u:,.{_two_digits(2.0 * u)}f}"
+
+
+def _two_digits(expanded: float) -> int:
+    """Places behind the point: more than two digits of an uncertainty would only look exact."""
+    return min(3, max(0, 1 - math.floor(math.log10(expanded))))
 
 
 def mean_sd(value: MeanSd) -> str:

@@ -17,7 +17,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from roambench.contract.errors import ConfigError
 
@@ -232,7 +232,7 @@ def shape_of(hint: Any, finite: bool = True) -> Shape:
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return Anything()
-    if origin is UnionType:
+    if origin in (UnionType, Union):  # the latter of Literal[...] | None
         (inner,) = (part for part in parts if part is not NoneType)
         return Maybe(shape_of(inner, finite))
     if origin is tuple and parts[-1] is ...:

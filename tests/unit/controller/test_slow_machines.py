@@ -18,10 +18,10 @@ from roambench.controller.agents.watch import Watch
 from roambench.controller.benches import local_bench
 from roambench.controller.sweep import point_process, pool
 from roambench.controller.sweep.sweep_folder import read_outcome
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.fleet import local_agents
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.runs.folder import RunFolder
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]

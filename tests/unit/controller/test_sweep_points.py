@@ -202,7 +202,7 @@ def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None
     shown = io.StringIO()
     print_table(table, Console(file=shown, width=200))
     head = shown.getvalue().splitlines()[0]
-    assert head.split("  ")[-4:] == ["wasted ↓", "trainings", "final rmse ↓", "best R2 ↑"]
+    assert head.split("  ")[-4:] == ["trainings wasted ↓", "trainings", "final rmse ↓", "best R2 ↑"]
     assert {"↑ higher is better", "↓ lower is better"} <= set(shown.getvalue().splitlines())
     write_results(SweepFolder(tmp_path), table, [point], [outcome])
     assert json.loads((tmp_path / "table.json").read_text())["better"] == dict(table.better)

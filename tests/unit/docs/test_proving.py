@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from roambench.contract.phases import ACTIVE_PHASES
 from roambench.controller.ab.ab_figures import COMPARED
 from roambench.controller.sweep.metrics import METRICS
 from roambench.provision.identify import BURN_S, REST_S
@@ -33,7 +32,8 @@ def test_every_verdict_of_the_meter_map_is_explained() -> None:
 
 def test_every_figure_of_a_comparison_is_named() -> None:
     table = TEXT[TEXT.index("| figure |") :]
-    named = set(re.findall(r"`([a-z_]+)`", table)) | {f"{phase.value}_net_j" for phase in ACTIVE_PHASES}
+    named = set(re.findall(r"`([a-z_]+)`", table))
+    named |= {f"{name.removesuffix('_j')}_net_j" for name in named if name.endswith("_j")}
     named |= {name for name in METRICS if name.startswith("communication_j_")}
     plain = {row.name for row in COMPARED if not row.name.startswith("modelled_") or row.name in METRICS}
     assert plain - named == set()

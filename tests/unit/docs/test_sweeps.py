@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forked_commands import roambench
-from roambench.controller.sweep.metrics import METRICS
+from roambench.controller.sweep.metrics import METRICS, metric_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
@@ -52,6 +52,14 @@ def test_the_page_names_every_metric() -> None:
         name for line in PAGE.splitlines() if line.startswith("| `") for name in re.findall("`(.*?)`", line)
     }
     assert told >= METRICS.keys()
+
+
+def test_every_metric_of_the_page_is_one() -> None:
+    table = PAGE[PAGE.index("| metric |") : PAGE.index("Joules are **measured**")]
+    named = {
+        name for line in table.splitlines() if line for name in re.findall("`(.*?)`", line.split("|")[1])
+    }
+    assert {name for name in named if metric_of(name) is None} == set()
 
 
 def test_the_example_sweep_asks_for_what_its_comment_says(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from roambench.energy.energy_value import Energy, UncertaintyPart, total
 
+GAIN = UncertaintyPart.GAIN
+
 
 def test_independent_uncertainties_add_in_quadrature_and_joules_linearly() -> None:
     both = Energy(100.0, 3.0, 50.0, 1.0) + Energy(20.0, 4.0, 10.0, 3.0)
@@ -67,3 +69,19 @@ def test_no_sum_loses_an_uncertainty_on_the_way() -> None:
     plain, known = Energy(1.0, 3.0), Energy(1.0, 0.0, 1.0, 0.0, ((UncertaintyPart.BASELINE, "a", 4.0),))
     assert (plain + known + Energy(5.0)).u_joules == 5.0
     assert known.with_terms((UncertaintyPart.MODEL, "Huang", 3.0)).u_joules == 5.0
+
+
+def test_a_part_of_an_energy_has_its_part_of_every_error() -> None:
+    whole = Energy(100.0, terms=((GAIN, "pi-01", 1.0), (UncertaintyPart.SAMPLING, "", 0.5)))
+    part = whole.times(0.25)
+    assert part.joules == 25.0
+    assert part.terms == ((GAIN, "pi-01", 0.25), (UncertaintyPart.SAMPLING, "", 0.125))
+
+
+def test_beside_other_runs_only_what_is_wrong_in_every_run_is_shared() -> None:
+    """Four runs of 3 J gain of one meter, 4 J of a clock that is set anew in each."""
+    run = Energy(100.0, terms=((GAIN, "pi-01", 3.0), (UncertaintyPart.EDGES, "pi-01", 4.0)))
+    assert run.beside_other_runs().u_joules == run.u_joules == 5.0
+    mean = total(run.beside_other_runs().times(0.25) for _ in range(4))
+    assert mean.joules == 100.0
+    assert mean.u_joules == pytest.approx(math.hypot(3.0, 4.0 / 2.0))

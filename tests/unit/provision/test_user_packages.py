@@ -26,7 +26,7 @@ from roambench.provision.wheels.user_packages import (
     wheel_of,
 )
 from roambench.provision.wheels.wheel_closure import Wheel
-from roambench.provision.wheels.wheelhouse import Wheelhouse
+from roambench.provision.wheels.wheelhouse import LOCK, Wheelhouse
 
 _PROJECT = """
 [build-system]
@@ -111,8 +111,8 @@ def test_what_hosts_cannot_install_offline_is_refused_with_every_reason(tmp_path
     file = package.path.name
     assert sorted(_problems(tmp_path, package)) == [
         f"{file}: needs numpy<2, hosts have numpy 2.4.6",
-        f"{file}: needs pandas>=2, which hosts do not have (boards.txt): --with-package its wheel, too, or "
-        "make it an extra if only this machine needs it",
+        f"{file}: needs pandas>=2, which hosts do not have ({LOCK}): --with-package its wheel, too, or make "
+        "it an extra if only this machine needs it",
         f"{file}: needs roambench>=9, hosts have roambench 0.1.0",
     ]
 
@@ -137,7 +137,7 @@ def test_a_wheel_of_another_machine_and_one_that_the_lock_has_are_refused(tmp_pa
     assert _problems(tmp_path, UserPackage(pi, wheel)) == ()
     numpy = UserPackage(Path("numpy-9-py3-none-any.whl"), replace(wheel, name="numpy", version="9"))
     assert _problems(tmp_path, numpy) == (
-        "numpy-9-py3-none-any.whl: numpy 2.4.6 is one of the packages that hosts have by boards.txt",
+        f"numpy-9-py3-none-any.whl: numpy 2.4.6 is one of the packages that hosts have by {LOCK}",
     )
 
 

@@ -29,6 +29,12 @@ def make_wheel(folder: Path, name: str, needs: str = "", content: str = "") -> s
     return f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
+def lock_of(root: Path) -> Path:
+    """Where a source tree has its lock; its folder is made."""
+    (root / LOCK).parent.mkdir(parents=True, exist_ok=True)
+    return root / LOCK
+
+
 @pytest.fixture
 def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of wheels instead of an index, and a source tree that needs one of them."""
@@ -43,36 +49,36 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_wheels_are_those_of_the_lock(tmp_path: Path, index: Path) -> None:
     lock = make_wheel(index, "upper", needs="lower") + make_wheel(index, "lower") + make_wheel(index, "pip")
-    (tmp_path / LOCK).write_text("# a comment\n" + lock)
+    lock_of(tmp_path).write_text("# a comment\n" + lock)
     house = build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
     assert [wheel.name for wheel in house.wheels] == ["lower", "pip", "upper"]
 
 
 def test_a_wheel_that_somebody_changed_is_refused_by_name(tmp_path: Path, index: Path) -> None:
     lock = make_wheel(index, "upper", needs="lower") + make_wheel(index, "lower") + make_wheel(index, "pip")
-    (tmp_path / LOCK).write_text(lock)
+    lock_of(tmp_path).write_text(lock)
     make_wheel(index, "lower", content="import os")
-    with pytest.raises(FleetError, match=r"lower==1.0 .*is none of the files that boards.txt names"):
+    with pytest.raises(FleetError, match=rf"lower==1.0 .*is none of the files that {LOCK} names"):
         build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
 
 
 def test_what_is_needed_and_not_locked_is_not_fetched(tmp_path: Path, index: Path) -> None:
     make_wheel(index, "lower")
-    (tmp_path / LOCK).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
+    lock_of(tmp_path).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
     with pytest.raises(ConfigError, match=r"boards.txt: lower is not in it, and is needed"):
         build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
 
 
 def test_only_what_the_platform_leaves_open_comes_without_a_digest(tmp_path: Path, index: Path) -> None:
     make_wheel(index, "lower")
-    (tmp_path / LOCK).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
+    lock_of(tmp_path).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
     platform = type(PLATFORMS["x86_64"])("x86_64", {"lower": "lower==1.0"})
     house = build_wheelhouse(tmp_path / "state", tmp_path, platform)
     assert [wheel.name for wheel in house.wheels] == ["lower", "pip", "upper"]
 
 
 def test_every_line_that_pins_nothing_is_told(tmp_path: Path) -> None:
-    path = tmp_path / LOCK
+    path = lock_of(tmp_path)
     good = "numpy==2.4.6 \\\n    --hash=sha256:" + "0" * 64
     path.write_text(f"{good}\nnumpy>=2\n\n{good}\nother==1 --hash=md5:1\n-r more.txt\ntorch==2.9.1\n")
     with pytest.raises(ConfigError) as caught:

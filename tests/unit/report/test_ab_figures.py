@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.controller.ab.ab_figures import EndedRun, _spent, ended_run, figures_of
+from roambench.controller.ab.ab_figures import EndedRun, ended_run, figures_of
 from roambench.controller.ab.ab_results import ab_table
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.report.report import report
@@ -47,12 +47,14 @@ def test_what_was_consumed_up_to_the_threshold_has_its_share_of_the_meters_error
     (summary,) = report([hand_made()]).summaries
     assert summary.measured is not None
     by_step = {0: 60.0, 1: 20.0, 2: 24.0}  # 104 J in all, 80 J up to and with step 1
-    found = _spent("", summary.measured.gross, {}, by_step, 1)
+    summary = replace(summary, energy=replace(summary.measured, consumed_by_step=by_step))
+    found = figures_of(summary)
     assert found["to_threshold_j"].value == 80.0
     whole = found["consumed_j"].lasting()
     part = found["to_threshold_j"].lasting()
     assert part == {key: pytest.approx(u * 80.0 / 104.0) for key, u in whole.items()}
-    assert "to_threshold_j" not in _spent("", summary.measured.gross, {}, by_step, None)
+    never = replace(summary, learning=replace(summary.learning, threshold_step=None))
+    assert "to_threshold_j" not in figures_of(never)
 
 
 def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., Path]) -> None:

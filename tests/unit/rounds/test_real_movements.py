@@ -12,9 +12,9 @@ from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
 from roambench.mobility.recipe import Recipe
 from roambench.mobility.trace import Trace
-from roambench.rounds.tally import tally
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from tally import tally
 
 pytestmark = pytest.mark.lengthy
 

@@ -19,9 +19,9 @@ from roambench.rounds.records import (
     OutcomeDecided,
     StepOpened,
 )
-from roambench.rounds.tally import tally
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
+from tally import tally
 
 pytestmark = pytest.mark.lengthy
 

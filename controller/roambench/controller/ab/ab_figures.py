@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
 from roambench.contract.metric import Better
-from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.controller.ab.improvement import Measured
-from roambench.controller.sweep.metrics import METRICS, of_task
+from roambench.controller.sweep.metrics import figures, metric_of
 from roambench.energy.energy_value import Energy
+from roambench.report.quantities import QUANTITIES, Quantity
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
-from roambench.report.table10 import Table10
 from roambench.runs.whole_file import write_whole
 
 _FILE: Final = "ab.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """A figure that is compared: its name, title, and which way it is good. `share`: printed in percent."""
-
-    name: str
-    title: str
-    better: Better
-    share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,41 +37,24 @@ class EndedRun:
     own: Mapping[str, Better]
 
 
-def _energy_rows(prefix: str, of_what: str) -> Iterator[Compared]:
-    yield Compared(f"{prefix}consumed_j", f"used for learning{of_what}, J", "lower")
-    yield Compared(f"{prefix}wasted_j", f"wasted{of_what}, J", "lower")
-    yield Compared(f"{prefix}failed_j", f"in trainings that failed{of_what}, J", "lower")
-    yield Compared(f"{prefix}to_threshold_j", f"used for learning up to the threshold{of_what}, J", "lower")
-    for phase in Phase:
-        if phase in ACTIVE_PHASES:
-            yield Compared(f"{prefix}{phase.value}_j", f"{phase.value}{of_what}, J", "lower")
-            yield Compared(f"{prefix}{phase.value}_net_j", f"{phase.value} above idle{of_what}, J", "lower")
+def _rows() -> Iterator[Quantity]:
+    """Each under the heading of its column."""
+    for row in QUANTITIES.values():
+        if row.better:
+            yield replace(row, title=row.heading("modelled" if row.basis == "modelled" else None))
+            if row.basis == "either":
+                yield replace(row, name=f"{_MODELLED}{row.name}", title=row.heading("modelled"))
 
 
-#: Metrics of these names are modelled where nothing was measured; a comparison keeps the two apart.
-_MEASURED: Final = frozenset(row.name for row in _energy_rows("", ""))
-#: In the order of the table; metrics of a task's own stand behind accuracy (`compared_in`). What no run of a
-#: comparison has is left out there.
-COMPARED: Final = (
-    Compared("whole_run_j", "whole run, J", "lower"),
-    Compared("whole_run_net_j", "whole run above idle, J", "lower"),
-    *_energy_rows("", ""),
-    *_energy_rows("modelled_", ", modelled"),
-    Compared("modelled_j", "transfers modelled (Eq. 1), J", "lower"),
-    Compared("communication_j_to_threshold", "J per client to threshold, modelled", "lower"),
-    Compared("duration_s", "duration, s", "lower"),
-    Compared("final_accuracy", "final accuracy", "higher", share=True),
-    Compared("best_accuracy", "best accuracy", "higher", share=True),
-    Compared("final_loss", "final loss", "lower"),
-    Compared("rounds_to_threshold", "rounds to threshold", "lower"),
-    Compared("aggregated_per_step", "aggregated per step", "higher"),
-    Compared("wasted_share", "trainings wasted", "lower", share=True),
-    Compared("failed_share", "trainings failed", "lower", share=True),
-)
+#: Before the names of energies that were modelled because a run had no meters.
+_MODELLED: Final = "modelled_"
+#: What has a direction, in the order of the table; metrics of a task's own stand behind accuracy
+#: (`compared_in`). What no run of a comparison has is left out there.
+COMPARED: Final = tuple(_rows())
 _BEFORE_OWN: Final = "best_accuracy"
 
 
-def compared_in(runs: Iterable[EndedRun]) -> Iterator[Compared]:
+def compared_in(runs: Iterable[EndedRun]) -> Iterator[Quantity]:
     """COMPARED, and the last and the best value of every metric that the runs' tasks have of their own."""
     own = {name: better for run in runs for name, better in run.own.items()}
     for row in COMPARED:
@@ -91,61 +62,21 @@ def compared_in(runs: Iterable[EndedRun]) -> Iterator[Compared]:
         if row.name == _BEFORE_OWN:
             for name, better in own.items():
                 for figure in (f"final {name}", f"best {name}"):
-                    yield Compared(figure, f"{figure} ({better} is better)", better)
+                    metric = metric_of(figure)
+                    assert metric is not None, figure
+                    yield replace(metric, title=f"{figure} ({better} is better)", better=better)
 
 
 def figures_of(run: RunSummary) -> dict[str, Measured]:
-    """Every figure that the run has, its task's own metrics among them; no measured joules where a board is
-    left out of the sums: those of two runs would be of different boards.
-    """
-    found = {name: Measured(value) for name, value in of_task(run).items()}
-    found |= {
-        row.name: Measured(float(value))
-        for row in COMPARED
-        if row.name in METRICS.keys() - _MEASURED and (value := METRICS[row.name].figure(run)) is not None
-    }
-    step = run.learning.threshold_step
-    if (measured := run.measured) is not None:
-        found["duration_s"] = Measured(measured.duration_s)
-        if not measured.without:
-            found["whole_run_j"] = _of(measured.whole_run)
-            found["whole_run_net_j"] = _of(measured.whole_run_net)
-            phases = {row.phase: (row.gross, row.net) for row in measured.phases}
-            found |= _spent("", measured.gross, phases, measured.consumed_by_step, step)
-    elif (modelled := run.modelled) is not None:
-        phases = {row.phase: (row.gross, row.net) for row in modelled.phases}
-        found |= _spent("modelled_", modelled.gross, phases, modelled.consumed_by_step, step)
-    return {name: figure for name, figure in found.items() if math.isfinite(figure.value)}
-
-
-def _spent(
-    prefix: str,
-    gross: Table10,
-    phases: Mapping[Phase, tuple[Energy, Energy]],
-    by_step: Mapping[int, float],
-    threshold_step: int | None,
-) -> dict[str, Measured]:
-    consumed = _of(gross.cumulative_consumed)
-    found = {
-        f"{prefix}consumed_j": consumed,
-        f"{prefix}wasted_j": _of(gross.cumulative_wasted),
-        f"{prefix}failed_j": _of(gross.cumulative_failed),
-    }
-    for phase, (all_of_it, above_idle) in phases.items():
-        if phase in ACTIVE_PHASES:
-            found[f"{prefix}{phase.value}_j"] = _of(all_of_it)
-            found[f"{prefix}{phase.value}_net_j"] = _of(above_idle)
-    if threshold_step is not None and consumed.value > 0.0:
-        joules = math.fsum(j for step, j in by_step.items() if step <= threshold_step)
-        # What the meters have wrong of the whole they have wrong of a part in proportion.
-        share = joules / consumed.value
-        terms = tuple((part, source, share * u) for part, source, u in consumed.terms)
-        found[f"{prefix}to_threshold_j"] = Measured(joules, terms)
+    """Every figure that the run has, its task's own metrics among them, by the names of `compared_in`."""
+    found = {}
+    for name, figure in figures(run).items():
+        if figure is not None:
+            modelled = name in QUANTITIES and QUANTITIES[name].basis == "either" and run.basis == "modelled"
+            terms = figure.terms if isinstance(figure, Energy) else ()
+            value = figure.joules if isinstance(figure, Energy) else float(figure)
+            found[f"{_MODELLED if modelled else ''}{name}"] = Measured(value, terms)
     return found
-
-
-def _of(energy: Energy) -> Measured:
-    return Measured(energy.joules, energy.terms)
 
 
 def ended_run(folder: Path, key: str) -> EndedRun:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from roambench.controller.ab.ab_figures import Compared, EndedRun, compared_in
+from roambench.controller.ab.ab_figures import EndedRun, compared_in
 from roambench.controller.ab.ab_plan import ArmName
 from roambench.controller.ab.improvement import Improvement, improvement
+from roambench.report.quantities import Quantity
 
 #: (arm, pair) -> the run that finished.
 Ended = Mapping[tuple[ArmName, int], EndedRun]
@@ -17,7 +18,7 @@ Ended = Mapping[tuple[ArmName, int], EndedRun]
 class PairedFigure:
     """One figure, over the pairs in which both runs have it."""
 
-    compared: Compared
+    compared: Quantity
     found: Improvement
 
 
@@ -46,7 +47,7 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
             for pair in whole
             if compared.name in figures["A", pair] and compared.name in figures["B", pair]
         ]
-        if not both:
+        if not both or not compared.better:
             continue
         rows.append(PairedFigure(compared, improvement(both, compared.better)))
         if len(both) < len(whole):

@@ -14,11 +14,10 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import KINDS, Ledger
 from roambench.experiment.sections import Experiment, resolved
-from roambench.report.summaries.energy import PhaseSum
+from roambench.report.quantities import QUANTITIES, Quantity, number_of
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, summarise
-from roambench.report.table10 import Table10
 from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
 
@@ -114,42 +113,24 @@ class TrackedRun:
         return [*self._steps(), *self._joules()]
 
     @property
+    def quantities(self) -> dict[str, Quantity]:
+        """What `figures` has by a quantity's name for trackers."""
+        rows = sorted(QUANTITIES.values(), key=lambda row: row.unit == "J")  # joules last
+        return {row.tracked.format(basis=self.summary.basis): row for row in rows if row.tracked}
+
+    @property
     def figures(self) -> dict[str, float]:
         """Final figures; beside every energy `name_j` its standard uncertainty (k = 1) `name_j_u`."""
-        learning, trainings = self.summary.learning, self.summary.trainings
-        found: dict[str, float | None] = {
-            "final/accuracy": learning.final_accuracy,
-            "final/loss": learning.final_loss,
-            "final/best_accuracy": learning.best_accuracy,
-            "final/threshold_step": learning.threshold_step,
-            "final/aggregated_per_step": learning.aggregated_per_step,
-            "final/trainings": trainings.ordered,
-            "final/wasted_trainings": trainings.wasted,
-            "final/wasted_share": trainings.wasted_share,
-            "final/failed_trainings": trainings.failed,
-            "final/failed_share": trainings.failed_share,
-        }
+        found: dict[str, float | None] = {}
+        for name, row in self.quantities.items():
+            figure = row.figure(self.summary)
+            found[f"final/{name}"] = number_of(figure)
+            if isinstance(figure, Energy):
+                found[f"final/{name}_u"] = figure.u_joules
+        learning = self.summary.learning
         found |= {f"final/{name}": value for name, value in learning.final_metrics.items()}
         found |= {f"final/best {name}": value for name, value in learning.best_metrics.items()}
-        for name, energy in self._energies():
-            found |= {f"final/{name}_j": energy.joules, f"final/{name}_j_u": energy.u_joules}
-        measured = self.summary.measured
-        if measured is not None:
-            found["final/coverage"] = measured.whole_run.coverage
-            if measured.truth is not None:
-                found["final/emulator_true_j"] = measured.truth.true_j
         return {name: float(v) for name, v in found.items() if v is not None and math.isfinite(v)}
-
-    def _energies(self) -> Iterator[tuple[str, Energy]]:
-        measured, modelled = self.summary.measured, self.summary.modelled
-        if measured is not None:
-            yield "measured_whole_run", measured.whole_run
-            yield "measured_whole_run_net", measured.whole_run_net
-            yield from _of_tables(measured.gross, measured.net)
-            yield from _of_phases("measured", measured.phases)
-        if modelled is not None:
-            yield from _of_tables(modelled.gross, modelled.net)
-            yield from _of_phases("modelled", modelled.phases)
 
     def _steps(self) -> Iterator[Scalar]:
         for point in self.summary.learning.points:
@@ -233,16 +214,3 @@ def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield from _flat(value, f"{above}{name}.")
         elif not isinstance(value, Mapping):
             yield f"{above}{name}", value
-
-
-def _of_tables(gross: Table10, net: Table10) -> Iterator[tuple[str, Energy]]:
-    for table in (gross, net):
-        yield f"{table.basis}_{table.kind}_wasted", table.cumulative_wasted
-        yield f"{table.basis}_{table.kind}_failed", table.cumulative_failed
-        yield f"{table.basis}_{table.kind}_consumed", table.cumulative_consumed
-
-
-def _of_phases(basis: str, phases: Sequence[PhaseSum]) -> Iterator[tuple[str, Energy]]:
-    for item in phases:
-        yield f"{basis}_gross_{item.phase.value}", item.gross
-        yield f"{basis}_net_{item.phase.value}", item.net

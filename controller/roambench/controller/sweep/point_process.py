@@ -35,8 +35,10 @@ from roambench.controller.screen import say, screen
 from roambench.controller.stopping import leave, signals_heeded
 from roambench.controller.sweep.metrics import figures, scored
 from roambench.controller.sweep.sweep_folder import PointEnd, PointFile, write_outcome
+from roambench.energy.energy_value import Energy
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
+from roambench.report.quantities import number_of
 from roambench.report.report import report
 from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.runs.folder import RunFolder
@@ -89,16 +91,23 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
         (summary,) = report(runs).summaries
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
-        unfit = [found for found in summary.unfit if not set(found.boards) & _without_meter(place, found)]
+        unfit = [one for one in summary.unfit if not set(one.boards) & _without_meter(place, one)]
+        found = figures(summary)
         return PointEnd(
             key,
-            figures(summary),
+            {name: number_of(figure) for name, figure in found.items()},
+            basis=summary.basis,
+            terms={
+                name: figure.beside_other_runs().terms
+                for name, figure in found.items()
+                if isinstance(figure, Energy)
+            },
             scored=scored(summary),
             metrics={name: tuple(found.items()) for name, found in summary.learning.metrics.items()},
             own={metric.name: metric.better for metric in summary.learning.own},
             wall_s=wall_s,
-            unfit=tuple(found.sentence for found in unfit),
-            boards=tuple(dict.fromkeys(board for found in unfit for board in found.boards)),
+            unfit=tuple(one.sentence for one in unfit),
+            boards=tuple(dict.fromkeys(board for one in unfit for board in one.boards)),
             without=place.fewer_by,
             inputs=summary.info.inputs,
         )

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from roambench.controller.sweep.metrics import is_of_task, metric_of
 from roambench.controller.sweep.points import Point
 from roambench.controller.sweep.sweep_folder import PointEnd
+from roambench.energy.energy_value import total
+from roambench.energy.ledger import Basis
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """`sd` is the sample's (n - 1), None below two values; `mean` is None without any."""
+    """`sd` is the sample's (n - 1), None below two values; `mean` is None without any. `u` is the standard
+    uncertainty of the mean by what meters, or a model, have wrong; None of what has none."""
 
     mean: float | None
     sd: float | None
     n: int
+    u: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +45,14 @@ class ResultRow:
 class SweepTable:
     """Rows in the order of the grid. The same outcomes give the same table, in whatever order they came.
 
-    `better`: of each metric whether higher or lower values are, "" where neither is.
+    `better`: of each metric whether higher or lower values are, "" where neither is. `basis`: whether its
+    joules are measured or modelled, None of what is not joules.
     """
 
     keys: tuple[str, ...]
     metrics: tuple[str, ...]
     better: Mapping[str, str]
+    basis: Mapping[str, Basis | None]
     rows: tuple[ResultRow, ...]
 
 
@@ -61,7 +67,7 @@ def table_of(
     for members in groups.values():
         ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
         sure = [outcome for outcome in ended if not outcome.doubts]
-        cells = {name: spread([outcome.figure(name) for outcome in sure or ended]) for name in metrics}
+        cells = {name: _cell(name, sure or ended) for name in metrics}
         doubts = tuple(
             f"{point.label}: {doubt}"
             for point, outcome in members
@@ -72,7 +78,8 @@ def table_of(
         rows.append(ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended))
     own = {name: better for one in outcomes if one is not None for name, better in one.own.items()}
     better = {name: _better(name, own) for name in metrics}
-    return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), better, tuple(rows))
+    basis = {name: _basis(name, outcomes) for name in metrics}
+    return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), better, basis, tuple(rows))
 
 
 def _better(name: str, own: Mapping[str, str]) -> str:
@@ -80,6 +87,21 @@ def _better(name: str, own: Mapping[str, str]) -> str:
         return own.get(name.partition(" ")[2], "")
     metric = metric_of(name)
     return "" if metric is None else metric.better
+
+
+def _basis(name: str, outcomes: Sequence[PointEnd | None]) -> Basis | None:
+    """The runs of a sweep are on one fleet: all with meters, or all without."""
+    metric = metric_of(name)
+    bases = (one.basis for one in outcomes if one is not None and one.basis)
+    return None if metric is None else metric.basis_in(next(bases, None))
+
+
+def _cell(name: str, outcomes: Sequence[PointEnd]) -> Spread:
+    found = spread([outcome.figure(name) for outcome in outcomes])
+    energies = [energy for outcome in outcomes if (energy := outcome.energy(name)) is not None]
+    if not energies or len(energies) < found.n:
+        return found
+    return replace(found, u=total(energy.times(1.0 / found.n) for energy in energies).u_joules)
 
 
 def spread(values: Sequence[float | None]) -> Spread:

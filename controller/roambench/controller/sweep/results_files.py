@@ -14,11 +14,13 @@ from rich.console import Console
 
 from roambench.contract.json_values import without_nan
 from roambench.controller.screen import say, warn
-from roambench.controller.sweep.metrics import SweepMetric, metric_of
+from roambench.controller.sweep.metrics import metric_of
 from roambench.controller.sweep.points import Point, text
 from roambench.controller.sweep.results import Spread, SweepTable
 from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
+from roambench.report import numbers
 from roambench.report.console import print_table as print_whole
+from roambench.report.quantities import Quantity
 from roambench.report.table import ReportTable
 from roambench.runs.parquet import write_table
 from roambench.runs.whole_file import write_whole
@@ -36,11 +38,8 @@ def write_results(
     columns = _columns(table)
     paths = [folder.path / f"table.{kind}" for kind in ("parquet", "csv", "json")]
     arrays = {name: _array(values) for name, values in columns.items()}
-    better = {f"{name}_mean": better for name, better in table.better.items() if better}
-    fields = [
-        pa.field(name, array.type, metadata={"better": better[name]} if name in better else None)
-        for name, array in arrays.items()
-    ]
+    about = {f"{name}_mean": _about(table, name) for name in table.metrics}
+    fields = [pa.field(name, array.type, metadata=about.get(name)) for name, array in arrays.items()]
     write_table(paths[0], pa.table(arrays, schema=pa.schema(fields)))
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
@@ -55,9 +54,17 @@ def write_results(
     return paths
 
 
+def _about(table: SweepTable, name: str) -> dict[str, str]:
+    """Metadata of a column of means, in the words of `api.columns`."""
+    metric, basis = _metric(name), table.basis[name]
+    about = {"better": table.better[name], "unit": "" if metric.share else metric.unit, "basis": basis or ""}
+    about["uncertainty"] = f"{name}_u" if basis else ""
+    return {key: value for key, value in about.items() if value}
+
+
 def print_table(table: SweepTable, console: Console) -> None:
-    """`mean ± sd (n)`; n only where it is not the number of runs that finished, and `?` behind figures of
-    runs that are not sure. Why not is told below.
+    """`mean ± sd [± u] (n)`; n only where it is not the number of runs that finished, and `?` behind figures
+    of runs that are not sure. Why not is told below.
 
     An arrow behind a metric says whether higher or lower values of it are better. Keys with one value for all
     rows and metrics without any figure are left to the files.
@@ -71,18 +78,24 @@ def print_table(table: SweepTable, console: Console) -> None:
         cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
         cells = cells if row.sure else [f"{one} ?" if one != _NONE else one for one in cells]
         rows.append((*(text(values[key]) for key in keys), runs, *cells))
-    titles = [f"{_metric(name).title}{_ARROWS[table.better[name]]}" for name in metrics]
+    titles = [f"{_title(table, name)}{_ARROWS[table.better[name]]}" for name in metrics]
     head = (*_short(keys), "runs", *titles)
     print_whole(
         ReportTable("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None
     )
     for way in sorted({table.better[name] for name in metrics} - {""}):
         say(console, f"{_ARROWS[way].strip()} {way} is better")
+    if any(row.metrics[name].u for row in table.rows for name in metrics):
+        say(console, "[± ]: what meters, or models, may have wrong in the mean (k = 2)")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
         warn(console, f"! {doubt}")
-    without = [_metric(name).title for name in table.metrics if name not in metrics]
+    without = [_title(table, name) for name in table.metrics if name not in metrics]
     if without:
         say(console, f"no figures: {', '.join(without)}")
+
+
+def _title(table: SweepTable, name: str) -> str:
+    return _metric(name).heading(table.basis[name])
 
 
 def _values(table: SweepTable, key: str) -> list[Any]:
@@ -96,7 +109,7 @@ def _short(keys: Sequence[str]) -> list[str]:
 
 
 def cell(name: str, found: Spread, finished: int) -> str:
-    """91.2 ± 0.4 %; 12.0 ± 1.4 (2 of 3); 91.2 % for a single run."""
+    """91.2 ± 0.4 %; 12.0 ± 1.4 (2 of 3); 91.2 % for a single run; 120.1 ± 8.4 [± 2.3] J of energies."""
     if found.mean is None:
         return _NONE
     metric = _metric(name)
@@ -104,10 +117,12 @@ def cell(name: str, found: Spread, finished: int) -> str:
     shown = f"{scale * found.mean:,.{places}f}"
     if found.sd is not None:
         shown += f" ± {scale * found.sd:,.{places}f}"
+    if found.u:
+        shown += f" [± {numbers.uncertainty(found.u)}]"
     return shown + unit + (f" ({found.n} of {finished})" if found.n != finished else "")
 
 
-def _metric(name: str) -> SweepMetric:
+def _metric(name: str) -> Quantity:
     metric = metric_of(name)
     assert metric is not None, name  # the sweep file was checked
     return metric
@@ -120,8 +135,11 @@ def _columns(table: SweepTable) -> dict[str, list[Any]]:
     columns["sure"] = [row.sure for row in table.rows]
     columns["doubts"] = ["; ".join(row.doubts) for row in table.rows]
     for name in table.metrics:
-        for part in ("mean", "sd", "n"):
+        parts = ("mean", "sd", "n", "u") if table.basis[name] else ("mean", "sd", "n")
+        for part in parts:
             columns[f"{name}_{part}"] = [getattr(row.metrics[name], part) for row in table.rows]
+        if table.basis[name]:
+            columns[f"{name}_basis"] = [table.basis[name]] * len(table.rows)
     return columns
 
 
@@ -147,6 +165,7 @@ def sweep_document(
         "keys": list(table.keys),
         "metrics": list(table.metrics),
         "better": dict(table.better),
+        "basis": dict(table.basis),
         "rows": [
             {
                 "values": dict(row.values),
@@ -155,7 +174,7 @@ def sweep_document(
                 "sure": row.sure,
                 "doubts": list(row.doubts),
                 "metrics": {
-                    name: {"mean": found.mean, "sd": found.sd, "n": found.n}
+                    name: {"mean": found.mean, "sd": found.sd, "n": found.n, "u": found.u}
                     for name, found in row.metrics.items()
                 },
             }

@@ -29,6 +29,8 @@ from roambench.controller.places.table import fleet_of
 from roambench.controller.sweep.class_metrics import class_metric_of
 from roambench.controller.sweep.metrics import METRICS, accuracy_in, is_of_task, rounds_to
 from roambench.controller.sweep.points import Point
+from roambench.energy.energy_value import Energy, Term
+from roambench.energy.ledger import Basis
 from roambench.experiment.sections import resolved
 from roambench.runs.database import naming
 from roambench.runs.groups import run_folders
@@ -59,6 +61,8 @@ class PointEnd:
     of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
     `wall_s`: how long it took here, which no table tells.
 
+    `basis`: of its joules, None without any; `terms`: of its energies, as `Energy.beside_other_runs` has
+    them.
     `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
@@ -68,6 +72,8 @@ class PointEnd:
     key: str
     figures: Mapping[str, float | None]
     reason: str = ""
+    basis: Basis | None = None
+    terms: Mapping[str, tuple[Term, ...]] = field(default_factory=dict)
     scored: tuple[tuple[int, float], ...] = ()
     metrics: Mapping[str, tuple[tuple[int, float], ...]] = field(default_factory=dict)
     own: Mapping[str, Better] = field(default_factory=dict)
@@ -105,6 +111,11 @@ class PointEnd:
         if is_of_task(name):
             return self.figures.get(name)
         return self.figures[name] if accuracy is None else rounds_to(accuracy, self.scored)
+
+    def energy(self, name: str) -> Energy | None:
+        """A metric that is an energy, with its uncertainty; None for another one."""
+        value = self.figures.get(name)
+        return None if value is None or name not in self.terms else Energy(value, terms=self.terms[name])
 
 
 class SweepFolder:

@@ -42,7 +42,7 @@ _OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTAL
 _PATIENCE_S: Final = 1800.0
 #: The packages that boards install, to the last dependency and to the last byte: a requirements file with
 #: digests, in the source tree; made by `make lock`.
-LOCK: Final = "boards.txt"
+LOCK: Final = "packaging/locks/boards.txt"
 #: The package's name, without the extras that pip is asked for.
 _PIN: Final = re.compile(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==\S+")
 _DIGEST: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")

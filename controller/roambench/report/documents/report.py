@@ -9,6 +9,7 @@ from typing import Any, Final
 from roambench.contract.json_values import without_nan
 from roambench.report.documents.energy import energy_document, modelled_document
 from roambench.report.documents.peers import peer_document
+from roambench.report.quantities import QUANTITIES, number_of, part_of
 from roambench.report.summaries.board_state import BoardState
 from roambench.report.summaries.orders import device_name
 from roambench.report.summaries.report_flags import common_flags
@@ -16,6 +17,16 @@ from roambench.report.summaries.run import RunSummary, improvements, reference_o
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.report/3"
+#: Measured joules at the top of a run: key and quantity.
+_JOULES: Final = {
+    "boards_in_all_j": "whole_run_j",
+    "used_for_learning_j": "consumed_j",
+    **{
+        f"{name}{net}_j": f"{name}{net}_j"
+        for net in ("", "_net")
+        for name in ("wasted", "consumed", "failed")
+    },
+}
 
 
 def json_text(runs: Sequence[RunSummary]) -> str:
@@ -60,26 +71,17 @@ def _run(run: RunSummary) -> dict[str, Any]:
         "versions": dict(info.versions),
         "flags": list(run.flags),
         "routine": [flag.sentence for flag in run.doubts if flag.routine],
-        "boards_in_all_j": measured.whole_run.joules if measured else None,
-        "used_for_learning_j": measured.gross.cumulative_consumed.joules if measured else None,
-        "wasted_j": measured.gross.cumulative_wasted.joules if measured else None,
-        "consumed_j": measured.gross.cumulative_consumed.joules if measured else None,
-        "failed_j": measured.gross.cumulative_failed.joules if measured else None,
-        "wasted_net_j": measured.net.cumulative_wasted.joules if measured else None,
-        "consumed_net_j": measured.net.cumulative_consumed.joules if measured else None,
-        "failed_net_j": measured.net.cumulative_failed.joules if measured else None,
+        **{
+            key: number_of(QUANTITIES[name].figure(run)) if measured else None
+            for key, name in _JOULES.items()
+        },
         "learning": {
-            "final_accuracy": run.learning.final_accuracy,
-            "final_loss": run.learning.final_loss,
-            "best_accuracy": run.learning.best_accuracy,
+            **part_of(run, "learning"),
             "metric": run.learning.metric.name,
             "better": {metric.name: metric.better for metric in run.learning.own},
             "final_metrics": run.learning.final_metrics,
             "best_metrics": run.learning.best_metrics,
             "threshold": run.learning.threshold,
-            "threshold_step": run.learning.threshold_step,
-            "cloud_aggregations": run.learning.cloud_aggregations,
-            "aggregated_per_step": run.learning.aggregated_per_step,
             "steps": [
                 {
                     "step": point.step,
@@ -100,13 +102,8 @@ def _run(run: RunSummary) -> dict[str, Any]:
             ],
         },
         "trainings": {
-            "ordered": run.trainings.ordered,
-            "aggregated": run.trainings.aggregated,
-            "wasted": run.trainings.wasted,
-            "failed": run.trainings.failed,
+            **part_of(run, "trainings"),
             "outstanding": run.trainings.pending,
-            "wasted_share": run.trainings.wasted_share,
-            "failed_share": run.trainings.failed_share,
             "wasted_reasons": dict(run.trainings.reasons),
             "failed_reasons": dict(run.trainings.failed_reasons),
             "never_trained": {

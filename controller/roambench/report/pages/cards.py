@@ -10,6 +10,7 @@ from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.figures.figure import run_colour
 from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
+from roambench.report.quantities import QUANTITIES
 from roambench.report.summaries.run import RunSummary, improvements, reference_of
 from roambench.report.tables.brief import score
 
@@ -63,8 +64,8 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
         final,
         wasted,
         consumed,
-        ("trainings wasted", numbers.percent(run.trainings.wasted_share), _failed(run)),
-        ("aggregated per step", numbers.number(run.learning.aggregated_per_step), ""),
+        _number("wasted_share", run, _failed(run)),
+        _number("aggregated_per_step", run),
         coverage,
     ]
 
@@ -76,22 +77,17 @@ def _failed(run: RunSummary) -> str:
 
 def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:
     """Wasted, used for learning, coverage: measured where there were meters, else modelled and called so."""
-    if (energy := run.measured) is not None:
-        return (
-            (WASTED, numbers.joules(energy.gross.cumulative_wasted.joules), waste_note),
-            (
-                LEARNING,
-                numbers.joules(energy.gross.cumulative_consumed.joules),
-                f"{BOARDS_IDLING_TOO}: {numbers.joules(energy.whole_run.joules)}",
-            ),
-            ("coverage", numbers.percent(energy.whole_run.coverage), ""),
-        )
-    if run.modelled is not None:
-        spent = run.modelled.gross
-        return (
-            (f"{WASTED} (modelled)", numbers.joules(spent.cumulative_wasted.joules), ""),
-            (f"{LEARNING} (modelled)", numbers.joules(spent.cumulative_consumed.joules), ""),
-            ("coverage", "no meter", ""),
-        )
-    none = numbers.NONE
-    return (WASTED, none, ""), (LEARNING, none, ""), ("coverage", none, "")
+    if run.spent is None:
+        return (WASTED, numbers.NONE, ""), (LEARNING, numbers.NONE, ""), ("coverage", numbers.NONE, "")
+    gross, energy = run.spent.gross, run.measured
+    how = "" if energy else " (modelled)"
+    boards = f"{BOARDS_IDLING_TOO}: {numbers.joules(energy.whole_run.joules)}" if energy else ""
+    return (
+        (f"{WASTED}{how}", numbers.joules(gross.cumulative_wasted.joules), waste_note),
+        (f"{LEARNING}{how}", numbers.joules(gross.cumulative_consumed.joules), boards),
+        ("coverage", numbers.percent(energy.whole_run.coverage) if energy else "no meter", ""),
+    )
+
+
+def _number(name: str, run: RunSummary, note: str = "") -> Number:
+    return QUANTITIES[name].title, QUANTITIES[name].text(run), note

@@ -9,8 +9,8 @@ from typing import Final
 from roambench.experiment.deadline import deadline_remedy
 from roambench.experiment.sections import Experiment
 from roambench.report.summaries.flag import Flag
-from roambench.report.summaries.learning import TrainingSummary
 from roambench.report.summaries.orders import device_name
+from roambench.runs.learning import TrainingSummary
 
 #: More causes, or devices, than these are counted, not named.
 _NAMED: Final = 4

@@ -35,23 +35,20 @@ def finding_of(runs: Sequence[RunSummary]) -> str:
 def wasted_energy(run: RunSummary) -> Energy | None:
     """Cumulative wasted energy of a run, gross: measured, else modelled; None where waste means nothing or
     nothing drew power."""
-    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
-    if table is None or run.info.lookahead or run.peers is not None:
+    if run.spent is None or run.info.lookahead or run.peers is not None:
         return None
-    return table.cumulative_wasted
+    return run.spent.gross.cumulative_wasted
 
 
 def consumed_energy(run: RunSummary) -> Energy | None:
     """Cumulative energy of downloads, trainings, uploads and exchanges, gross: measured, else modelled."""
-    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
-    return None if table is None else table.cumulative_consumed
+    return None if run.spent is None else run.spent.gross.cumulative_consumed
 
 
 def failed_energy(run: RunSummary) -> Energy | None:
     """Cumulative energy of trainings that failed, gross: measured, else modelled; None where nothing drew
     power."""
-    table = run.measured.gross if run.measured else run.modelled.gross if run.modelled else None
-    return None if table is None else table.cumulative_failed
+    return None if run.spent is None else run.spent.gross.cumulative_failed
 
 
 def _compared(runs: Sequence[RunSummary]) -> str:

@@ -9,8 +9,8 @@ from roambench.contract.metric import ACCURACY
 from roambench.experiment.sections import Experiment
 from roambench.report import numbers
 from roambench.report.summaries.flag import Flag, grave
-from roambench.report.summaries.learning import LearningSummary
 from roambench.runs.info import RunInfo
+from roambench.runs.learning import LearningSummary
 
 #: A share of so many standard deviations above chance may still be chance.
 _DEVIATIONS: Final = 2.0

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from roambench.contract.phases import Phase
 from roambench.energy.comparison.comparison import TransferComparison
+from roambench.energy.ledger import Basis
 from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
 from roambench.experiment.sections import Experiment
@@ -20,7 +21,12 @@ from roambench.report.summaries.flag import Flag, gravest_first
 from roambench.report.summaries.flags import flags_of
 from roambench.report.summaries.instrument import InstrumentCost
 from roambench.report.summaries.learned import learned_flags
-from roambench.report.summaries.learning import (
+from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
+from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
+from roambench.report.summaries.peers import PeerSummary, peer_summary
+from roambench.report.table10 import factors_between
+from roambench.runs.info import RunInfo, RunState
+from roambench.runs.learning import (
     DistanceSummary,
     LearningSummary,
     TrainingSummary,
@@ -28,11 +34,6 @@ from roambench.report.summaries.learning import (
     learning_summary,
     training_summary,
 )
-from roambench.report.summaries.modelled import ModelledSummary, modelled_summary
-from roambench.report.summaries.orders import Incident, OrderSummary, incidents, order_summary
-from roambench.report.summaries.peers import PeerSummary, peer_summary
-from roambench.report.table10 import factors_between
-from roambench.runs.info import RunInfo, RunState
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,16 @@ class RunSummary:
     def measured(self) -> EnergySummary | None:
         """The energy when a meter saw anything, else None: 0 J over no time is no measurement."""
         return self.energy if self.energy is not None and self.energy.measured else None
+
+    @property
+    def spent(self) -> EnergySummary | ModelledSummary | None:
+        """The energy that it is judged by: measured where a meter saw anything, else modelled."""
+        return self.measured or self.modelled
+
+    @property
+    def basis(self) -> Basis | None:
+        """What `spent` is; None where nothing drew power."""
+        return None if self.spent is None else self.spent.gross.basis
 
     @property
     def made_up_places(self) -> bool:

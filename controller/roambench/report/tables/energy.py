@@ -10,7 +10,7 @@ from typing import Final
 from roambench.energy.energy_value import told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
+from roambench.report.joule_names import BOARDS_IDLING_TOO, FAILED, LEARNING, WASTED
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
@@ -18,10 +18,9 @@ from roambench.report.table import ReportTable
 from roambench.report.table10 import Table10, basis_of, factors_between
 
 _CUMULATIVE: Final = (
-    ("cumulative_wasted", "cumulative, wasted"),
+    ("cumulative_wasted", f"cumulative, {WASTED}"),
     ("cumulative_consumed", f"cumulative, {LEARNING}"),
 )
-_FAILED: Final = "cumulative, in trainings that failed"
 _MEANS: Final = (
     ("per_training_wasted", "per device-training, wasted"),
     ("per_training_consumed", f"per device-training, {LEARNING}"),
@@ -59,7 +58,7 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
     failed = any(table is not None and table.cumulative_failed.joules for _, table in runs)
     rows = [
         *(row(name, partial(_cumulative, of), f"{of}_j") for of, name in _CUMULATIVE),
-        *([row(_FAILED, partial(_cumulative, "cumulative_failed"))] if failed else []),
+        *([row(f"cumulative, {FAILED}", partial(_cumulative, "cumulative_failed"))] if failed else []),
         *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
         row("wasted share", lambda t: numbers.percent(_share(t))),
     ]

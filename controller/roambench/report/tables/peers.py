@@ -107,10 +107,9 @@ def _energy_table(found: _Found) -> ReportTable:
         consumed = consumed_energy(run)
         spent = None if consumed is None else consumed.joules
         bought = peers.joules_per_point(spent)
-        how = "measured" if run.measured is not None else "modelled" if run.modelled is not None else NONE
         return (
             run.label,
-            how,
+            run.basis or NONE,
             numbers.joules(spent),
             _final(peers, "mean"),
             NONE if bought is None else f"{bought:,.2f} J",

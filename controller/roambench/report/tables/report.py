@@ -11,6 +11,7 @@ from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.table import Table
 from roambench.report import numbers
 from roambench.report.numbers import NONE
+from roambench.report.quantities import QUANTITIES
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.tables.board_state import clock_table, host_table
@@ -121,23 +122,20 @@ def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
         return f"{target} at step {learning.threshold_step}"
 
     served = any(run.peers is None for run in runs)  # by access points
-    cloud = [Line("cloud aggregations", lambda run: str(run.learning.cloud_aggregations))] if served else []
+    cloud = [_line("cloud_aggregations")] if served else []
     distance = [Line("device to AP", _kilometres)] if served else []
     own = dict.fromkeys(metric for run in runs for metric in run.learning.own)
     named = dict.fromkeys(name for run in runs for name in run.learning.metrics)
     others = [name for name in named if name not in {metric.name for metric in own}]
-    accuracy = [
-        Line("final accuracy", lambda run: numbers.percent(run.learning.final_accuracy)),
-        Line("best accuracy", lambda run: numbers.percent(run.learning.best_accuracy)),
-    ]
+    accuracy = [_line("final_accuracy"), _line("best_accuracy")]
     lines = [
         *(accuracy if any(run.learning.metric == ACCURACY for run in runs) else []),
-        Line("final loss", lambda run: numbers.number(run.learning.final_loss, 3)),
+        _line("final_loss"),
         *(line for metric in own for line in _metric_lines(metric)),
         *(Line(name, partial(_final, name)) for name in others),
         Line("threshold", threshold),
         *cloud,
-        Line("devices aggregated per step", lambda run: numbers.number(run.learning.aggregated_per_step)),
+        _line("aggregated_per_step"),
         *distance,
     ]
     return _compare(
@@ -151,6 +149,11 @@ def _learning_table(runs: Sequence[RunSummary]) -> ReportTable:
         runs,
         lines,
     )
+
+
+def _line(name: str) -> Line:
+    quantity = QUANTITIES[name]
+    return Line(quantity.title, quantity.text)
 
 
 def _final(name: str, run: RunSummary) -> str:

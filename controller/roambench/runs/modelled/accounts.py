@@ -23,7 +23,7 @@ from roambench.runs.event_log import EventLog, TextColumn, places
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.exchange_work import exchange_work
 from roambench.runs.modelled.rests import with_rests
-from roambench.runs.modelled.training_columns import PENDING, TrainingColumns
+from roambench.runs.training_columns import PENDING, TrainingColumns
 from roambench.runs.whole_file import read_whole, write_whole
 
 #: Beside the event log, where the experiment names another link model than the built-in one.

@@ -23,9 +23,9 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo
 from roambench.runs.modelled.accounts import ModelledEnergy, modelled_account
 from roambench.runs.modelled.summary import presence, summary_of
-from roambench.runs.modelled.training_columns import TrainingColumns
 from roambench.runs.parquet import write_table
 from roambench.runs.scores import scores_of
+from roambench.runs.training_columns import TrainingColumns
 from roambench.runs.whole_file import write_whole
 
 MODELLED_LEDGER_SCHEMA: Final = described(

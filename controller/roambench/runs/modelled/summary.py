@@ -10,23 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from roambench.contract.metric import ACCURACY
-from roambench.contract.phases import Outcome
 from roambench.energy.ledger import EVERY, Ledger, Rows
 from roambench.rounds.records import (
-    CloudAggregated,
-    ModelsScored,
-    OrderGiven,
-    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
 )
-from roambench.rounds.tally import tally
 from roambench.runs.event_log import EventLog
 from roambench.runs.info import RunInfo
+from roambench.runs.learning import learning_summary, training_summary
 from roambench.runs.modelled.accounts import ModelledEnergy
 from roambench.runs.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
-from roambench.runs.scores import scores_of
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.summary/2"
@@ -55,27 +49,13 @@ def presence(records: Sequence[RoundRecord]) -> dict[int, PresenceSummary]:
     return found
 
 
-def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
-    """The first step with a cloud aggregation after which the global model is judged at least that good."""
-    if threshold is None:
-        return None
-    log = EventLog.of(records)
-    cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
-    found = scores_of(log)
-    reaches = (step for step, value in found.judged.items() if found.metric.reaches(value, threshold))
-    return next((step for step in reaches if step in cloud), None)
-
-
 def summary_of(
     info: RunInfo, records: Sequence[RoundRecord], modelled: ModelledEnergy, threshold: float | None
 ) -> dict[str, Any]:
     """The run in one table; docs/simulating.md explains every key."""
     log = EventLog.of(records)
-    closed: list[StepClosed] = list(log.only(StepClosed))
-    counts = tally(closed)
-    scored = [record for record in closed if record.loss is not None]
-    scores = scores_of(log)
-    reached = threshold_step(log, threshold)
+    learning, trainings = learning_summary(log, lambda _: threshold), training_summary(log)
+    steps, reached, judged = len(learning.points), learning.threshold_step, learning.metric
     rows = modelled.ledger
     there = presence(log).values()
     pairs = sum(device.steps for device in there)
@@ -87,23 +67,23 @@ def summary_of(
         "seed": info.seed,
         "trace_hash": info.trace_hash,
         "devices": len(info.device_names),
-        "steps": counts.steps,
-        "wall_s": math.fsum(record.wall_s for record in closed),
-        "final_accuracy": scored[-1].accuracy if scored else None,
-        "final_loss": scored[-1].loss if scored else None,
-        "best_accuracy": max((r.accuracy for r in scored if r.accuracy is not None), default=None),
-        "metric": scores.metric.name,
-        "better": scores.metric.better,
-        "final_metric": scores.judged[max(scores.judged)] if scores.judged else None,
-        "best_metric": scores.metric.best(scores.judged.values()),
-        "accuracy_threshold": threshold if scores.metric == ACCURACY else None,
-        "metric_threshold": None if scores.metric == ACCURACY else threshold,
+        "steps": steps,
+        "wall_s": math.fsum(record.wall_s for record in log.only(StepClosed)),
+        "final_accuracy": learning.final_accuracy,
+        "final_loss": learning.final_loss,
+        "best_accuracy": learning.best_accuracy,
+        "metric": judged.name,
+        "better": judged.better,
+        "final_metric": learning.final_score,
+        "best_metric": learning.best_score,
+        "accuracy_threshold": threshold if judged == ACCURACY else None,
+        "metric_threshold": None if judged == ACCURACY else threshold,
         "threshold_step": reached,
-        "trainings": int(np.count_nonzero(log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0)),
-        "aggregated": counts.aggregated,
-        "wasted": _decided(log, Outcome.WASTED),
-        "failed": _decided(log, Outcome.FAILED),
-        "aggregated_per_step": counts.aggregated_per_step,
+        "trainings": trainings.ordered,
+        "aggregated": sum(point.aggregated for point in learning.points),
+        "wasted": trainings.wasted,
+        "failed": trainings.failed,
+        "aggregated_per_step": learning.aggregated_per_step or 0.0,
         "mean_distance_m": math.fsum(d.steps * d.mean_distance_m for d in there) / pairs if pairs else None,
         "modelled": {
             "link_model": modelled.links.name,
@@ -116,13 +96,9 @@ def summary_of(
             "failed": _energy(rows, rows.failed()),
             "phases": {phase.value: _energy(rows, rows.of_phase(phase)) for phase in rows.phases()},
             "bytes": int(rows.work.transferred_bytes.sum()),
-            "to_threshold": to_threshold_keys(communication_to_threshold(rows, reached, counts.steps)),
+            "to_threshold": to_threshold_keys(communication_to_threshold(rows, reached, steps)),
         },
     }
-
-
-def _decided(log: EventLog, outcome: Outcome) -> int:
-    return int(np.count_nonzero(log.codes(OutcomeDecided, "outcome", [outcome.value]) == 0))
 
 
 def to_threshold_keys(until: CommunicationToThreshold) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from roambench.experiment.sections import Experiment
 from roambench.report.report import report
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.failures import failure_flags
-from roambench.report.summaries.learning import training_summary
 from roambench.report.summaries.orders import order_summary
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided
+from roambench.runs.learning import training_summary
 
 #: The second board's training of step 0, which the hand-made run calls wasted; what was decided last counts.
 TRAINING = "r/0/1/train"
