@@ -217,6 +217,11 @@ def test_measured_joules_have_what_the_meters_may_have_wrong_in_their_mean(tmp_p
     print_table(table, Console(file=shown, width=200))
     assert "wasted (measured), J ↓" in shown.getvalue()
     assert "120.0 ± 28.3 [± 3.7]" in shown.getvalue()
+    write_results(SweepFolder(tmp_path), table, seeds, outcomes)
+    columns = Columns(pq.read_table(tmp_path / "table.parquet"))
+    assert columns.units["wasted_j_mean"] == "J"
+    assert columns["wasted_j_basis"].to_pylist() == ["measured"]
+    assert r"\num{120.0 \pm 3.7}" in columns.to_latex(columns=["wasted_j_mean"])
     unknown = [replace(outcomes[0], terms={}), outcomes[1]]
     assert table_of(seeds, unknown, ["wasted_j"]).rows[0].metrics["wasted_j"].u is None
 
