@@ -145,6 +145,8 @@ def test_comparing_gives_the_reports_finding_tables_and_figures(runs, tmp_path):
     assert both.tables["runs"].head == ("", "demo-mohawk", "demo-hierfavg")
     both.html(tmp_path / "page.html")
     assert both.finding in (tmp_path / "page.html").read_text().replace("&#39;", "'")
+    assert both.table.descriptions["modelled_gross_consumed_j"] == "used for learning"
+    assert (both.table.better["accuracy"], both.table.better["trainings"]) == ("higher", "")
     latex = both.to_latex(columns=["run", "trainings", "modelled_gross_consumed_j"])
     assert latex.count(r"\\") == 3
     assert "demo-mohawk & " in latex

@@ -110,7 +110,7 @@ def test_a_host_of_a_bench_is_one_line(here: Path) -> None:
 def test_a_point_of_a_sweep_is_one_line(here: Path) -> None:
     head, *lines = piped(here, "sweep", "s.toml", "--table").splitlines()
     table = json.loads((here / "runs/s/table.json").read_text())
-    assert re.split(r" {2,}", head) == ["system", "runs", "wasted ↓", "trainings"]
+    assert re.split(r" {2,}", head) == ["system", "runs", "trainings wasted ↓", "trainings"]
     for row, line in zip(table["rows"], lines, strict=False):
         cells = re.split(r" {2,}", line)
         mean, sd = (row["metrics"]["wasted_share"][part] for part in ("mean", "sd"))

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from roambench.controller.sweep.results import Spread, spread, table_of
 from roambench.controller.sweep.results_files import cell, print_table, write_results
 from roambench.controller.sweep.sweep_file import read_sweep
 from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder
+from roambench.energy.energy_value import UncertaintyPart
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 
@@ -188,6 +190,40 @@ def test_a_row_gathers_the_seeds_and_counts_what_failed_and_what_never_got_there
     assert dict(second.values) == {"system": "mohawk", "fleet.agents": 3}
     shown = [[cell(name, row.metrics[name], row.finished) for name in table.metrics] for row in table.rows]
     assert shown == [["70.0 ± 20.0 %", "5.0 ± 1.4 (2 of 3)"], ["25.0 %", "–"]]
+
+
+def test_measured_joules_have_what_the_meters_may_have_wrong_in_their_mean(tmp_path: Path) -> None:
+    """100 J and 140 J on one meter: 1 % of gain in both, 2 J of each run's own; the accuracy has none."""
+    seeds = points(tmp_path, "[grid]\nseeds = 2\n")
+    outcomes = [
+        PointEnd(
+            point.key,
+            {"wasted_j": joules, "final_accuracy": 0.5},
+            basis="measured",
+            terms={
+                "wasted_j": ((UncertaintyPart.GAIN, "pi-01", 0.01 * joules), (UncertaintyPart.EDGES, "", 2.0))
+            },
+        )
+        for point, joules in zip(seeds, (100.0, 140.0), strict=True)
+    ]
+    table = table_of(seeds, outcomes, ["wasted_j", "final_accuracy"])
+    (row,) = table.rows
+    found = row.metrics["wasted_j"]
+    assert (found.mean, found.n) == (120.0, 2)
+    assert found.u == pytest.approx(math.hypot(1.2, 2.0 / math.sqrt(2.0)))
+    assert row.metrics["final_accuracy"].u is None
+    assert table.basis == {"wasted_j": "measured", "final_accuracy": None}
+    shown = io.StringIO()
+    print_table(table, Console(file=shown, width=200))
+    assert "wasted (measured), J ↓" in shown.getvalue()
+    assert "120.0 ± 28.3 [± 3.7]" in shown.getvalue()
+    write_results(SweepFolder(tmp_path), table, seeds, outcomes)
+    columns = Columns(pq.read_table(tmp_path / "table.parquet"))
+    assert columns.units["wasted_j_mean"] == "J"
+    assert columns["wasted_j_basis"].to_pylist() == ["measured"]
+    assert r"\num{120.0 \pm 3.7}" in columns.to_latex(columns=["wasted_j_mean"])
+    unknown = [replace(outcomes[0], terms={}), outcomes[1]]
+    assert table_of(seeds, unknown, ["wasted_j"]).rows[0].metrics["wasted_j"].u is None
 
 
 def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None:

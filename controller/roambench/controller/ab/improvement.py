@@ -21,11 +21,11 @@ from typing import Final
 import scipy
 
 from roambench.contract.metric import Better
-from roambench.energy.energy_value import Term, UncertaintyPart, told_from_zero
+from roambench.energy.energy_value import LASTING, Term, UncertaintyPart, told_from_zero
 
 CONFIDENCE: Final = 0.95
-#: Errors of a meter that are the same in every run on it; all others scatter between repeats.
-_LASTING: Final = frozenset({UncertaintyPart.GAIN, UncertaintyPart.OFFSET})
+#: Errors of a meter that are the same in every run on it. A model's are, too, but A and B share the model.
+_LASTING: Final = LASTING - {UncertaintyPart.MODEL}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ finished, 1 failed (the reason is in result.json), 130 stopped.
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -100,7 +101,7 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
             terms={
                 name: figure.beside_other_runs().terms
                 for name, figure in found.items()
-                if isinstance(figure, Energy)
+                if isinstance(figure, Energy) and math.isfinite(figure.u_joules)
             },
             scored=scored(summary),
             metrics={name: tuple(found.items()) for name, found in summary.learning.metrics.items()},
