@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from roambench.contract.records import RecordKind
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.virtual import emulate
 from roambench.meters.frames.smartpower2 import Smartpower2Frames
 from roambench.spool.spool import Spool
 

@@ -17,13 +17,13 @@ from roambench.contract.draws import generator
 from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.learning.layout import flatten, layout_of
 from roambench.learning.models.build import build
 from roambench.learning.shards import Shard, write_shard
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 
 MODEL = "mohawk_cnn"
 BATCH = 8

@@ -10,10 +10,10 @@ import numpy as np
 from roambench.contract.draws import generator
 from roambench.contract.link_power import LinkPower
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.emulation.electric.power import Activity, PiPower
+from roambench.emulation.virtual import emulate
 from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep
 from roambench.energy.readings.samples import PowerSamples
-from roambench.meters.emulator.electric.power import Activity, PiPower
-from roambench.meters.emulator.virtual import emulate
 
 #: The board's other processes: one core's share, changing about this often.
 RESTLESS_CORES = 0.015

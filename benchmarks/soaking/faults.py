@@ -19,10 +19,10 @@ import numpy as np
 import psutil
 
 from roambench.contract.errors import MeterError, RoambenchError
+from roambench.emulation.control import inject
+from roambench.emulation.spec import Fault as MeterFault
+from roambench.emulation.spec import FaultKind
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
-from roambench.meters.emulator.control import inject
-from roambench.meters.emulator.spec import Fault as MeterFault
-from roambench.meters.emulator.spec import FaultKind
 from roambench.wire.v1.methods import DOWNLOAD, DRAIN, UPLOAD
 from soaking import rubbish
 from soaking.sockets import Found, half_close, held, lose, lose_nothing, reset

@@ -22,8 +22,8 @@ from hosts.lab.cli import roambench
 from hosts.lab.command import do
 from hosts.lab.needed import lacking
 from hosts.lab.network import Network
-from roambench.meters.emulator.control import inject
-from roambench.meters.emulator.spec import Fault, FaultKind
+from roambench.emulation.control import inject
+from roambench.emulation.spec import Fault, FaultKind
 
 __all__ = [
     "BenchHosts",

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from roambench.agent.readings.witness import Witnessed, read_witness
 from roambench.contract.records import Reading, ReadingFlag, RecordKind
-from roambench.meters.emulator.truth import PrintedLine, read_print_log
+from roambench.emulation.truth import PrintedLine, read_print_log
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from soaking.faults import KINDS

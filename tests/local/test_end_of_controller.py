@@ -256,7 +256,7 @@ def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, name):
         assert victim is not None
     else:
         children = psutil.Process(run.process.pid).children()
-        (victim,) = [process for process in children if "roambench.meters.emulator" in process.cmdline()]
+        (victim,) = [process for process in children if "roambench.emulation" in process.cmdline()]
     began_s = time.monotonic()
     victim.kill()
     assert run.process.wait(60) == 1

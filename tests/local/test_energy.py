@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.emulation.truth import energy_j, read_truth, read_truths
 from roambench.energy.idle.baseline import IdleBaselines
 from roambench.energy.ledger import Ledger
 from roambench.energy.readings.timeline import partition_check
-from roambench.meters.emulator.truth import energy_j, read_truth, read_truths
 from roambench.runs.measured.accounts import DeviceEnergy, RunEnergy
 
 # Alone: where others keep the machine busy, lines come late and readings have holes.

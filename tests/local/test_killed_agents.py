@@ -20,8 +20,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.orders import order_id
 from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
+from roambench.emulation.truth import energy_j
 from roambench.energy.readings.timeline import partition_check
-from roambench.meters.emulator.truth import energy_j
 from roambench.rounds.records import EdgeAggregated, FleetEvent, OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.measured.accounts import DeviceEnergy
 

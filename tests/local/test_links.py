@@ -91,8 +91,8 @@ def test_a_link_that_is_modelled_faster_than_the_port_is_clipped_and_recorded(mo
 
 def test_the_phases_of_a_slow_link_draw_what_eq_1_says_of_its_rate(modelled):
     """The truth, that no meter saw: alpha per megabit moved and beta while the transfer lasted."""
-    from roambench.meters.emulator.spec import EmulatorSpec
-    from roambench.meters.emulator.truth import energy_j
+    from roambench.emulation.spec import EmulatorSpec
+    from roambench.emulation.truth import energy_j
 
     spec = EmulatorSpec.from_json((modelled.folder() / "emulator.json").read_text())
     checked = 0

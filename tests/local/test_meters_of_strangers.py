@@ -13,7 +13,7 @@ import re
 
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.driver import Driver, row_of
-from roambench.meters.emulator.profiles import FirmwareProfile, Sensor, Transport
+from roambench.emulation.profiles import FirmwareProfile, Sensor, Transport
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.sources.serial_port import SerialPort
 from roambench.meters.traits import MeterTraits

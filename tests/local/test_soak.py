@@ -202,7 +202,7 @@ def test_what_was_tampered_with_is_broken(
         ({"status": 1}, "finished, but with status 1"),
         ({"text": "report: x\nsomething else"}, "the last line is 'something else'"),
         ({"text": "Traceback (most recent call last)\nreport: x"}, "a traceback"),
-        ({"left": ("python -m roambench.agent.agent_fork_server",)}, "a process outlives the run"),
+        ({"left": ("python -m roambench.fleet.agent_fork_server",)}, "a process outlives the run"),
     ],
 )
 def test_how_the_command_ended_counts(soaked: Soaked, changes: dict[str, object], expected: str):

@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-from roambench.meters.emulator.electric.power import Activity
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.electric.power import Activity
+from roambench.emulation.virtual import emulate
 
 
 def main(words: list[str]) -> None:

@@ -13,12 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from roambench.agent.settings import AgentSettings, EmulationSettings, MeterSettings
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.inventory.load import load_bench
 from soaking.influxd import free_port
 
+#: `roambench-agent run`, on an emulated board.
+_AGENT = """
+import sys
+from pathlib import Path
+from roambench.agent.life.launch import run_agent
+from roambench.agent.settings import AgentSettings
+from roambench.emulation.board_load import load_of
+settings = AgentSettings.load(Path(sys.argv[1]))
+sys.exit(run_agent(settings, load_of(settings)))
+"""
 _ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
@@ -72,7 +82,7 @@ class LivingBench:
         )
         path = self.folder / "emulator.json"
         path.write_text(spec.to_json())
-        self._spawn("meters", "roambench.meters.emulator", str(path))
+        self._spawn("meters", "-m", "roambench.emulation", str(path))
         while not (self.folder / "work.sock").exists():
             time.sleep(0.02)
         for name in self.names:
@@ -80,7 +90,7 @@ class LivingBench:
 
     def start_agent(self, name: str) -> None:
         """As systemd does, at boot and after every death."""
-        self._spawn(name, "roambench.agent.cli", "run", "--settings", f"{self.folder}/{name}/settings.json")
+        self._spawn(name, "-c", _AGENT, f"{self.folder}/{name}/settings.json")
 
     def kill(self, name: str) -> None:
         """-9; its trainer dies with it."""
@@ -121,10 +131,10 @@ class LivingBench:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
-    def _spawn(self, name: str, module: str, *words: str) -> None:
+    def _spawn(self, name: str, *words: str) -> None:
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [sys.executable, "-m", module, *words],
+                [sys.executable, *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -22,14 +22,14 @@ from roambench.agent.readings.witness import Witnessed, read_witness
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.records import Reading
-from roambench.meters.emulator.control import stats
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.emulation.control import stats
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
 
 PERIOD_S = 0.1
 
 #: As a fork server would have it, but for what its process has loaded.
-_FORKED = "import sys; from roambench.agent.agent_fork_server import forked; sys.exit(forked(sys.argv[1]))"
+_FORKED = "import sys; from roambench.fleet.agent_fork_server import forked; sys.exit(forked(sys.argv[1]))"
 
 #: (device, seq, ns, volts, amps, watts, wh, flags, meter_ms): a reading as somebody remembers it.
 Fact = tuple[str, int, int, float, float, float, float | None, int, int]
@@ -139,7 +139,7 @@ def meter_loggers(folder: Path, count: int, time_scale: float, influxdb: InfluxS
     (folder / "agents.json").write_text(
         json.dumps({"agents": [asdict(agent) for agent in agents], "restart_delay_s": 0.5})
     )
-    emulator = _spawn("roambench.meters.emulator", "--until-eof", str(folder / "emulator.json"))
+    emulator = _spawn("roambench.emulation", "--until-eof", str(folder / "emulator.json"))
     try:
         while not Path(spec.socket_path).exists():
             assert emulator.poll() is None

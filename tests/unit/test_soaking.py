@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from roambench.meters.emulator.truth import PrintedLine, PrintLog, read_print_log
+from roambench.emulation.truth import PrintedLine, PrintLog, read_print_log
 from soaking.faults import KINDS
 from soaking.plan import Fault, planned_run
 from soaking.readings_verdict import _excused

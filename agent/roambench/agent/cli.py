@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+from roambench.agent.life.board_load import BoardLoad
 from roambench.agent.life.launch import run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.traffic_shaper import ShapedRates, apply
@@ -58,7 +59,11 @@ def main() -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    return run_agent(AgentSettings.load(arguments.settings))
+    settings = AgentSettings.load(arguments.settings)
+    if settings.emulation is not None:
+        expected = "expected none: this command is for boards (local fleets have emulated ones)"
+        raise ConfigError([f"{arguments.settings}: emulation: {expected}"])
+    return run_agent(settings, BoardLoad())
 
 
 def _shape(arguments: argparse.Namespace) -> int:

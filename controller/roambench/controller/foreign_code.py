@@ -137,7 +137,7 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:
-        from roambench.meters.emulator.drivers import foreign_modules
+        from roambench.emulation.drivers import foreign_modules
 
         yield from foreign_modules(experiment.local.meter_profile)
         for meter in experiment.local.meters.values():

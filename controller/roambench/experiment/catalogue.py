@@ -21,7 +21,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
         "models": "roambench.learning.models.catalogue:MODELS",
         "partitions": "roambench.learning.partitions:PARTITIONS",
         "meters": "roambench.meters.catalogue:METERS",
-        "profiles": "roambench.meters.emulator.profiles:PROFILES",
+        "profiles": "roambench.emulation.profiles:PROFILES",
         "readers": "roambench.mobility.readers:READERS",
         "generators": "roambench.mobility.walks:GENERATORS",
         "switches": "roambench.provision.power.table:SWITCHES",

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError
+from roambench.emulation.drivers import reader
+from roambench.emulation.profiles import Transport, profile
 from roambench.experiment import catalogue
 from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
 from roambench.learning.tasks import load_task
-from roambench.meters.emulator.drivers import reader
-from roambench.meters.emulator.profiles import Transport, profile
 from roambench.spool.influx_settings import token_env_mistake, url_mistake
 from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system

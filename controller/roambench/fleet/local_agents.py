@@ -29,12 +29,12 @@ from roambench.agent.settings import (
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
+from roambench.emulation.drivers import reader
+from roambench.emulation.profiles import Transport
+from roambench.emulation.spec import EmulatorSpec
 from roambench.fleet.fork_server import ONE_THREAD, ForkedProcess, ForkServer
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.identity.authority import Authority
-from roambench.meters.emulator.drivers import reader
-from roambench.meters.emulator.profiles import Transport
-from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.spool.influx_settings import InfluxSettings
 
 #: Host seconds for which the processes of a fleet may do nothing, all together: by then their fork server has
@@ -44,7 +44,7 @@ _POLL_S: Final = 0.05
 #: The processes, as messages name them, and what runs in one of them.
 _EMULATOR: Final = "meter emulator"
 _FORK_SERVER: Final = "agent fork server"
-_AGENTS: Final = "roambench.agent.agent_fork_server"
+_AGENTS: Final = "roambench.fleet.agent_fork_server"
 _AGENTS_LOG: Final = "agent_fork_server.log"
 
 
@@ -119,7 +119,7 @@ class LocalAgents:
         if self._emulator.devices:  # no board is emulated where every device has a real meter
             spec_path = self._folder / "emulator.json"
             spec_path.write_text(self._emulator.to_json())
-            emulator = await self._spawn("roambench.meters.emulator", "--until-eof", str(spec_path))
+            emulator = await self._spawn(_EMULATOR, "roambench.emulation", "--until-eof", str(spec_path))
             self._processes[_EMULATOR] = emulator
             await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
         agents = [self.settings_of(index, name) for index, name in enumerate(self._names)]
@@ -236,10 +236,9 @@ class LocalAgents:
         driver, port = reader(spec.profile, Transport.SERIAL, link_path, spec.interval_ms)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
-    async def _spawn(self, module: str, *arguments: str) -> _Running:
+    async def _spawn(self, name: str, module: str, *arguments: str) -> _Running:
         """A process that ends when the pipe to its standard input does, also by our own kill -9."""
-        log_path = self._folder / f"{module.rsplit('.', 1)[-1]}.log"
-        with log_path.open("ab") as log:
+        with self._log_of(name).open("ab") as log:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",

@@ -20,9 +20,9 @@ from typing import Any
 
 from hosts.lab.container import Container
 from hosts.lab.network import Network
-from roambench.meters.emulator.electric.power import Activity
-from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.emulation.electric.power import Activity
+from roambench.emulation.feed import WorkFeed
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.meters.power_switch import Unavailable, power_switch
 
 #: The group that may read serial ports, the same number on every Debian.
@@ -98,7 +98,7 @@ class Meters:
         file.write_text(spec.to_json())
         with (self._folder / "emulator.log").open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "roambench.meters.emulator", "--until-eof", str(file)],
+                [sys.executable, "-m", "roambench.emulation", "--until-eof", str(file)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -18,10 +18,10 @@ from roambench.controller.agents.watch import Watch
 from roambench.controller.benches import local_bench
 from roambench.controller.sweep import point_process, pool
 from roambench.controller.sweep.sweep_folder import read_outcome
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.fleet import local_agents
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 from roambench.runs.folder import RunFolder
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
@@ -137,8 +137,8 @@ def emulator_that(
     )
     spawn = agents._spawn
 
-    async def instead(module: str, *arguments: str) -> local_agents._Running:
-        return await spawn("emulator")
+    async def instead(name: str, module: str, *arguments: str) -> local_agents._Running:
+        return await spawn(name, "emulator")
 
     monkeypatch.setattr(agents, "_spawn", instead)
     return agents
@@ -185,7 +185,7 @@ async def test_an_emulator_that_is_slow_to_end_ends_by_itself(
     program = ENDS_SLOWLY.format(socket=tmp_path / "socket", truth=truth)
     agents = emulator_that(tmp_path, told, monkeypatch, program)
     await agents._take_turn()
-    emulator = agents._processes["meter emulator"] = await agents._spawn("")
+    emulator = agents._processes["meter emulator"] = await agents._spawn("meter emulator", "")
     await agents._wait_for_socket(tmp_path / "socket", emulator)
     await agents.stop()
     assert truth.exists()

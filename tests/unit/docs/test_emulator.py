@@ -5,9 +5,9 @@ from dataclasses import fields
 from pathlib import Path
 
 from roambench.contract.records import Reading
-from roambench.meters.emulator.fault_list import parse_faults
-from roambench.meters.emulator.profiles import PROFILES, FirmwareProfile
-from roambench.meters.emulator.spec import Fault, FaultKind
+from roambench.emulation.fault_list import parse_faults
+from roambench.emulation.profiles import PROFILES, FirmwareProfile
+from roambench.emulation.spec import Fault, FaultKind
 
 TEXT = (Path(__file__).parents[3] / "docs" / "emulator.md").read_text()
 
@@ -42,7 +42,7 @@ def test_the_firmware_of_the_page_prints_what_the_driver_of_the_meters_page_read
         "[roambench.meter_profiles]\nwattbox = wattbox_firmware:WATTBOX\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    from roambench.meters.emulator.virtual import emulate
+    from roambench.emulation.virtual import emulate
 
     run = emulate([], 60.0, seed=3, profile="wattbox", faults=[Fault(FaultKind.NOISE, at_s=10.0)])
     readings = [item for item in run.readings() if isinstance(item, Reading)]

@@ -22,8 +22,8 @@ from roambench.contract.records import (
     RecordKind,
     phase_to_bytes,
 )
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.virtual import emulate
 from roambench.spool.line_protocol import bench_line
 
 S = 10**9

@@ -9,14 +9,14 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.electric.signal import PowerSignal
+from roambench.emulation.spec import Fault, FaultKind
+from roambench.emulation.virtual import emulate
 from roambench.energy.account import DeviceAccount, Method, account_device
 from roambench.energy.ledger import Ledger
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.electric.signal import PowerSignal
-from roambench.meters.emulator.spec import Fault, FaultKind
-from roambench.meters.emulator.virtual import emulate
 
 pytestmark = pytest.mark.lengthy
 

@@ -9,13 +9,13 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.electric.shapes import REALISTIC
+from roambench.emulation.virtual import emulate
 from roambench.energy.account import Method, account_device
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.uncertainty import EXACT
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.electric.shapes import REALISTIC
-from roambench.meters.emulator.virtual import emulate
 
 S = 10**9
 BOARDS = 8

@@ -3,9 +3,9 @@
 import pytest
 
 from roambench.contract.device_time import DeviceClock
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import Authority
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,10 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.controller.cli import main
 from roambench.controller.commands.meters.calibrate import serial_of, watts_of
+from roambench.emulation import control
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.feed import WorkFeed
 from roambench.experiment.meter_calibration_file import read_meter_calibrations
-from roambench.meters.emulator import control
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.feed import WorkFeed
 from roambench.meters.ports import parse_port
 from roambench.meters.traits import TRAITS
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from roambench.controller.cli import main
-from roambench.meters.emulator import control
+from roambench.emulation import control
 from roambench.meters.transcript import read_transcript, recorded_meter
 
 CLI = [sys.executable, "-m", "roambench.controller.cli", "meter"]

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from benches import a_bench, a_host
-from roambench.meters.emulator import control
-from roambench.meters.emulator.profiles import Transport
+from roambench.emulation import control
+from roambench.emulation.profiles import Transport
 from roambench.provision.bench import Host
 from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power

@@ -17,12 +17,12 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
+from roambench.emulation import control
+from roambench.emulation.electric.power import Activity
+from roambench.emulation.feed import WorkFeed
+from roambench.emulation.spec import Fault, FaultKind
+from roambench.emulation.truth import energy_j
 from roambench.meters.catalogue import open_meter
-from roambench.meters.emulator import control
-from roambench.meters.emulator.electric.power import Activity
-from roambench.meters.emulator.feed import WorkFeed
-from roambench.meters.emulator.spec import Fault, FaultKind
-from roambench.meters.emulator.truth import energy_j
 from roambench.meters.protocol import Meter
 from roambench.meters.stream_meter import StreamMeter
 
@@ -108,8 +108,8 @@ async def test_an_agent_that_is_killed_leaves_an_idle_board_and_a_running_meter(
     emulator = start_emulator({}, tolerance=0.0)
     code = (
         "import sys, time; from pathlib import Path\n"
-        "from roambench.meters.emulator.feed import WorkFeed\n"
-        "from roambench.meters.emulator.electric.power import Activity\n"
+        "from roambench.emulation.feed import WorkFeed\n"
+        "from roambench.emulation.electric.power import Activity\n"
         "feed = WorkFeed(Path(sys.argv[1]), 'pi-00'); feed.send(Activity(busy_cores=1.0), int(sys.argv[2]))\n"
         "print('sent', flush=True); time.sleep(60)\n"
     )
@@ -314,7 +314,7 @@ def test_a_spec_with_mistakes_ends_the_process_with_status_2(tmp_path):
     path = tmp_path / "spec.json"
     path.write_text('{"devices": [], "socket_path": 1}')
     result = subprocess.run(
-        [sys.executable, "-m", "roambench.meters.emulator", str(path)], capture_output=True, text=True
+        [sys.executable, "-m", "roambench.emulation", str(path)], capture_output=True, text=True
     )
     assert result.returncode == 2
     assert "spec.json: socket_path: expected str, got 1" in result.stderr

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from benches import a_bench, a_host
-from roambench.meters.emulator.electric.power import Activity
-from roambench.meters.emulator.spec import Fault, FaultKind
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.electric.power import Activity
+from roambench.emulation.spec import Fault, FaultKind
+from roambench.emulation.virtual import emulate
 from roambench.provision.identify import _keeps_another
 from roambench.provision.meter_map import (
     Proof,

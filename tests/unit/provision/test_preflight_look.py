@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from benches import a_host, bench_of
-from roambench.meters.emulator import control
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec
+from roambench.emulation import control
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
 from roambench.provision.checks import CheckVerdict
 from roambench.provision.power.meter import autorun_of
@@ -104,7 +104,7 @@ def test_autorun_is_read_from_the_meters_own_web_socket(tmp_path: Path, autorun:
     )
     path = tmp_path / "spec.json"
     path.write_text(spec.to_json())
-    with subprocess.Popen([sys.executable, "-m", "roambench.meters.emulator", str(path)]) as running:
+    with subprocess.Popen([sys.executable, "-m", "roambench.emulation", str(path)]) as running:
         try:
             while not Path(spec.socket_path).exists():
                 assert running.poll() is None

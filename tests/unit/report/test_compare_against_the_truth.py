@@ -16,14 +16,14 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_to_bytes
+from roambench.emulation.electric.power import IDLE, Activity, PiPower
+from roambench.emulation.virtual import emulate
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.comparison.verdict import ModelFinding
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
-from roambench.meters.emulator.electric.power import IDLE, Activity, PiPower
-from roambench.meters.emulator.virtual import emulate
 from roambench.report.comparison import compare_runs
 from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided, StepOpened

@@ -16,8 +16,8 @@ from roambench.contract.errors import RoambenchError
 from roambench.contract.records import RecordKind
 from roambench.controller.cli import app
 from roambench.controller.readings_source import span_of
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.virtual import emulate
 from roambench.report.report import report
 from roambench.runs.folder import RunFolder
 

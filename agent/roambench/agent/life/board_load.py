@@ -1,84 +1,33 @@
-"""Load of an emulated board: it follows the agent's phases, its radio, perhaps the agent."""
+"""Port to the board under an agent: an emulated one learns from it what the agent does."""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-from pathlib import Path
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
 
-from roambench.agent.settings import EmulationSettings
-from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
-from roambench.meters.emulator.electric.power import CORES, IDLE, PORT_MBIT_S, Activity
-from roambench.meters.emulator.feed import WorkFeed
-
-#: Device seconds between two looks at the agent's own CPU time.
-OWN_COST_PERIOD_S: Final = 2.0
 
 
 class BoardLoad:
-    """Sends work records to the meter emulator; everything in device time. A real board (None) just draws."""
+    """A real board draws by itself: nothing is done here. Stamps are device time.
 
-    def __init__(self, emulation: EmulationSettings | None, device: str, clock: DeviceClock) -> None:
-        self._slowdown = (emulation and emulation.cpu_slowdown) or 1.0
-        self._clock = clock
-        self._feed = WorkFeed(Path(emulation.work_feed), device) if emulation is not None else None
-        self._activity = self._moving = IDLE
-        self._phase = Phase.IDLE
-        self._own_cores = 0.0  # what the board draws for the agent itself
+    The starter of local agents passes in an emulated board's load (`roambench.emulation.board_load`).
+    """
 
     def follow(self, phase: Phase, ns: int, mbit_s: float) -> None:
         """From `ns` on the board is in `phase`, its link at `mbit_s` (0: as fast as its port)."""
-        self._phase = phase
-        self._moving = Activity(
-            busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
-            tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
-            rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
-            waiting=phase is Phase.WAIT,
-        )
-        # Until the first byte the radio is on and waits for the other side.
-        self._activity = self._moving if phase is Phase.TRAIN else self._moving.radio_resting()
-        self._draw(ns)
 
     def radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
-        """From `first_byte_ns` on the phase moves so much: the radio has done so when its rate says, and then
-        waits for whatever the phase still waits for. Else a busy machine's lateness would be drawn as
-        traffic."""
-        until_ns = first_byte_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
-        self._activity = replace(self._moving, moves_until_ns=until_ns)
-        self._draw(first_byte_ns)
+        """The phase moves `total_bytes` from `first_byte_ns` on, at `mbit_s`."""
 
     def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
-        """While models are exchanged: what is sent and what comes from now on (infinite: a port's speed)."""
-        if self._phase is Phase.EXCHANGE:  # the last transfer's end may be told after the phase's
-            self._activity = Activity(
-                tx_mbit_s=min(sending_mbit_s, PORT_MBIT_S), rx_mbit_s=min(coming_mbit_s, PORT_MBIT_S)
-            )
-            self._draw(self._clock.now_ns())
-
-    async def draw_for_the_agent(self) -> None:
-        """For ever: let the board draw what this process computed in the period before."""
-        used_s, then_ns = time.process_time(), self._clock.now_ns()
-        while True:
-            await self._clock.sleep(OWN_COST_PERIOD_S)
-            now_s, now_ns = time.process_time(), self._clock.now_ns()
-            cores = (now_s - used_s) * self._slowdown / ((now_ns - then_ns) * 1e-9)
-            self._own_cores = min(float(CORES), cores)
-            used_s, then_ns = now_s, now_ns
-            self._draw(now_ns)
+        """While models are exchanged: the rates of what is sent and what comes from now on."""
 
     def burn(self, cores: float) -> None:
         """From now on (between runs) the board computes on so many cores; 0: it rests."""
-        self._activity = Activity(busy_cores=cores)
-        self._draw(self._clock.now_ns())
+
+    def works(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        """By name, what goes on for as long as the agent lives."""
+        return {}
 
     def close(self) -> None:
-        """Close the feed to the emulated board."""
-        if self._feed is not None:
-            self._feed.close()
-
-    def _draw(self, ns: int) -> None:
-        if self._feed is not None:
-            busy_cores = self._activity.busy_cores + self._own_cores
-            self._feed.send(replace(self._activity, busy_cores=busy_cores), ns)
+        """Let go of what is open."""

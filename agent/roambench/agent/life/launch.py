@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roambench.agent.background import why
+from roambench.agent.life.board_load import BoardLoad
 from roambench.agent.orders.worker import start_trainer_fork_server
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import RoambenchError
@@ -22,14 +23,17 @@ def load_trainer() -> Callable[[socket.socket], None]:
     return serve
 
 
-def run_agent(settings: AgentSettings) -> int:
-    """Live as the agent `settings` describe until told to stop; returns the exit status."""
+def run_agent(settings: AgentSettings, load: BoardLoad) -> int:
+    """Live as the agent `settings` describe until told to stop; returns the exit status.
+
+    `load` is told what the agent does: a local agent's board is emulated.
+    """
     # Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         Path(settings.state_dir).mkdir(parents=True, exist_ok=True)
-        return _live(settings) if settings.controller else _log(settings)
+        return _live(settings, load) if settings.controller else _log(settings)
     except RoambenchError as error:
         print(f"roambench-agent {settings.device}: {error}", file=sys.stderr, flush=True)
         return error.exit_code
@@ -38,7 +42,7 @@ def run_agent(settings: AgentSettings) -> int:
         return 1
 
 
-def _live(settings: AgentSettings) -> int:
+def _live(settings: AgentSettings, load: BoardLoad) -> int:
     if "grpc" in sys.modules:
         raise RuntimeError("grpc is already imported: the trainer could not be forked safely")
     trainer, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
@@ -48,7 +52,7 @@ def _live(settings: AgentSettings) -> int:
     from roambench.agent.life.parts import AgentParts
     from roambench.agent.life.process import Agent
 
-    return run_to_its_end(Agent(AgentParts(settings, trainer)).run())
+    return run_to_its_end(Agent(AgentParts(settings, trainer, load)).run())
 
 
 def _log(settings: AgentSettings) -> int:

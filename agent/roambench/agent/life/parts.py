@@ -67,7 +67,7 @@ class Ending:
 class AgentParts:
     """Each knows only those that were made before it."""
 
-    def __init__(self, settings: AgentSettings, trainer: socket.socket) -> None:
+    def __init__(self, settings: AgentSettings, trainer: socket.socket, load: BoardLoad) -> None:
         folder, device, emulation = Path(settings.state_dir), settings.device, settings.emulation
         self.settings = settings
         self.ending = Ending()
@@ -79,7 +79,7 @@ class AgentParts:
         self.context = RunContext(spool, clock, settings.meter.driver if settings.meter.port else "")
         self.unsent = Unsent(folder / "unsent", spool)
         self.meter = MeterWatch()
-        self.load = BoardLoad(emulation, device, clock)
+        self.load = load
         self.worker = Worker(trainer)
         self.link = ControlLink(
             settings.controller,

@@ -177,8 +177,7 @@ class Agent:
         works["spool sync"] = parts.spool.keep_synced
         works["identity"] = self._watch_identity
         works["host metrics"] = parts.host.run
-        if settings.emulation is not None and settings.emulation.agent_cost:
-            works["own cost"] = parts.load.draw_for_the_agent
+        works |= parts.load.works()
         if not settings.run:
             works["tidy"] = self._tidy
         if settings.ctl_socket:

@@ -26,14 +26,14 @@ from roambench.controller.influx_live import InfluxLive, influx_note, influx_set
 from roambench.controller.plays.decentralised import is_decentralised
 from roambench.controller.stopping import to_its_end
 from roambench.controller.world import LearningTask, learning_spec, save_shards
+from roambench.emulation.electric.power import PiPower
+from roambench.emulation.electric.shapes import SHAPES
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.experiment.sections import Experiment
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.link_rates import LinkRates, RatedFleet
 from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
-from roambench.meters.emulator.electric.power import PiPower
-from roambench.meters.emulator.electric.shapes import SHAPES
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.rounds.records import ClockProbed
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder

@@ -32,9 +32,9 @@ from roambench.controller.run_log import logged
 from roambench.controller.screen import say
 from roambench.controller.stopping import STOPPING, run_async
 from roambench.controller.world import learning_task_of
+from roambench.emulation.truth import read_truth
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.experiment.sections import Experiment
-from roambench.meters.emulator.truth import read_truth
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.whole_file import write_whole

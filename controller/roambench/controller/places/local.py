@@ -17,9 +17,9 @@ from roambench.controller.plays.play import Play
 from roambench.controller.plays.stage import Stage
 from roambench.controller.screen import say, warn
 from roambench.controller.world import LearningTask
+from roambench.emulation.profiles import profile
 from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import period_s
-from roambench.meters.emulator.profiles import profile
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 

@@ -13,10 +13,10 @@ from roambench.contract.phases import Phase
 from roambench.controller.plans.fleet import PlannedFleet
 from roambench.controller.plans.rehearsed import Rehearsed
 from roambench.controller.plans.widths import ExpectedPhases
+from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
-from roambench.meters.emulator.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.meters.traits import TRAITS, smartpower3_row
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
 from roambench.runs.modelled.accounts import ledger_of_log

@@ -9,10 +9,10 @@ from typing import Final
 from roambench.controller.bench_options import BenchOptions
 from roambench.controller.places.place import rest_s_at
 from roambench.controller.places.table import place_of
+from roambench.emulation.electric.power import PiPower
+from roambench.emulation.electric.shapes import SHAPES
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
-from roambench.meters.emulator.electric.power import PiPower
-from roambench.meters.emulator.electric.shapes import SHAPES
 from roambench.runs.fleet_kinds import FleetKind
 
 #: What a Smart Power 2 prints.

@@ -12,12 +12,12 @@ import numpy as np
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
+from roambench.emulation.spec import EmulatorSpec
 from roambench.energy.links.fit import LinkFit, fit_link, matrix_of, points_of, pooled
 from roambench.energy.links.models import ANY, PARAMETERS, UNITS, KnownLink, LinkModel, Provenance
 from roambench.energy.links.sweep import SHORTEST_S, SweepWindow
 from roambench.energy.links.windows import window_powers
 from roambench.energy.readings.samples import PowerSamples
-from roambench.meters.emulator.spec import EmulatorSpec
 from roambench.report.summaries.flags import few
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.meters import device_meter, samples_of

@@ -1,6 +1,6 @@
 """The true energy of emulated boards, integrated over the very spans of the ledger.
 
-It never passed through a sensor: the emulator logs what its boards draw (`meters.emulator.truth`).
+It never passed through a sensor: the emulator logs what its boards draw (`emulation.truth`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.phases import ACTIVE_PHASES, PhaseSpan
+from roambench.emulation.electric.signal import PowerSignal
+from roambench.emulation.spec import EmulatorSpec
+from roambench.emulation.truth import read_truths
 from roambench.energy.idle.baseline import BASELINE_PHASES
 from roambench.energy.integrate import PowerCurve, covered_by_span, span_stamps
 from roambench.energy.rests import windows_of
-from roambench.meters.emulator.electric.signal import PowerSignal
-from roambench.meters.emulator.spec import EmulatorSpec
-from roambench.meters.emulator.truth import read_truths
 
 Floats = npt.NDArray[np.float64]
 Stamps = npt.NDArray[np.int64]

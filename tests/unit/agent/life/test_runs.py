@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.agent.life.board_load import BoardLoad
 from roambench.agent.life.parts import AgentParts
 from roambench.agent.life.process import Agent
 from roambench.agent.settings import AgentSettings, MeterSettings
@@ -44,7 +45,7 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
     settings = settings_in(tmp_path)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours)
+        parts = AgentParts(settings, ours, BoardLoad())
         agent = Agent(parts)
         parts.context.begin("dead")
         parts.timeline.resume()
@@ -64,7 +65,7 @@ async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path,
     spoilt.write_bytes(b"\x00" * 40_960)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours)
+        parts = AgentParts(settings, ours, BoardLoad())
         Agent(parts).runs.begin_life()
         events = [AgentEvent.from_bytes(payload) for _, _, payload in parts.spool.batch()]
         assert [event.kind for event in events] == [EventKind.RECORD_CONTEXT_BEGINS, EventKind.SPOOL_DAMAGED]
@@ -79,7 +80,7 @@ async def test_one_that_was_started_for_a_run_ends_with_it_and_keeps_its_models(
     settings, state = replace(settings_in(tmp_path), run="run"), tmp_path / "state"
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Agent(AgentParts(settings, ours))
+        agent = Agent(AgentParts(settings, ours, BoardLoad()))
         life = asyncio.create_task(agent.run())
         await asyncio.sleep(0)
         assert agent.runs.run_id == "run"
@@ -104,7 +105,7 @@ async def test_orders_wait_for_the_meter_unless_it_is_away(tmp_path: Path, kind:
     settings = replace(settings_in(tmp_path), meter=MeterSettings("smartpower2", "/dev/meter"))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours)
+        parts = AgentParts(settings, ours, BoardLoad())
         agent = Agent(parts)
         agent.runs.begin_life()
         orders = asyncio.create_task(agent.runs.carry_out_orders())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from roambench.agent.life.board_load import BoardLoad
 from roambench.agent.life.parts import AgentParts
 from roambench.agent.life.process import Agent
 from roambench.agent.settings import AgentSettings
@@ -39,7 +40,7 @@ async def living(folder: Path) -> AsyncIterator[Agent]:
     )
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Agent(AgentParts(settings, ours))
+        agent = Agent(AgentParts(settings, ours, BoardLoad()))
         agent.runs.begin_life()
         order_queue = asyncio.create_task(agent.runs.carry_out_orders())
         try:

@@ -10,10 +10,10 @@ import pytest
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.controller.instrument.load_points import LoadPoint, calibrate, doubts, linearity
+from roambench.emulation.electric.power import PiPower
+from roambench.emulation.electric.sensor import Ina231, Tolerance, load
+from roambench.emulation.virtual import emulate
 from roambench.energy.uncertainty import uncalibrated
-from roambench.meters.emulator.electric.power import PiPower
-from roambench.meters.emulator.electric.sensor import Ina231, Tolerance, load
-from roambench.meters.emulator.virtual import emulate
 from roambench.meters.traits import TRAITS
 
 SP2 = TRAITS.load("smartpower2")

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
+from roambench.emulation.electric.power import Activity, PiPower
+from roambench.emulation.virtual import emulate
 from roambench.energy.links.sweep import SweepPoint, SweepWindow
 from roambench.energy.links.windows import window_powers
 from roambench.energy.readings.samples import PowerSamples
-from roambench.meters.emulator.electric.power import Activity, PiPower
-from roambench.meters.emulator.virtual import emulate
 
 POWER = replace(PiPower(), tx_w=0.2, rx_w=0.2, tx_w_per_mbit_s=0.010, rx_w_per_mbit_s=0.005)
 UP, DOWN = SweepPoint("up", 2_000_000, 10.0), SweepPoint("down", 2_000_000, 10.0)  # 1.6 s each

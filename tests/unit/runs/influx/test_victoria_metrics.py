@@ -8,8 +8,8 @@ import influx_runs
 from influx_servers import VictoriaMetrics
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag, RecordKind
-from roambench.meters.emulator.electric.power import IDLE
-from roambench.meters.emulator.virtual import emulate
+from roambench.emulation.electric.power import IDLE
+from roambench.emulation.virtual import emulate
 
 RUN = "vm-run"
 

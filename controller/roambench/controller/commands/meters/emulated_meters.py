@@ -14,14 +14,14 @@ import typer
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
-from roambench.meters.emulator import control
-from roambench.meters.emulator.drivers import driver_of, reader
-from roambench.meters.emulator.electric.power import IDLE, Activity
-from roambench.meters.emulator.fault_list import parse_faults
-from roambench.meters.emulator.profiles import FirmwareProfile, Transport, profile
-from roambench.meters.emulator.server import EmulatorServer
-from roambench.meters.emulator.spec import EmulatedDevice, EmulatorSpec, Fault
-from roambench.meters.emulator.truth import read_truth
+from roambench.emulation import control
+from roambench.emulation.drivers import driver_of, reader
+from roambench.emulation.electric.power import IDLE, Activity
+from roambench.emulation.fault_list import parse_faults
+from roambench.emulation.profiles import FirmwareProfile, Transport, profile
+from roambench.emulation.server import EmulatorServer
+from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault
+from roambench.emulation.truth import read_truth
 
 SOCKET: Final = "emulator.sock"
 

@@ -1,8 +1,0 @@
-"""`python -m roambench.meters.emulator [--until-eof] SPEC.json` runs emulated meters until SIGTERM."""
-
-import sys
-
-from roambench.meters.emulator.server import main
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
