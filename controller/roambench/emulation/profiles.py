@@ -1,16 +1,20 @@
-"""The firmwares that can be emulated, as data: what each says on which transport, how often, how it boots."""
+"""The firmwares that can be emulated: what each says on which transport, how often, how it boots.
+
+Ours are described by the files in `firmwares`.
+"""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from importlib.resources import files
+from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
-from roambench.emulation import lines
-from roambench.emulation.lines import Printout
+from roambench.emulation.lines import Layout, Printout
 
 Line = Callable[[Printout], bytes | None]
 
@@ -124,133 +128,27 @@ def _texts(values: object) -> bool:
     return isinstance(values, tuple) and all(isinstance(text, bytes) and text for text in values)
 
 
-_RULE: Final = b"#" * 30
+#: Of keys whose value in a file is spelled otherwise than in a profile: the one from the other.
+_FORMS: Final[Mapping[str, Callable[[Any], object]]] = {
+    "sensor": Sensor,
+    "watt_hours": WattHours,
+    "intervals_ms": tuple,
+    "bauds": lambda rates: {int(interval_ms): baud for interval_ms, baud in rates.items()},
+    "boot": lambda texts: tuple((at_s, text.encode()) for at_s, text in texts),
+    "messages": lambda texts: tuple(text.encode() for text in texts),
+}
 
 
-def _smartpower2_boot(version: bytes) -> tuple[tuple[float, bytes], ...]:
-    return (
-        (0.5, b"[SETUP] BOOT WAIT 4...\n\r"),
-        (1.5, b"[SETUP] BOOT WAIT 3...\n\r"),
-        (2.5, b"[SETUP] BOOT WAIT 2...\n\r"),
-        (3.5, b"[SETUP] BOOT WAIT 1...\n\r"),
-        (
-            4.5,
-            b"\r\n"
-            + _RULE
-            + b"\r\nSmartPower2 v"
-            + version
-            + b" (Serial Interface)\r\n"
-            + _RULE
-            + b"\r\n\r\n"
-            b"FS File: /index.html, size: 14.20KB\n\r\n\r"
-            b"\r\nConnected! IP address: 192.168.4.1\r\nHTTP server started\r\n",
-        ),
-    )
-
-
-_SMARTPOWER2_MESSAGES: Final = (
-    b"handleFileRead: /\r\n",
-    b"handleFileRead: /js/settings.js\r\n",
-    b"[0] Connected from 192.168.4.2 url: /\n\r",
-    b"[0] Disconnected!\n\r",
-    b"A connection attempt is being made.\n",
-    b"This is the first client to connect.\n",
-    b"A previous client has disconnected.\n",
-    b"A client connection is already in use.\n",
-)
-
-
-def _smartpower2(version: str, *, serial: bool = True, web: Line = lines.smartpower2_web) -> FirmwareProfile:
-    """Arduino prints 1.6 as 1.60. Serial readings came with firmware 1.4."""
-    network: dict[Transport, Line] = {
-        Transport.TELNET: lines.smartpower2_telnet,
-        Transport.WEBSOCKET: web,
-    }
-    return FirmwareProfile(
-        name=f"smartpower2-{version}",
-        product="ODROID Smart Power 2",
-        traits="smartpower2",
-        sensor=Sensor.INA231,
-        period_s=1.0,
-        lines={Transport.SERIAL: lines.smartpower2_serial, **network} if serial else network,
-        boot=_smartpower2_boot(f"{version}0".encode()),
-        output_s=4.5,
-        boot_s=5.2,
-        messages=_SMARTPOWER2_MESSAGES,
-        version=f"{version}0",
-        watt_hours=WattHours.BROWSER,
-    )
-
-
-SMARTPOWER2_1_6: Final = _smartpower2("1.6")
-
-#: Firmware 1.5 with the timer at 100 ms; the chip still renews its values every 264 ms only.
-SMARTPOWER2_100MS: Final = replace(
-    _smartpower2("1.5"),
-    name="smartpower2-100ms",
-    product="ODROID Smart Power 2, Dres0109 fork",
-    traits="smartpower2-100ms",
-    period_s=0.1,
-)
-
-SMARTPOWER2_YTRIKOZ: Final = FirmwareProfile(
-    name="smartpower2-ytrikoz",
-    product="ODROID Smart Power 2, ytrikoz",
-    traits="smartpower2-ytrikoz",
-    sensor=Sensor.INA231,
-    period_s=0.25,
-    lines={
-        Transport.SERIAL: lines.ytrikoz_serial,
-        Transport.TELNET: lines.ytrikoz_telnet,
-        Transport.WEBSOCKET: lines.ytrikoz_web,
-    },
-    boot=((1.0, b"\r\n\r\nSmartPower2 0.6.9\r\n"), (3.0, b"<wlan> mode STA\r\n<telnet> 23\r\n")),
-    output_s=3.0,
-    boot_s=4.0,
-    messages=(b"<ntp> 0.pool.ntp.org\r\n", b"<psu> voltage low\r\n"),
-    version="0.6.9",
-    watt_hours=WattHours.ELAPSED,
-)
-
-
-def _smartpower3(version: str, line: Line, network: dict[Transport, Line]) -> FirmwareProfile:
-    """An ESP32: its ROM talks at 115200 baud, and the millisecond column begins at 0 again.
-
-    81 bytes at 115200 baud and the formatting take 9 ms, and drawing the screen keeps the log waiting for up
-    to 36 ms now and then: at an interval of 10 ms the stamps are 9 to 45 ms apart, as owners report.
-    """
-    return FirmwareProfile(
-        name=f"smartpower3-{version}",
-        product="ODROID Smart Power 3",
-        traits="smartpower3",
-        sensor=Sensor.PAC1933,
-        period_s=0.1,
-        lines={Transport.SERIAL: line, **network},
-        boot=(
-            (0.04, b"ets Jun  8 2016 00:22:57\r\n\r\n"),
-            (0.05, b"rst:0x1 (POWERON_RESET),boot:0x13 (SPI_FAST_FLASH_BOOT)\r\n"),
-            (0.10, b"configsip: 0, SPIWP:0xee\r\nmode:DIO, clock div:1\r\nentry 0x400806b8\r\n"),
-        ),
-        output_s=3.0,
-        boot_s=4.0,
-        messages=(b">>> Unknown command <<<\n\r",),
-        version=version,
-        rom=False,
-        intervals_ms=(5, 10, 50, 100, 500, 1000),
-        bauds={5: 921_600},
-        busy_s=0.0021,
-        late_s=0.036,
-        late_share=0.01,
-    )
-
-
-_SMARTPOWER3: Final = (
-    _smartpower3("1.6", lines.smartpower3_1_6, {Transport.TELNET: lines.smartpower3_1_6_tcp}),
-    _smartpower3("1.7", lines.smartpower3_1_7, {Transport.UDP: lines.smartpower3_1_7_udp}),
-    _smartpower3("1.8", lines.smartpower3_1_8, {Transport.UDP: lines.smartpower3_1_8_udp}),
-    _smartpower3("1.9", lines.smartpower3_1_8, {Transport.UDP: lines.smartpower3_1_9_udp}),
-    _smartpower3("2.2", lines.smartpower3_2_2, {Transport.UDP: lines.smartpower3_2_2}),
-)
+def _described(name: str) -> Iterator[FirmwareProfile]:
+    """The firmwares of `firmwares/NAME.toml`: each has the keys of the whole file, and its own."""
+    family = tomllib.loads(files(__package__).joinpath("firmwares", f"{name}.toml").read_text("utf-8"))
+    for own in family.pop("firmware"):
+        values = family | own
+        layouts = family.get("lines", {}) | own.get("lines", {})
+        ways = values.pop("transports", layouts)
+        values["lines"] = {Transport(way): Layout(**layouts[way]) for way in ways}
+        values["boot"] = [(at_s, text.replace("{version}", own["version"])) for at_s, text in values["boot"]]
+        yield FirmwareProfile(**values | {key: _FORMS[key](values[key]) for key in _FORMS.keys() & values})
 
 
 def _mistakes(name: str, row: FirmwareProfile) -> Iterator[str]:
@@ -265,15 +163,8 @@ PROFILES: Final = Table(
     mistakes=_mistakes,
     own={
         row.name: row
-        for row in (
-            _smartpower2("1.1", serial=False, web=lines.smartpower2_web_old),
-            _smartpower2("1.3", serial=False),
-            _smartpower2("1.4"),
-            SMARTPOWER2_1_6,
-            SMARTPOWER2_100MS,
-            SMARTPOWER2_YTRIKOZ,
-            *_SMARTPOWER3,
-        )
+        for family in ("smartpower2", "smartpower2-ytrikoz", "smartpower3")
+        for row in _described(family)
     },
 )
 
