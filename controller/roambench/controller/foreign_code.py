@@ -24,7 +24,7 @@ from roambench.experiment import catalogue
 from roambench.experiment.rules import NAMED
 from roambench.experiment.sections import Experiment
 from roambench.learning.local_algorithms import parse_rule
-from roambench.provision.preflight.facts import PackageFacts
+from roambench.provision.facts import PackageFacts
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.systems.peers import is_peer_system
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,14 +44,27 @@ class BoardFacts:
     governors: tuple[str, ...]
     leds: dict[str, str]  # name -> trigger
     screens: dict[str, str]  # connector -> status
-    power_save: dict[str, str]  # wireless interface -> "on", "off"
+    power_save: dict[str, str]  # wireless interface -> "on", "off", "": not known
     swaps: tuple[str, ...]
     bluetooth: dict[str, str]  # radio -> "1" when it is blocked
 
 
 @dataclass(frozen=True, slots=True)
+class PackageFacts:
+    """A package of the user's, on a host or on this machine. `files`: the SHA-256 of each, by its path below
+    where Python found it."""
+
+    version: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
-    """`builds` maps the hash of an agent's build to what its build.json says, None while it is not whole."""
+    """What a host says of itself, before it is provisioned and before a run. None: not known.
+
+    `builds` maps the hash of an agent's build to what its build.json says, None while it is not whole;
+    `wheels` is one digest over all wheels that the running build has.
+    """
 
     machine: str
     bits: int
@@ -63,8 +76,8 @@ class Facts:
     container: str
     model: str
     memory_bytes: int
-    disk_free_bytes: int
-    packages: dict[str, str]
+    disk_free_bytes: int  # for builds
+    packages: dict[str, str]  # Debian's
     user_groups: tuple[str, ...] | None
     groups: tuple[str, ...]
     files: dict[str, FileFacts | None]
@@ -79,6 +92,15 @@ class Facts:
     vcgencmd: str
     board: BoardFacts
     serials: dict[str, str]  # serial port -> USB serial number
+    machine_id: str = ""
+    memory_available_bytes: int | None = None
+    state_free_bytes: int | None = None  # for records
+    throttled: int | None = None  # as `vcgencmd get_throttled` spells it
+    time_synchronised: bool | None = None
+    interfaces: tuple[str, ...] = ()
+    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports which nobody gave them
+    wheels: str | None = None
+    python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 
     def unit(self, name: str) -> UnitFacts:
         """The state of a systemd unit, empty if it is not there."""
@@ -87,11 +109,16 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Which packages, files (folders, too) and units the script looks at."""
+    """Which packages, files (folders, too) and units the script looks at.
+
+    `wheels`: also at all that the running build has; `python_packages`: at the files of those, by name.
+    """
 
     packages: Sequence[str]
     files: Sequence[str]
     units: Sequence[str]
+    wheels: bool = False
+    python_packages: Sequence[str] = ()
 
     def to_json(self, root: str = "/") -> str:
         """The questions as JSON text for the script on the host."""
@@ -99,6 +126,8 @@ class Questions:
             "packages": list(self.packages),
             "files": list(self.files),
             "units": list(self.units),
+            "wheels": self.wheels,
+            "python_packages": list(self.python_packages),
             "user": layout.USER,
             "root": root,
         }
@@ -126,10 +155,15 @@ QUESTIONS: Final = Questions(
 )
 
 
-def gather(link: HostLink) -> Facts:
+def questions_before_a_run(packages: Sequence[str]) -> Questions:
+    """All that a run depends on; `packages`: the user's, which it needs."""
+    return Questions((), (), (layout.UNIT,), wheels=True, python_packages=packages)
+
+
+def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     """Ask the host; HostError where it has no Python, no sudo, or answers something else."""
     ran = link.run(
-        Script('python3 - "$1"'), QUESTIONS.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
+        Script('python3 - "$1"'), questions.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
     )
     name, user = link.host.name, link.user
     if ran.exit_code == 127:

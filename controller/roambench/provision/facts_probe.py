@@ -3,11 +3,12 @@
 That Python may be an older one than ours, 3.9 for example: the facts say so.
 
 The argument is JSON, too: which files, units and packages to look at, and the folder under which everything
-is looked up (a test's; "/" else). Nothing here changes anything.
+is looked up (a test's; "/" else). What a host does not say is null or empty; nothing here changes anything.
 """
 
 from __future__ import annotations
 
+import csv
 import grp
 import hashlib
 import json
@@ -20,11 +21,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+#: Programs that open serial ports which nobody gave them.
+_PORT_OPENERS = ("ModemManager", "brltty")
+
 
 def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
     """The keys of `facts.Facts`."""
     release = _os_release(root)
     opt = root / "opt/roambench"
+    environment = (opt / "current").resolve()  # of the build that runs
+    memory = _memory(root)
     return {
         "machine": platform.machine(),
         "bits": 64 if sys.maxsize > 2**32 else 32,
@@ -35,8 +41,11 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "init": _text(root / "proc/1/comm"),
         "container": _container(root),
         "model": _text(root / "proc/device-tree/model").rstrip("\0"),
-        "memory_bytes": _memory_bytes(root),
-        "disk_free_bytes": shutil.disk_usage(root / "opt").free,
+        "machine_id": _text(root / "etc/machine-id"),
+        "memory_bytes": memory.get("MemTotal", 0),
+        "memory_available_bytes": memory.get("MemAvailable"),
+        "disk_free_bytes": _free_bytes(opt.parent, root) or 0,
+        "state_free_bytes": _free_bytes(root / "var/lib/roambench", root),
         "packages": _packages(root, request["packages"]),
         "user_groups": _user_groups(request["user"]),
         "groups": sorted(group.gr_name for group in grp.getgrall()),
@@ -50,6 +59,12 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "authority_pem": _text(root / "etc/roambench/identity/ca.pem"),
         "network_manager": (root / "etc/NetworkManager/conf.d").is_dir(),
         "vcgencmd": shutil.which("vcgencmd") or "",
+        "throttled": _throttled(root),
+        "time_synchronised": _synchronised(root),
+        "interfaces": sorted(path.name for path in (root / "sys/class/net").glob("*")),
+        "port_openers": _running(root, _PORT_OPENERS),
+        "wheels": _wheels(environment) if request["wheels"] else None,
+        "python_packages": _python_packages(environment, request["python_packages"]),
         "board": _board(root),
         "serials": _serials(root),
     }
@@ -63,9 +78,9 @@ def _text(path: Path) -> str:
 
 
 def _output(root: Path, *command: str) -> str:
-    """What a program of this host prints; nothing under a test's root."""
+    """What a program of this host prints; under a test's root what its file in `said` holds."""
     if root != Path("/"):
-        return ""
+        return _text(root / "said" / command[0])
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
     try:
         answer = subprocess.run(
@@ -89,15 +104,28 @@ def _os_release(root: Path) -> dict[str, str]:
     return found
 
 
-def _memory_bytes(root: Path) -> int:
+def _memory(root: Path) -> dict[str, int]:
+    found = {}
     for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
-    return 0
+        key, _, value = line.partition(":")
+        words = value.split()
+        if words and words[0].isdecimal():
+            found[key] = int(words[0]) * 1024
+    return found
+
+
+def _free_bytes(path: Path, root: Path) -> int | None:
+    """Of the disk where `path` is, or would be."""
+    try:
+        return shutil.disk_usage(path if path.is_dir() else root).free
+    except OSError:
+        return None
 
 
 def _packages(root: Path, names: list[str]) -> dict[str, str]:
     """The versions of those that are installed."""
+    if not names:
+        return {}  # without names it lists all
     said = _output(root, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n", *names)
     rows = [line.split("\t") for line in said.splitlines()]
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0].startswith("ii")}
@@ -180,7 +208,8 @@ def _board(root: Path) -> dict[str, Any]:
         _text(path) for path in sorted(system.glob("devices/system/cpu/cpu*/cpufreq/scaling_governor"))
     ]
     leds = {path.parent.name: _chosen(_text(path)) for path in sorted(system.glob("class/leds/*/trigger"))}
-    wireless = sorted(path.parent.name for path in system.glob("class/net/*/phy80211"))
+    radio_files = (path for name in ("phy80211", "wireless") for path in system.glob(f"class/net/*/{name}"))
+    wireless = sorted({path.parent.name for path in radio_files})
     swaps = [line.split()[0] for line in _text(root / "proc/swaps").splitlines()[1:] if line]
     radios = [path.parent for path in system.glob("class/rfkill/*/type") if _text(path) == "bluetooth"]
     return {
@@ -201,7 +230,9 @@ def _chosen(text: str) -> str:
 
 
 def _power_save(root: Path, interface: str) -> str:
-    return _output(root, "iw", "dev", interface, "get", "power_save").rpartition(":")[2].strip()
+    """ "on", "off", or "" where it is not known."""
+    state = _output(root, "iw", "dev", interface, "get", "power_save").partition("Power save:")[2]
+    return state.strip()
 
 
 def _serials(root: Path) -> dict[str, str]:
@@ -213,6 +244,71 @@ def _serials(root: Path) -> dict[str, str]:
             if serial:
                 found[link.name] = serial
                 break
+    return found
+
+
+def _running(root: Path, names: tuple[str, ...]) -> list[str]:
+    """Which of these programs run, however they were started; names are cut to 15 letters by the kernel."""
+    # Not by a pattern of more than one level: a process that ends meanwhile would be an error of the search.
+    found = {_text(process / "comm") for process in root.glob("proc/[0-9]*")}
+    return [name for name in names if name in found]
+
+
+def _throttled(root: Path) -> int | None:
+    """As `vcgencmd get_throttled` spells it: bits 0 to 3 now, 16 to 19 since boot."""
+    written = _text(root / "sys/devices/platform/soc/soc:firmware/get_throttled")
+    if not written:
+        written = _output(root, "vcgencmd", "get_throttled").partition("=")[2]
+    try:
+        return int(written, 16)
+    except ValueError:
+        return None
+
+
+def _synchronised(root: Path) -> bool | None:
+    said = _output(root, "timedatectl", "show", "--property=NTPSynchronized", "--value")
+    return {"yes": True, "no": False}.get(said.strip())
+
+
+def _wheels(venv: Path) -> str | None:
+    """One digest over the records of all installed wheels, which have the digest of every file in them.
+
+    Byte code is left out: it is made here. So is the path of the environment, which scripts have in them.
+    """
+    records = sorted(venv.glob("lib/python3*/site-packages/*.dist-info/RECORD"))
+    if not records:
+        return None
+    found = hashlib.sha256()
+    for record in records:
+        lines = _text(record).splitlines()
+        kept = sorted(line for line in lines if ".pyc" not in line and not line.startswith("../"))
+        found.update("\n".join([record.parent.name, *kept]).encode())
+    return found.hexdigest()
+
+
+def _python_packages(venv: Path, names: list[str]) -> dict[str, Any]:
+    """Version and files of each package that is installed under one of these names (small letters, '-')."""
+    found = {}
+    for about in venv.glob("lib/python3*/site-packages/*-*.dist-info"):
+        name, _, version = about.name.removesuffix(".dist-info").partition("-")
+        plain = name.lower().replace("_", "-").replace(".", "-")
+        if plain in names:
+            found[plain] = {"version": version, "files": _files(about)}
+    return found
+
+
+def _files(about: Path) -> dict[str, str]:
+    """The SHA-256 of every file that the package brought, by its path below site-packages; "" for one that is
+    gone. Neither byte code, which is made here, nor what says how it was installed."""
+    found = {}
+    for row in csv.reader(_text(about / "RECORD").splitlines()):
+        path = row[0] if row else ""
+        if path.endswith(".pyc") or path.partition("/")[0] in ("", "..", about.name):
+            continue
+        try:
+            found[path] = hashlib.sha256((about.parent / path).read_bytes()).hexdigest()
+        except OSError:
+            found[path] = ""
     return found
 
 

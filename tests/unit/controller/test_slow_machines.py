@@ -137,8 +137,8 @@ def emulator_that(
     )
     spawn = agents._spawn
 
-    async def instead(module: str, *arguments: str) -> local_agents._Running:
-        return await spawn("emulator")
+    async def instead(name: str, module: str, *arguments: str) -> local_agents._Running:
+        return await spawn(name, "emulator")
 
     monkeypatch.setattr(agents, "_spawn", instead)
     return agents
@@ -185,7 +185,7 @@ async def test_an_emulator_that_is_slow_to_end_ends_by_itself(
     program = ENDS_SLOWLY.format(socket=tmp_path / "socket", truth=truth)
     agents = emulator_that(tmp_path, told, monkeypatch, program)
     await agents._take_turn()
-    emulator = agents._processes["meter emulator"] = await agents._spawn("")
+    emulator = agents._processes["meter emulator"] = await agents._spawn("meter emulator", "")
     await agents._wait_for_socket(tmp_path / "socket", emulator)
     await agents.stop()
     assert truth.exists()

@@ -7,14 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from roambench.contract.json_values import from_json
 from roambench.provision import facts_probe
-from roambench.provision.facts import QUESTIONS, Facts
-from roambench.provision.preflight import probe as preflight_probe
+from roambench.provision.facts import QUESTIONS, Facts, Questions, questions_before_a_run
 from roambench.provision.subjects import board
 
 _FILES = {
@@ -87,13 +85,9 @@ sys.exit(any(not isinstance(hint, str) for one in own for hint in one.__annotati
 """
 
 
-@pytest.mark.parametrize(
-    ("script", "words"), [(facts_probe, (QUESTIONS.to_json(),)), (preflight_probe, ("lo", "/"))]
-)
-def test_a_host_of_an_older_debian_is_told_apart_by_its_own_answers(
-    script: ModuleType, words: tuple[str, ...]
-) -> None:
-    asked = [sys.executable, "-c", _OLDER, str(script.__file__), *words]
+@pytest.mark.parametrize("questions", [QUESTIONS, questions_before_a_run(["torch"])])
+def test_a_host_of_an_older_debian_is_told_apart_by_its_own_answers(questions: Questions) -> None:
+    asked = [sys.executable, "-c", _OLDER, str(facts_probe.__file__), questions.to_json()]
     answer = subprocess.run(asked, capture_output=True, text=True, check=False)
     assert (answer.returncode, answer.stderr) == (0, "")
     assert json.loads(answer.stdout)["bits"] == 64

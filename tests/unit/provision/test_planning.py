@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from host_facts import FRESH
 from roambench.agent.settings import AgentSettings
 from roambench.identity.authority import Credential
 from roambench.provision import layout
@@ -29,35 +30,6 @@ from roambench.provision.wheels.wheelhouse import Wheelhouse
 
 _QUIET = BoardFacts(("performance",), {"ACT": "none"}, {}, {"wlan0": "off"}, (), {})
 _CREDENTIAL = Credential(b"cert\n", b"key\n", b"ca\n")
-#: A card of Raspberry Pi OS as it was flashed.
-_FRESH = Facts(
-    machine="aarch64",
-    bits=64,
-    os_id="debian",
-    os_version="12",
-    python="3.11.2",
-    is_root=True,
-    init="systemd",
-    container="",
-    model="Raspberry Pi 3 Model B Plus Rev 1.3",
-    memory_bytes=10**9,
-    disk_free_bytes=4 * 10**9,
-    packages={"systemd-timesyncd": "252", "iw": "5.19"},
-    user_groups=None,
-    groups=("dialout", "video"),
-    files={},
-    units={},
-    current="",
-    previous="",
-    builds={},
-    wheelhouses=(),
-    certificate_pem="",
-    authority_pem="",
-    network_manager=True,
-    vcgencmd="/usr/bin/vcgencmd",
-    board=BoardFacts(("ondemand",), {"ACT": "mmc0"}, {}, {"wlan0": "on"}, ("/var/swap",), {"rfkill0": "0"}),
-    serials={},
-)
 
 
 @pytest.fixture
@@ -120,7 +92,7 @@ def _step(facts: Facts, wanted: Wanted, subject: str) -> HostStep:
 
 
 def test_a_fresh_board_needs_everything_in_this_order(wanted: Wanted) -> None:
-    assert _subjects(_FRESH, wanted) == [
+    assert _subjects(FRESH, wanted) == [
         "user",
         "folders",
         "logs",
@@ -136,16 +108,16 @@ def test_a_fresh_board_needs_everything_in_this_order(wanted: Wanted) -> None:
         "service",
         "agent",
     ]
-    assert all(step.reason for step in plan(_FRESH, wanted).steps)
+    assert all(step.reason for step in plan(FRESH, wanted).steps)
 
 
 def test_a_board_that_is_as_it_should_be_needs_nothing(wanted: Wanted) -> None:
     done = replace(wanted, identity=Identity())
-    assert plan(_after(_FRESH, wanted), done).steps == ()
+    assert plan(_after(FRESH, wanted), done).steps == ()
 
 
 def test_another_build_is_installed_and_the_agent_restarted_and_nothing_else(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     newer = replace(wanted, identity=Identity(), build=replace(wanted.build, code="newer"))
     assert _subjects(facts, newer) == ["environment", "build", "agent"]
     before = wanted.build.hash
@@ -153,14 +125,14 @@ def test_another_build_is_installed_and_the_agent_restarted_and_nothing_else(wan
 
 
 def test_a_half_installed_build_is_installed_again_without_shipping_the_wheels(wanted: Wanted) -> None:
-    facts = replace(_after(_FRESH, wanted), builds={wanted.build.hash: None}, current="")
+    facts = replace(_after(FRESH, wanted), builds={wanted.build.hash: None}, current="")
     step = _step(facts, wanted, "environment")
     assert step.reason.startswith("only half of build")
     assert "wheels" not in _subjects(facts, wanted)
 
 
 def test_a_certificate_alone_restarts_nothing_and_its_key_is_secret(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     assert _subjects(facts, wanted) == ["certificate"]
     files = _step(facts, wanted, "certificate").files
     assert [(Path(file.path).name, file.mode, file.secret) for file in files] == [
@@ -171,15 +143,15 @@ def test_a_certificate_alone_restarts_nothing_and_its_key_is_secret(wanted: Want
 
 
 def test_a_certificate_is_renewed_for_a_doubt_a_lost_key_or_another_authority(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     assert identity_reason(facts, "", b"ca\n") == ""
     assert identity_reason(facts, "its certificate ends soon", b"ca\n") == "its certificate ends soon"
     assert identity_reason(facts, "", b"another\n") == "it trusts another authority"
-    assert identity_reason(_FRESH, "", b"") == "no private key"
+    assert identity_reason(FRESH, "", b"") == "no private key"
 
 
 def test_what_a_container_does_not_have_is_listed_and_not_done(wanted: Wanted) -> None:
-    facts = replace(_FRESH, container="systemd-nspawn", packages={})
+    facts = replace(FRESH, container="systemd-nspawn", packages={})
     planned = plan(facts, wanted)
     assert {"packages", "clock", "board"}.isdisjoint(step.subject for step in planned.steps)
     assert {skip.subject for skip in planned.skips} == {
@@ -194,15 +166,15 @@ def test_what_a_container_does_not_have_is_listed_and_not_done(wanted: Wanted) -
 
 
 def test_a_board_is_told_what_is_loud_on_it_and_what_it_lacks(wanted: Wanted) -> None:
-    planned = plan(_FRESH, wanted)
-    reason = _step(_FRESH, wanted, "board").reason
+    planned = plan(FRESH, wanted)
+    reason = _step(FRESH, wanted, "board").reason
     assert "CPU governor: ondemand; LEDs: ACT shows mmc0; Wi-Fi power save: wlan0 saves" in reason
     assert "swap: /var/swap is used" in reason
     assert [(skip.subject, skip.why) for skip in planned.skips] == [("HDMI", "no HDMI port here")]
 
 
 def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Path) -> None:
-    (file,) = _step(_FRESH, wanted, "settings").files
+    (file,) = _step(FRESH, wanted, "settings").files
     path = tmp_path / "agent.json"
     path.write_bytes(file.content)
     settings = AgentSettings.load(path)
@@ -215,12 +187,12 @@ def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Pa
 
 def test_whoever_has_tried_it_allows_a_meter_to_be_opened_again(wanted: Wanted) -> None:
     host = replace(wanted.host, meter=replace(wanted.host.meter, reopen_allowed=True))
-    assert agent_settings(wanted.bench, host, _FRESH).meter.reopen_allowed
+    assert agent_settings(wanted.bench, host, FRESH).meter.reopen_allowed
 
 
 def test_the_meter_is_named_by_its_serial_and_nothing_opens_its_port(wanted: Wanted) -> None:
     """Opening it may cut the board's power: only the agent does that, with its latch."""
-    (file,) = _step(_FRESH, wanted, "meter's name").files
+    (file,) = _step(FRESH, wanted, "meter's name").files
     rule = file.content.decode()
     assert 'ATTRS{serial}=="A7"' in rule
     assert 'SYMLINK+="roambench-meter"' in rule
@@ -230,37 +202,37 @@ def test_the_meter_is_named_by_its_serial_and_nothing_opens_its_port(wanted: Wan
 
 def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> None:
     """100 MB of wheels and 400 MB x 1.3 installed, the same again for an upgrade, and what preflight asks."""
-    (refusal,) = plan(replace(_FRESH, disk_free_bytes=1_700_000_000), wanted).refusals
+    (refusal,) = plan(replace(FRESH, disk_free_bytes=1_700_000_000), wanted).refusals
     assert refusal.reason == (
         "its disk has 1700 MB left, needs 1777 MB (620 for this build, 620 for an upgrade, 537 for a run)"
     )
-    assert plan(replace(_FRESH, disk_free_bytes=1_777_000_000), wanted).refusals == ()
+    assert plan(replace(FRESH, disk_free_bytes=1_777_000_000), wanted).refusals == ()
 
 
 def test_an_upgrade_needs_room_for_itself_and_a_run_and_a_host_with_nothing_to_ship_for_readings(
     wanted: Wanted,
 ) -> None:
-    there = replace(_after(_FRESH, wanted), disk_free_bytes=70_000_000)
+    there = replace(_after(FRESH, wanted), disk_free_bytes=70_000_000)
     assert plan(there, wanted).refusals == ()
     (refusal,) = plan(there, replace(wanted, build=replace(wanted.build, code="newer"))).refusals
     assert refusal.reason == "its disk has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
 
 
 def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
-    assert unfit(_FRESH) == ()
-    facts = replace(_FRESH, machine="armv7l", bits=32, python="3.9.2", init="init")
+    assert unfit(FRESH) == ()
+    facts = replace(FRESH, machine="armv7l", bits=32, python="3.9.2", init="init")
     assert [refusal.reason for refusal in unfit(facts)] == [
         "it is a 32-bit armv7l system, expected aarch64, x86_64",
         "its Python is 3.9.2, expected 3.11",
         "its init is init, expected systemd",
     ]
     # A 64-bit kernel under a 32-bit system, as Raspberry Pi OS has it: no wheel of ours fits.
-    (refusal,) = unfit(replace(_FRESH, bits=32))
+    (refusal,) = unfit(replace(FRESH, bits=32))
     assert refusal.reason == "it is a 32-bit aarch64 system, expected aarch64, x86_64"
 
 
 def test_a_file_of_the_right_content_has_to_be_of_the_right_owner_and_mode_too(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     good = facts.files[layout.SETTINGS]
     assert good is not None
     done = replace(wanted, identity=Identity())
@@ -273,7 +245,7 @@ def test_a_file_of_the_right_content_has_to_be_of_the_right_owner_and_mode_too(w
 
 
 def test_an_agent_that_runs_now_but_not_after_a_boot_is_enabled(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     units = {**facts.units, layout.UNIT: UnitFacts("active", "disabled", "no")}
     done = replace(wanted, identity=Identity())
     (step,) = plan(replace(facts, units=units), done).steps
@@ -283,7 +255,7 @@ def test_an_agent_that_runs_now_but_not_after_a_boot_is_enabled(wanted: Wanted) 
 def test_a_card_of_raspberry_pi_os_keeps_its_time_client_and_asks_the_internet_for_nothing(
     wanted: Wanted,
 ) -> None:
-    step = _step(_FRESH, wanted, "clock")
+    step = _step(FRESH, wanted, "clock")
     conf, wait = step.files
     assert (conf.path, conf.content.splitlines()[:2]) == (
         layout.TIMESYNCD_CONF,
@@ -292,22 +264,22 @@ def test_a_card_of_raspberry_pi_os_keeps_its_time_client_and_asks_the_internet_f
     # Without its server a board would never start its agent.
     assert (wait.path, wait.content) == (layout.TIME_WAIT_DROP_IN, b"[Service]\nTimeoutStartSec=180\n")
     assert step.values == ("systemd-timesyncd.service", "-u", "systemd-timesyncd")
-    assert _step(_FRESH, wanted, "clock at boot").values == ("systemd-time-wait-sync.service",)
-    assert not [s for s in plan(_FRESH, wanted).steps if "apt-get" in s.script or "ensurepip" in s.script]
+    assert _step(FRESH, wanted, "clock at boot").values == ("systemd-time-wait-sync.service",)
+    assert not [s for s in plan(FRESH, wanted).steps if "apt-get" in s.script or "ensurepip" in s.script]
 
 
 def test_what_a_bare_debian_lacks_is_said_to_need_the_internet_before_anything_is_done(
     wanted: Wanted,
 ) -> None:
-    step = _step(replace(_FRESH, packages={}), wanted, "packages")
+    step = _step(replace(FRESH, packages={}), wanted, "packages")
     assert step.reason == (
         "not installed: systemd-timesyncd, iw (from Debian's archive: this needs the internet)"
     )
-    assert "packages" not in _subjects(replace(_FRESH, packages={"chrony": "4.3", "iw": "5.19"}), wanted)
+    assert "packages" not in _subjects(replace(FRESH, packages={"chrony": "4.3", "iw": "5.19"}), wanted)
 
 
 def test_folders_that_a_careful_umask_shut_are_opened_again(wanted: Wanted) -> None:
-    facts = _after(_FRESH, wanted)
+    facts = _after(FRESH, wanted)
     shut = {path: FileFacts("", 0o700, "root:root") for path in (layout.BUILDS, layout.WHEELS)}
     done = replace(wanted, identity=Identity())
     (step,) = plan(replace(facts, files={**facts.files, **shut}), done).steps
@@ -319,7 +291,7 @@ def test_folders_that_a_careful_umask_shut_are_opened_again(wanted: Wanted) -> N
 
 
 def test_chrony_steps_in_its_first_minute_and_never_later(wanted: Wanted) -> None:
-    facts = replace(_FRESH, packages={"chrony": "4.3", "iw": "5.19"})
+    facts = replace(FRESH, packages={"chrony": "4.3", "iw": "5.19"})
     (conf,) = (file for file in _step(facts, wanted, "clock").files if file.path == layout.CHRONY_CONF)
     lines = conf.content.decode().splitlines()
     assert [line for line in lines if line.startswith("makestep")] == ["makestep 1 3"]
@@ -329,7 +301,7 @@ def test_chrony_steps_in_its_first_minute_and_never_later(wanted: Wanted) -> Non
 def test_a_build_is_called_by_its_code_and_all_it_is_installed_with(wanted: Wanted) -> None:
     build = wanted.build
     assert build.hash == hashlib.sha256(b"code house").hexdigest()[:16]
-    about = json.loads(_step(_FRESH, wanted, "environment").values[4])
+    about = json.loads(_step(FRESH, wanted, "environment").values[4])
     assert about["build"] == build.hash
 
 
@@ -353,7 +325,7 @@ def test_a_switch_keeps_what_the_build_before_ran_with_if_that_is_still_there(
     (opt / "current").symlink_to(f"builds/{old}/venv")
     if there:
         (opt / "builds" / old / "venv").mkdir(parents=True)
-    step = _step(_after(_FRESH, wanted), newer, "build")
+    step = _step(_after(FRESH, wanted), newer, "build")
     assert _carried_out(step.script, step.values, tmp_path) == 0
     assert (opt / "current").readlink() == Path(f"builds/{new}/venv")
     assert (opt / "previous").readlink() == Path(f"builds/{old}/venv")
@@ -365,7 +337,7 @@ def test_a_switch_keeps_what_the_build_before_ran_with_if_that_is_still_there(
 def test_one_can_go_back_from_a_build_that_is_there_no_more(
     wanted: Wanted, tmp_path: Path, there: bool
 ) -> None:
-    facts = replace(_after(_FRESH, wanted), current="new", previous="old")
+    facts = replace(_after(FRESH, wanted), current="new", previous="old")
     opt = tmp_path / layout.OPT.lstrip("/")
     for folder in (opt / "builds/old", tmp_path / layout.ETC.lstrip("/")):
         folder.mkdir(parents=True)

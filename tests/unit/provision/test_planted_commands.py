@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import pytest
 import tomlkit
 
+from host_facts import FRESH
 from planted import PLANTED, fields_of
 from roambench.contract.errors import ConfigError
 from roambench.extras.first_boot.bookworm import bookworm_files
@@ -27,7 +28,6 @@ from roambench.extras.verify.cutting import recorded
 from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.bench import Bench
-from roambench.provision.facts import BoardFacts, Facts
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.inventory.tables import BenchTable, HostTable
 from roambench.provision.planning import plan
@@ -47,34 +47,6 @@ T = TypeVar("T")
 
 #: Commands of the lab's own, by their very meaning.
 _COMMANDS = {("power", "command", key) for key in ("on", "off", "state")}
-_FACTS = Facts(
-    machine="aarch64",
-    bits=64,
-    os_id="debian",
-    os_version="12",
-    python="3.11.2",
-    is_root=True,
-    init="systemd",
-    container="",
-    model="Raspberry Pi 4",
-    memory_bytes=4 * 2**30,
-    disk_free_bytes=8 * 2**30,
-    packages={},
-    user_groups=None,
-    groups=("dialout", "video"),
-    files={},
-    units={},
-    current="",
-    previous="",
-    builds={},
-    wheelhouses=(),
-    certificate_pem="",
-    authority_pem="",
-    network_manager=True,
-    vcgencmd="/usr/bin/vcgencmd",
-    board=BoardFacts(("ondemand",), {"ACT": "mmc0"}, {}, {"wlan0": "on"}, (), {}),
-    serials={},
-)
 _OUR_PROGRAMS = ("curl", "snmpget", "snmpset", "ssh", "uhubctl")
 
 
@@ -192,7 +164,7 @@ def _used(bench: Bench, folder: Path, seen: set[tuple[str, ...]]) -> None:
     build = AgentBuild("code", folder / "key", "1.0", house)
     credential = Credential(b"cert", b"key", b"ca")
     wanted = Wanted(bench, host, build, Identity("none", credential), b"token\n")
-    planned = plan(_FACTS, wanted)
+    planned = plan(FRESH, wanted)
     for step in planned.steps:
         words = tuple(shell_words(step.script, step.values, root=True))
         if words not in seen:
@@ -200,7 +172,7 @@ def _used(bench: Bench, folder: Path, seen: set[tuple[str, ...]]) -> None:
             seen.add(words)
         for file in step.files:
             if file.path == layout.SETTINGS:
-                assert json.loads(file.content) == json.loads(agent_settings(bench, host, _FACTS).to_json())
+                assert json.loads(file.content) == json.loads(agent_settings(bench, host, FRESH).to_json())
             elif file.path.endswith((".conf", ".service", ".rules", ".env")):
                 assert "touch" not in file.content.decode(), file
     exported, problems = _or_problems(ansible_inventory, bench)

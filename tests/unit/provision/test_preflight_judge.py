@@ -10,19 +10,15 @@ from pathlib import Path
 import pytest
 
 from benches import a_host
+from host_facts import FRESH
 from roambench.contract.errors import ConfigError
 from roambench.identity.authority import Authority, serial_of
+from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
+from roambench.provision.facts import BoardFacts, Facts, PackageFacts, UnitFacts
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import (
-    AgentAnswers,
-    ClockOffset,
-    HostFacts,
-    PackageFacts,
-    Seen,
-    clock_offset,
-)
+from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen, clock_offset
 from roambench.provision.preflight.judge import judge
 
 NOW = dt.datetime.now(dt.UTC)
@@ -30,27 +26,30 @@ AUTHORITY = Authority.create()
 MIB = 2**20
 PASS, WARN, FAIL, SKIP = CheckVerdict.PASS, CheckVerdict.WARN, CheckVerdict.FAIL, CheckVerdict.SKIP
 
-PI = HostFacts(
-    os_id="debian",
-    os_version="12",
-    machine="aarch64",
-    bits=64,
-    python="3.11.2",
-    board="Raspberry Pi 3 Model B Plus Rev 1.3",
-    container="",
+
+def unit(state: str) -> dict[str, UnitFacts]:
+    return {layout.UNIT: UnitFacts(state, "enabled", "no")}
+
+
+def radio(power_save: str) -> BoardFacts:
+    return replace(FRESH.board, governors=("performance",), power_save={"wlan0": power_save})
+
+
+def governed(*governors: str) -> BoardFacts:
+    return replace(radio("off"), governors=governors)
+
+
+PI = replace(
+    FRESH,
     machine_id="m1",
-    unit="active",
-    build="b" * 64,
+    units=unit("active"),
+    current="b" * 64,
     wheels="w" * 64,
-    disk_free_bytes=20_000 * MIB,
-    disk_total_bytes=30_000 * MIB,
-    memory_total_bytes=905 * MIB,
+    state_free_bytes=20_000 * MIB,
     memory_available_bytes=600 * MIB,
-    governor="performance",
+    board=radio("off"),
     throttled=0,
-    interface_there=True,
-    wireless=True,
-    power_save=False,
+    interfaces=("lo", "wlan0"),
     time_synchronised=True,
     certificate_pem=AUTHORITY.issue("pi-01").certificate_pem.decode(),
 )
@@ -60,13 +59,13 @@ AGENT = AgentAnswers(
 BUILDS = {"aarch64": "b" * 64}
 CLOCK = ClockOffset(0.003, 0.02)
 CONTAINER = replace(
-    PI, container="systemd-nspawn", board="", governor="ondemand", throttled=None, wireless=False,
-    power_save=None, time_synchronised=None,
+    PI, container="systemd-nspawn", model="", board=replace(governed("ondemand"), power_save={}),
+    throttled=None, interfaces=("host0",), time_synchronised=None,
 )  # fmt: skip
 
 
 def checks(
-    facts: HostFacts = PI,
+    facts: Facts = PI,
     agent: AgentAnswers = AGENT,
     clock: ClockOffset = CLOCK,
     host: Host | None = None,
@@ -125,27 +124,27 @@ WRONG = [
     ({"os_version": "13"}, "OS image", FAIL, "debian 13, Python 3.11.2", "Bookworm"),
     ({"python": "3.12.1"}, "OS image", FAIL, "Python 3.12.1", "Bookworm"),
     ({"bits": 32}, "OS image", FAIL, "aarch64, 32 bit", "64-bit"),
-    ({"unit": "failed"}, "agent", FAIL, "roambench-agent.service is failed", "journalctl"),
-    ({"build": "c" * 64}, "agent", FAIL, "runs bbbbbbbbbbbb, installed is cccccccccccc", "restart"),
+    ({"units": unit("failed")}, "agent", FAIL, "roambench-agent.service is failed", "journalctl"),
+    ({"current": "c" * 64}, "agent", FAIL, "runs bbbbbbbbbbbb, installed is cccccccccccc", "restart"),
     ({"wheels": None}, "wheels", FAIL, "none installed", "fleet provision"),
-    ({"certificate_pem": None}, "certificate", FAIL, "none", "fleet provision"),
+    ({"certificate_pem": ""}, "certificate", FAIL, "none", "fleet provision"),
     ({"certificate_pem": "junk"}, "certificate", FAIL, "not a certificate", "certs rotate"),
     ({"time_synchronised": False}, "time sync", WARN, "not synchronised", "chrony"),
-    ({"disk_free_bytes": 511 * MIB}, "disk", FAIL, "511 MiB free", "free some space"),
-    ({"disk_free_bytes": 2047 * MIB}, "disk", WARN, "2,047 MiB free", "free some space"),
+    ({"state_free_bytes": 511 * MIB}, "disk", FAIL, "511 MiB free", "free some space"),
+    ({"state_free_bytes": 2047 * MIB}, "disk", WARN, "2,047 MiB free", "free some space"),
     ({"memory_available_bytes": 199 * MIB}, "memory", FAIL, "199 MiB free", "reboot"),
     ({"memory_available_bytes": 399 * MIB}, "memory", WARN, "399 MiB free", "reboot"),
-    ({"governor": "ondemand"}, "governor", FAIL, "ondemand", "fleet provision"),
-    ({"governor": None}, "governor", WARN, "unknown", "fleet provision"),
+    ({"board": governed("ondemand")}, "governor", FAIL, "ondemand", "fleet provision"),
+    ({"board": governed()}, "governor", WARN, "unknown", "fleet provision"),
     ({"throttled": 0x50005}, "power supply", FAIL, "now: under-voltage, throttled", "5.1 to 5.2 V"),
     ({"throttled": 0x80000}, "power supply", WARN, "since boot: soft temperature limit", "cooling"),
     ({"throttled": None}, "power supply", WARN, "unknown", "vcgencmd"),
-    ({"power_save": True}, "Wi-Fi power save", FAIL, "on", "fleet provision"),
-    ({"power_save": None}, "Wi-Fi power save", WARN, "unknown", "iw"),
+    ({"board": radio("on")}, "Wi-Fi power save", FAIL, "on", "fleet provision"),
+    ({"board": radio("")}, "Wi-Fi power save", WARN, "unknown", "iw"),
     ({"port_openers": ("brltty",)}, "meter's port", WARN, "brltty runs", "mask --now brltty"),
     ({"port_openers": ("ModemManager", "brltty")}, "meter's port", WARN,
      "ModemManager and brltty run", "mask --now ModemManager brltty"),
-    ({"interface_there": False}, "Wi-Fi power save", FAIL, "no interface wlan0", "bench file"),
+    ({"interfaces": ("lo",)}, "Wi-Fi power save", FAIL, "no interface wlan0", "bench file"),
 ]  # fmt: skip
 
 
@@ -226,7 +225,7 @@ def test_a_server_that_does_not_know_its_own_build_says_so_and_compares_the_host
     assert (got.verdict, got.found) == (WARN, "build bbbbbbbbbbbb, which most hosts run")
     hosts = [a_host(n) for n in (1, 2, 3)]
     seen = {host.name: Seen(PI, CLOCK, AGENT) for host in hosts}
-    seen["pi-02"] = Seen(replace(PI, build="c" * 64), CLOCK, replace(AGENT, build="c" * 64))
+    seen["pi-02"] = Seen(replace(PI, current="c" * 64), CLOCK, replace(AGENT, build="c" * 64))
     found = judge(hosts, seen, builds={}, trust=None, now=NOW)
     agents = [next(check for check in host.checks if check.name == "agent") for host in found]
     assert [check.verdict for check in agents] == [WARN, FAIL, WARN]
@@ -273,11 +272,11 @@ def test_calibrated_watts_are_judged() -> None:
 
 
 def test_a_board_that_nobody_knows_is_told_and_not_judged() -> None:
-    found = checks(replace(PI, board="Orange Pi 5"))["idle watts"]
+    found = checks(replace(PI, model="Orange Pi 5"))["idle watts"]
     assert (found.verdict, found.what_to_do) == (
         WARN, "nobody knows what Orange Pi 5 draws: judge for yourself",
     )  # fmt: skip
-    assert checks(replace(PI, board="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is PASS
+    assert checks(replace(PI, model="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is PASS
 
 
 def test_a_host_without_a_meter_has_none_to_check() -> None:
@@ -378,18 +377,18 @@ def test_an_answer_that_is_none_of_an_agent_is_said() -> None:
 def test_a_board_without_the_users_package_is_told_before_the_start() -> None:
     here = PackageFacts("0.2", {"bench_pack/flat.py": "a" * 64})
     mine = {"bench-pack": here}
-    there = replace(PI, packages={"bench-pack": here})
+    there = replace(PI, python_packages={"bench-pack": here})
     assert checks(there, needed=mine)["packages"] == Check("packages", PASS, "bench-pack 0.2")
     lacking = checks(PI, needed=mine)["packages"]
     assert (lacking.verdict, lacking.found) == (FAIL, "lacks bench-pack 0.2")
     assert lacking.what_to_do == "roambench fleet provision --with-package its wheel or folder"
-    older = replace(PI, packages={"bench-pack": replace(here, version="0.1")})
+    older = replace(PI, python_packages={"bench-pack": replace(here, version="0.1")})
     assert checks(older, needed=mine)["packages"].found == "lacks bench-pack 0.2 (it has 0.1)"
 
 
 def test_files_of_the_users_package_that_differ_are_told_whatever_its_version() -> None:
     there = {"bench_pack/flat.py": "a" * 64, "bench_pack/loss.py": "b" * 64, "bench_pack/w.json": "c" * 64}
-    pi = replace(PI, packages={"bench-pack": PackageFacts("0.2", there)})
+    pi = replace(PI, python_packages={"bench-pack": PackageFacts("0.2", there)})
 
     def found(**changes: str | None) -> str:
         """What is said of a machine with these files of that package; None: without the file."""

@@ -12,30 +12,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 from benches import a_host, bench_of
+from roambench.contract.json_values import from_json
 from roambench.emulation import control
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
+from roambench.provision import facts_probe
 from roambench.provision.bench import Bench
 from roambench.provision.checks import CheckVerdict
+from roambench.provision.facts import Facts, questions_before_a_run
+from roambench.provision.layout import UNIT
 from roambench.provision.power.meter import autorun_of
-from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, HostFacts, Seen
+from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen
 from roambench.provision.preflight.preflight import builds_of, check
 from roambench.provision.wheels.agent_build import NOT_MADE
 from ssh_server import SshServer, free_port, ssh_server
 
-PROBE = str(files("roambench.provision.preflight").joinpath("probe.py"))
 
-
-def probed(root: Path, interface: str = "wlan0") -> HostFacts:
+def probed(root: Path) -> Facts:
+    asked = questions_before_a_run([]).to_json(str(root))
     said = subprocess.run(
-        [sys.executable, "-I", PROBE, interface, str(root)], capture_output=True, check=True, timeout=30
+        [sys.executable, "-I", facts_probe.__file__, asked], capture_output=True, check=True, timeout=30
     )
-    return HostFacts.read(said.stdout, "pi-01")
+    return from_json(Facts, said.stdout, "facts")
 
 
 def write(root: Path, name: str, text: str = "") -> Path:
@@ -57,7 +59,7 @@ def pi(tmp_path: Path) -> Path:
     write(root, "sys/devices/platform/soc/soc:firmware/get_throttled", "50005\n")
     write(root, "sys/class/net/wlan0/wireless/link")
     write(root, "said/iw", "Power save: on\n")
-    write(root, "said/systemctl", "active\n")
+    write(root, "said/systemctl", "ActiveState=active\n")
     write(root, "said/timedatectl", "yes\n")
     write(root, "said/systemd-detect-virt", "none\n")
     venv = root / "opt/roambench/builds/abc123/venv"
@@ -69,20 +71,22 @@ def pi(tmp_path: Path) -> Path:
 def test_the_probe_finds_what_a_pi_has(pi: Path) -> None:
     found = probed(pi)
     assert (found.os_id, found.os_version, found.bits) == ("debian", "12", 64)
-    assert (found.board, found.container) == ("Raspberry Pi 3 Model B Plus Rev 1.3", "")
-    assert (found.machine_id, found.unit, found.build) == ("0123abcd", "active", "abc123")
-    assert (found.memory_total_bytes, found.memory_available_bytes) == (926720 * 1024, 614400 * 1024)
-    assert (found.governor, found.throttled) == ("performance", 0x50005)
-    assert (found.interface_there, found.wireless, found.power_save) == (True, True, True)
+    assert (found.model, found.container) == ("Raspberry Pi 3 Model B Plus Rev 1.3", "")
+    assert (found.machine_id, found.unit(UNIT).active, found.current) == ("0123abcd", "active", "abc123")
+    assert (found.memory_bytes, found.memory_available_bytes) == (926720 * 1024, 614400 * 1024)
+    assert (found.board.governors, found.throttled) == (("performance",), 0x50005)
+    assert (found.interfaces, found.board.power_save) == (("wlan0",), {"wlan0": "on"})
     assert (found.time_synchronised, found.certificate_pem) == (True, "PEM")
-    assert found.disk_free_bytes is not None
+    assert found.state_free_bytes
 
 
 def test_the_probe_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
     found = probed(tmp_path / "empty")
-    assert (found.board, found.unit, found.build, found.wheels) == ("", "", "", None)
-    assert (found.governor, found.throttled, found.power_save, found.time_synchronised) == (None,) * 4
-    assert (found.interface_there, found.certificate_pem, found.port_openers) == (False, None, ())
+    assert (found.model, found.unit(UNIT).active, found.current, found.wheels) == ("", "", "", None)
+    assert (found.memory_available_bytes, found.state_free_bytes) == (None, None)
+    assert (found.throttled, found.time_synchronised) == (None, None)
+    assert (found.board.governors, found.interfaces, found.board.power_save) == ((), (), {})
+    assert (found.certificate_pem, found.port_openers) == ("", ())
 
 
 def test_programs_that_open_serial_ports_are_found_by_what_really_runs(tmp_path: Path) -> None:
@@ -90,7 +94,7 @@ def test_programs_that_open_serial_ports_are_found_by_what_really_runs(tmp_path:
     program = shutil.copy(shutil.which("sleep") or "", tmp_path / "brltty")
     with subprocess.Popen([program, "60"]) as running:
         try:
-            assert "brltty" in probed(Path("/"), "lo").port_openers
+            assert "brltty" in probed(Path("/")).port_openers
         finally:
             running.kill()
 
@@ -137,9 +141,9 @@ def test_the_wheels_digest_knows_every_file_but_what_is_made_here(pi: Path) -> N
 
 
 def test_the_probe_runs_on_this_machine() -> None:
-    found = probed(Path("/"), "lo")
-    assert found.interface_there
-    assert not found.wireless
+    found = probed(Path("/"))
+    assert "lo" in found.interfaces
+    assert "lo" not in found.board.power_save
     assert found.machine == os.uname().machine
 
 

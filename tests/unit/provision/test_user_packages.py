@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -10,11 +11,13 @@ import venv
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.preflight.probe import probe
+from roambench.provision.facts import questions_before_a_run
+from roambench.provision.facts_probe import probe
 from roambench.provision.subjects.environment import _LOAD, _UNUSABLE
 from roambench.provision.wheels.agent_build import AgentBuild
 from roambench.provision.wheels.platforms import PLATFORMS
@@ -158,6 +161,11 @@ def test_the_look_at_a_package_on_the_host_and_the_probe_of_a_run_know_it(tmp_pa
     home = opt / "builds/0123456789abcdef/venv"
     venv.create(home, with_pip=False)
     (opt / "current").symlink_to("builds/0123456789abcdef/venv")
+
+    def asked(*names: str) -> dict[str, Any]:
+        questions = json.loads(questions_before_a_run(names).to_json())
+        return probe(questions, tmp_path / "root")["python_packages"]
+
     for version, code, expected in (
         ("0.1", "def flat(channels, classes): ...\n", (0, "")),
         ("0.2", "import no_such_module\n", (_UNUSABLE, "bench-pack bench_pack:flat: ModuleNotFoundError")),
@@ -175,12 +183,12 @@ def test_the_look_at_a_package_on_the_host_and_the_probe_of_a_run_know_it(tmp_pa
             [home / "bin/python", "-c", _LOAD, "bench-pack"], capture_output=True, text=True, check=False
         )
         assert (ran.returncode, ran.stderr[: len(expected[1])]) == expected
-        found = probe(tmp_path / "root", "eth0", ["bench-pack", "absent"])["packages"]
+        found = asked("bench-pack", "absent")
         sha256 = hashlib.sha256(code.encode()).hexdigest()
         assert found == {"bench-pack": {"version": version, "files": {"bench_pack/__init__.py": sha256}}}
-        assert probe(tmp_path / "root", "eth0")["packages"] == {}
+        assert asked() == {}
     # A file that was changed on the board itself is not what came.
     (path,) = home.glob("lib/python3*/site-packages/bench_pack/__init__.py")
     path.write_text("other")
-    found = probe(tmp_path / "root", "eth0", ["bench-pack"])["packages"]["bench-pack"]["files"]
+    found = asked("bench-pack")["bench-pack"]["files"]
     assert found == {"bench_pack/__init__.py": hashlib.sha256(b"other").hexdigest()}

@@ -14,9 +14,9 @@ from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import CheckVerdict
+from roambench.provision.facts import PackageFacts
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
-from roambench.provision.preflight.facts import PackageFacts
 from roambench.provision.preflight.preflight import check
 from roambench.runs.measured.meters import VALID_FOR
 

@@ -13,7 +13,8 @@ from roambench.identity.authority import check, expiry_of, name_of, serial_of
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
-from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts
+from roambench.provision.facts import Facts, PackageFacts
+from roambench.provision.preflight.facts import AgentAnswers
 
 _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
@@ -53,19 +54,20 @@ def kind_of(model: str) -> BoardKind | None:
     return next((kind for kind in KINDS if model.startswith(kind.model)), None)
 
 
-def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str) -> Check:
+def build(facts: Facts, agent: AgentAnswers, this_build: str, most_run: str) -> Check:
     """`this_build`: what this server provisions, "" where that is not known; `most_run` by such hosts."""
     name, expected = "agent", this_build or most_run
-    if facts.unit != "active" or agent.reason:
-        found = agent.reason or f"{layout.UNIT} is {facts.unit or 'not installed'}"
+    state = facts.unit(layout.UNIT).active
+    if state != "active" or agent.reason:
+        found = agent.reason or f"{layout.UNIT} is {state or 'not installed'}"
         log = "see `journalctl -u roambench-agent` there"
         return Check(name, CheckVerdict.FAIL, found, "running", f"{_PROVISION}; {log}")
-    running = agent.build or facts.build
-    if running != facts.build:
+    running = agent.build or facts.current
+    if running != facts.current:
         return Check(
             name,
             CheckVerdict.FAIL,
-            f"runs {_short(running)}, installed is {_short(facts.build)}",
+            f"runs {_short(running)}, installed is {_short(facts.current)}",
             "the installed build",
             "systemctl restart roambench-agent",
         )
@@ -100,7 +102,7 @@ def build(facts: HostFacts, agent: AgentAnswers, this_build: str, most_run: str)
     return Check(name, CheckVerdict.PASS, f"build {_short(running)}")
 
 
-def wheels(facts: HostFacts, expected: str) -> Check:
+def wheels(facts: Facts, expected: str) -> Check:
     """`expected`: the digest that most hosts of this kind and build have."""
     if facts.wheels is None:
         return Check("wheels", CheckVerdict.FAIL, "none installed", "", _PROVISION)
@@ -117,9 +119,9 @@ class Trust:
     revoked: frozenset[int] = frozenset()
 
 
-def packages(facts: HostFacts, needed: Mapping[str, PackageFacts]) -> Check:
+def packages(facts: Facts, needed: Mapping[str, PackageFacts]) -> Check:
     """Whether the user's packages are there that the experiment `needed`, and are what they are here."""
-    found = [_unlike(name, here, facts.packages.get(name)) for name, here in needed.items()]
+    found = [_unlike(name, here, facts.python_packages.get(name)) for name, here in needed.items()]
     if wrong := [reason for reason in found if reason]:
         give = f"{_PROVISION} --with-package its wheel or folder"
         return Check("packages", CheckVerdict.FAIL, "; ".join(wrong), "as on this machine", give)
@@ -146,7 +148,7 @@ def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:
     return f"{name} {here.version} has not the {other[0]}{more} that is here" if other else ""
 
 
-def certificate(facts: HostFacts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:
+def certificate(facts: Facts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:
     """`trust` None: the bench has no authority yet, so nobody can tell who issued it."""
     name = "certificate"
     if not facts.certificate_pem:
@@ -224,7 +226,7 @@ def autorun(told: bool | str, host: Host) -> Check:
     )
 
 
-def port_openers(facts: HostFacts, host: Host) -> Check:
+def port_openers(facts: Facts, host: Host) -> Check:
     """Whether programs run that open the port of a meter: lines are lost to them, and the meter may reset."""
     name = "meter's port"
     if host.meter.emulated or not host.meter.port.startswith("/"):
@@ -241,7 +243,7 @@ def port_openers(facts: HostFacts, host: Host) -> Check:
     )
 
 
-def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
+def idle_watts(facts: Facts, agent: AgentAnswers, host: Host) -> Check:
     """Whether the idle board draws what such a board does."""
     name = "idle watts"
     if host.meter.driver == NO_METER:
@@ -251,9 +253,9 @@ def idle_watts(facts: HostFacts, agent: AgentAnswers, host: Host) -> Check:
             name, CheckVerdict.FAIL, "no readings", "readings of an idle board", "see the meter's line"
         )
     watts = host.meter.gain * agent.idle_watts + host.meter.offset_watts
-    kind = EMULATED if host.meter.emulated else kind_of(facts.board)
+    kind = EMULATED if host.meter.emulated else kind_of(facts.model)
     if kind is None:
-        board = facts.board or "this machine"
+        board = facts.model or "this machine"
         return Check(
             name,
             CheckVerdict.WARN,

@@ -1,61 +1,14 @@
-"""Facts about a host before a run: from the probe that ran there, from its agent, and from the clock.
-
-What provisioning asks before it does anything to a host is `provision.facts`.
-"""
+"""All that is found of a host before a run: its own facts, its agent's answers, and its clock."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json
+from roambench.provision.facts import Facts
 from roambench.provision.power.switching import NOT_ASKED, SeenSwitch
-
-
-@dataclass(frozen=True, slots=True)
-class PackageFacts:
-    """A package of the user's, on a host or on this machine. `files`: the SHA-256 of each, by its path below
-    where Python found it."""
-
-    version: str
-    files: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class HostFacts:
-    """Facts that `probe` found on the host itself. None: not known."""
-
-    os_id: str
-    os_version: str
-    machine: str
-    bits: int
-    python: str
-    board: str  # as the device tree calls it; "" where there is none
-    container: str  # "systemd-nspawn"; "" on a machine of its own
-    machine_id: str
-    unit: str  # "active"
-    build: str
-    wheels: str | None
-    disk_free_bytes: int | None
-    disk_total_bytes: int | None
-    memory_total_bytes: int | None
-    memory_available_bytes: int | None
-    governor: str | None
-    throttled: int | None
-    interface_there: bool
-    wireless: bool
-    power_save: bool | None
-    time_synchronised: bool | None
-    certificate_pem: str | None
-    packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
-    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports which nobody gave them
-
-    @classmethod
-    def read(cls, text: bytes, host: str) -> HostFacts:
-        """Parse the probe's output; ConfigError for anything else."""
-        return from_json(cls, text, f"{host}: probe")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +75,7 @@ class Seen:
     `autorun`: whether its meter's output comes back on after the meter's reset; text says why nobody knows.
     """
 
-    facts: HostFacts | None
+    facts: Facts | None
     clock: ClockOffset | None
     agent: AgentAnswers
     reason: str = ""

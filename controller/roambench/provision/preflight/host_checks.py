@@ -8,8 +8,9 @@ from typing import Final
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
+from roambench.provision.facts import Facts
 from roambench.provision.power.switching import SeenSwitch
-from roambench.provision.preflight.facts import ClockOffset, HostFacts
+from roambench.provision.preflight.facts import ClockOffset
 
 _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20
@@ -24,7 +25,7 @@ _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
 _STEADY: Final = ("performance", "powersave", "userspace")
 
 
-def os_image(facts: HostFacts) -> Check:
+def os_image(facts: Facts) -> Check:
     """Whether the host runs the operating system and Python that agents need."""
     found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
     good = (
@@ -63,7 +64,7 @@ def clock_bound(clock: ClockOffset) -> Check:
     return Check("clock", verdict, found, expected, look)
 
 
-def time_sync(facts: HostFacts) -> Check:
+def time_sync(facts: Facts) -> Check:
     """Whether something keeps the host's clock."""
     name = "time sync"
     if facts.container:
@@ -75,16 +76,16 @@ def time_sync(facts: HostFacts) -> Check:
     return Check(name, CheckVerdict.WARN, found, "synchronised", then)
 
 
-def disk(facts: HostFacts) -> Check:
+def disk(facts: Facts) -> Check:
     """Whether enough of the disk is free."""
-    free = facts.disk_free_bytes
+    free = facts.state_free_bytes
     if free is None:
         return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
     better = "free some space, or fetch and remove old runs"
     return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
 
-def memory(facts: HostFacts) -> Check:
+def memory(facts: Facts) -> Check:
     """Whether enough memory is free."""
     free = facts.memory_available_bytes
     if free is None:
@@ -92,22 +93,23 @@ def memory(facts: HostFacts) -> Check:
     return _at_least("memory", free, _WARN_MEMORY, _FAIL_MEMORY, "what else runs there? try a reboot")
 
 
-def governor(facts: HostFacts) -> Check:
+def governor(facts: Facts) -> Check:
     """Whether the CPU's frequency is held steady."""
     if _no_board(facts):
         return _no_hardware("governor")
-    if facts.governor in _STEADY:
-        return Check("governor", CheckVerdict.PASS, facts.governor or "")
+    found = facts.board.governors[0] if facts.board.governors else ""
+    if found in _STEADY:
+        return Check("governor", CheckVerdict.PASS, found)
     return Check(
         "governor",
-        CheckVerdict.FAIL if facts.governor else CheckVerdict.WARN,
-        facts.governor or "unknown",
+        CheckVerdict.FAIL if found else CheckVerdict.WARN,
+        found or "unknown",
         "performance: a rate that changes mixes idle and busy power",
         _AGAIN,
     )
 
 
-def under_voltage(facts: HostFacts) -> Check:
+def under_voltage(facts: Facts) -> Check:
     """Whether the board has seen too low a voltage."""
     name = "power supply"
     if _no_board(facts):
@@ -123,10 +125,10 @@ def under_voltage(facts: HostFacts) -> Check:
     return Check(name, CheckVerdict.PASS, "never throttled since boot")
 
 
-def power_save(facts: HostFacts, host: Host) -> Check:
+def power_save(facts: Facts, host: Host) -> Check:
     """Whether the Wi-Fi's power saving is off."""
     name = "Wi-Fi power save"
-    if not facts.interface_there:
+    if host.interface not in facts.interfaces:
         return Check(
             name,
             CheckVerdict.FAIL,
@@ -134,11 +136,12 @@ def power_save(facts: HostFacts, host: Host) -> Check:
             host.interface,
             "correct it in the bench file",
         )
-    if not facts.wireless:
+    if host.interface not in facts.board.power_save:
         return Check(name, CheckVerdict.SKIP, f"no such hardware: {host.interface} is no radio")
-    if facts.power_save is None:
+    found = facts.board.power_save[host.interface]
+    if not found:
         return Check(name, CheckVerdict.WARN, "unknown", "off", "is iw installed?")
-    if facts.power_save:
+    if found == "on":
         return Check(name, CheckVerdict.FAIL, "on", "off: it delays and bends every transfer", _AGAIN)
     return Check(name, CheckVerdict.PASS, "off")
 
@@ -173,8 +176,8 @@ def _at_least(name: str, free: int, warn: int, fail: int, what_to_do: str) -> Ch
     return Check(name, verdict, found, f"at least {warn / _MIB:,.0f} MiB", what_to_do)
 
 
-def _no_board(facts: HostFacts) -> bool:
-    return bool(facts.container) or not facts.board
+def _no_board(facts: Facts) -> bool:
+    return bool(facts.container) or not facts.model
 
 
 def _no_hardware(name: str) -> Check:

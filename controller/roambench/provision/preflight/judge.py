@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks
+from roambench.provision.facts import PackageFacts
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import PackageFacts, Seen
+from roambench.provision.preflight.facts import Seen
 
 
 def judge(
@@ -57,7 +58,7 @@ def _checks(
         other.facts.wheels
         for other in seen.values()
         if other.facts is not None
-        and (other.facts.machine, other.facts.build) == (facts.machine, facts.build)
+        and (other.facts.machine, other.facts.current) == (facts.machine, facts.current)
     )
     return (
         Check("SSH", CheckVerdict.PASS, host.address),

@@ -8,7 +8,6 @@ import datetime as dt
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.resources import files
 from typing import Any, Final
 
 import numpy as np
@@ -18,15 +17,15 @@ from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
+from roambench.provision.facts import PackageFacts, gather, questions_before_a_run
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
 from roambench.provision.preflight.agent_checks import Trust
-from roambench.provision.preflight.facts import AgentAnswers, HostFacts, PackageFacts, Seen
+from roambench.provision.preflight.facts import AgentAnswers, Seen
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
-from roambench.provision.ssh.script import Script
 from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
@@ -34,7 +33,6 @@ _IDLE_S, _LOGIN_S = 30.0, 6.0
 #: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
 _SETTLED_S: Final = 60.0
 _CLOCK_EXCHANGES: Final = 8
-_PROBE_S: Final = 60.0
 
 
 def check(
@@ -94,13 +92,8 @@ def look(
     """All that one host says, what is quiet first: its idle power is taken before anything is started."""
     agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
     clock = host_clock(link, _CLOCK_EXCHANGES)
-    source = files("roambench.provision.preflight").joinpath("probe.py").read_bytes()
-    words = (link.host.interface, "/", *packages)
-    ran = link.run(Script('python3 - "$@"'), *words, root=True, stdin=source, timeout_s=_PROBE_S)
-    if ran.exit_code != 0:
-        raise HostError(link.host.name, f"python3: {ran.why}", "roambench fleet provision")
+    facts = gather(link, questions_before_a_run(packages))
     try:
-        facts = HostFacts.read(ran.out, link.host.name)
         autorun, switch = asyncio.run(autorun_of(link.host)), asyncio.run(seen_switch(link.host))
         return Seen(facts, clock, agent, autorun=autorun, switch=switch)
     except ConfigError as error:
