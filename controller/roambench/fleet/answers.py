@@ -78,7 +78,7 @@ def _cost(message: wire.Answer, order: Task | TransferOrder) -> TrainReply | Exc
     return None
 
 
-def _costs(kind: type[Cost], report: wire.TrainReport | wire.ExchangeReport) -> Cost | None:
+def _costs(kind: type[Cost], report: wire.TrainReply | wire.ExchangeReply) -> Cost | None:
     if not all(0.0 <= seconds < math.inf for seconds in (report.device_s, report.download_s)):
         return None
     return kind(
@@ -136,7 +136,7 @@ def _transfer_answer(message: wire.Answer, order: TransferOrder, uploads: int) -
     planned = (order.repeats, order.repeats * order.total_bytes)
     if (report.transfers, report.transferred_bytes) != planned or not 0.0 < report.transfer_s < math.inf:
         return _garbage(order, "says done, but its transfer report does not fit the order")
-    if order.direction == "up" and uploads < order.repeats:
+    if order.upload and uploads < order.repeats:
         return _garbage(order, f"says done, but {uploads} of {order.repeats} uploads arrived")
     reply = TransferReply(report.transfers, report.transferred_bytes, report.transfer_s)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
@@ -186,5 +186,5 @@ def _exchange_reply(message: wire.Answer, order: ExchangeOrder) -> ExchangeReply
     )
 
 
-def _left_out(shortfalls: Iterable[wire.ExchangeReport.Shortfall]) -> tuple[LeftOut, ...]:
+def _left_out(shortfalls: Iterable[wire.ExchangeReply.LeftOut]) -> tuple[LeftOut, ...]:
     return tuple(LeftOut(short.device, short.reason[:300], short.moved_bytes) for short in shortfalls)

@@ -225,7 +225,7 @@ class ControlPlane:
         model = entry.received.model if entry.received is not None else None
         entry.settle(answer_from(message, entry.order, model, entry.uploads))
 
-    def _take_event(self, event: wire.Event, session: Session) -> None:
+    def _take_event(self, event: wire.SessionEvent, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)
         kind = event_kind(event.kind[:60])
         if entry is not None and kind is EventKind.TRAIN_STARTED:
@@ -245,7 +245,7 @@ class ControlPlane:
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
         if session.probes is not None:
-            stamps = ClockEcho(echo.probe, echo.received_monotonic_ns, echo.sent_monotonic_ns)
+            stamps = ClockEcho(echo.probe, echo.received_ns, echo.sent_ns)
             session.probes.take(stamps)
 
     async def _drain(self, messages: AsyncIterator[bytes], context: Context) -> wire.DrainReply:
