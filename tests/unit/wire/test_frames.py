@@ -1,4 +1,4 @@
-"""Orders, answers and words of a session as messages: the fields of both, and the bytes of messages by hand."""
+"""Orders, answers and words of a session as messages: the fields of both, and the bytes."""
 
 from __future__ import annotations
 
