@@ -122,7 +122,7 @@ async def hand_agent(
             device=claims or name,
             machine_id=machine,
             boot_id=boot,
-            started_monotonic_ns=started,
+            started_ns=started,
             trained_order_ids=trained,
         )
 
@@ -196,4 +196,4 @@ def done(order: wire.Order, **fields: Any) -> wire.AgentFrame:
     return wire.AgentFrame(answer=wire.Answer(order_id=order.order_id, status=wire.Answer.DONE, **fields))
 
 
-REPORT = wire.TrainReport(samples=5, sgd_steps=1, model_digest=b"d" * 32, mean_loss=1.5)
+REPORT = wire.TrainReply(samples=5, sgd_steps=1, model_digest=b"d" * 32, mean_loss=1.5)

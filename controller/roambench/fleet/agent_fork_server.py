@@ -75,6 +75,7 @@ _ORDERED: Final = (
     "roambench.agent.session.transfer_stamps",
     "roambench.contract.duty",
     "roambench.contract.pacing",
+    "roambench.wire.fields",
     "roambench.wire.frames",
     "roambench.wire.server",
     "roambench.wire.v1.data_pb2",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from dataclasses import fields, replace
 from typing import TypeVar
 
 from roambench.contract.orders import (
@@ -23,6 +23,7 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.printable import printable
+from roambench.wire.fields import word_of
 from roambench.wire.v1 import control_pb2 as wire
 
 Cost = TypeVar("Cost", TrainReply, ExchangeReply)
@@ -63,9 +64,7 @@ def answer_from(
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply_or_mistake)
     if not message.HasField("upload") or model is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
-    reply = UploadReply(
-        model, message.upload.model_digest.hex(), message.upload.uploaded_bytes, message.upload.upload_s
-    )
+    reply = word_of(UploadReply, message.upload, model=model)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
@@ -78,7 +77,7 @@ def _cost(message: wire.Answer, order: Task | TransferOrder) -> TrainReply | Exc
     return None
 
 
-def _costs(kind: type[Cost], report: wire.TrainReport | wire.ExchangeReport) -> Cost | None:
+def _costs(kind: type[Cost], report: wire.TrainReply | wire.ExchangeReply) -> Cost | None:
     if not all(0.0 <= seconds < math.inf for seconds in (report.device_s, report.download_s)):
         return None
     return kind(
@@ -94,51 +93,35 @@ def _costs(kind: type[Cost], report: wire.TrainReport | wire.ExchangeReport) -> 
 
 
 def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
-    report = message.train
-    numbers = (
-        report.mean_loss,
-        report.mean_squared_loss,
-        report.cpu_s,
-        report.device_s,
-        report.late_s,
-        report.download_s,
-    )
-    if not message.HasField("train") or report.samples < 1 or len(report.model_digest) != 32:
-        return _garbage(order, "says done, but its training report is empty")
-    if not all(math.isfinite(number) for number in numbers):
-        return _garbage(order, "training report holds NaN or infinity")
-    reply = TrainReply(
-        samples=report.samples,
-        sgd_steps=report.sgd_steps,
-        mean_loss=report.mean_loss,
-        mean_squared_loss=report.mean_squared_loss,
-        model_digest=report.model_digest.hex(),
-        cpu_s=report.cpu_s,
-        device_s=report.device_s,
-        late_s=report.late_s,
-        downloaded_bytes=report.downloaded_bytes,
-        download_s=report.download_s,
-    )
+    reply = word_of(TrainReply, message.train)
+    if mistake := _mistake_of_learning(reply, "training"):
+        return _garbage(order, mistake)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
+def _mistake_of_learning(reply: TrainReply | ExchangeReply, name: str) -> str:
+    if reply.samples < 1 or len(reply.model_digest) != 64:  # hex digits
+        return f"says done, but its {name} report is empty"
+    numbers = [getattr(reply, field.name) for field in fields(reply)]
+    if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
+        return f"{name} report holds NaN or infinity"
+    return ""
+
+
 def _sync_answer(message: wire.Answer, order: SyncOrder) -> Answer:
-    report = message.sync
-    divergence = report.divergence if report.HasField("divergence") else None
-    if not message.HasField("sync") or not math.isfinite(report.download_s + (divergence or 0.0)):
+    reply = word_of(SyncReply, message.sync)
+    if not message.HasField("sync") or not math.isfinite(reply.download_s + (reply.divergence or 0.0)):
         return _garbage(order, "says done, but its sync report is empty or holds NaN or infinity")
-    reply = SyncReply(report.downloaded_bytes, report.download_s, divergence)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
 def _transfer_answer(message: wire.Answer, order: TransferOrder, uploads: int) -> Answer:
-    report = message.transfer
+    reply = word_of(TransferReply, message.transfer)
     planned = (order.repeats, order.repeats * order.total_bytes)
-    if (report.transfers, report.transferred_bytes) != planned or not 0.0 < report.transfer_s < math.inf:
+    if (reply.transfers, reply.transferred_bytes) != planned or not 0.0 < reply.transfer_s < math.inf:
         return _garbage(order, "says done, but its transfer report does not fit the order")
-    if order.direction == "up" and uploads < order.repeats:
+    if order.upload and uploads < order.repeats:
         return _garbage(order, f"says done, but {uploads} of {order.repeats} uploads arrived")
-    reply = TransferReply(report.transfers, report.transferred_bytes, report.transfer_s)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
@@ -148,43 +131,15 @@ def _garbage(order: Task | TransferOrder, reason: str) -> Answer:
 
 def _exchange_reply(message: wire.Answer, order: ExchangeOrder) -> ExchangeReply | str:
     """The content of a DONE answer, or why it cannot be true."""
-    report = message.exchange
-    numbers = (
-        report.mean_loss,
-        report.mean_squared_loss,
-        report.exchange_s,
-        report.cpu_s,
-        report.device_s,
-        report.late_s,
-        report.download_s,
-    )
-    if not message.HasField("exchange") or report.samples < 1 or len(report.model_digest) != 32:
-        return "says done, but its exchange report is empty"
-    if not all(math.isfinite(number) for number in numbers):
-        return "exchange report holds NaN or infinity"
-    for shortfalls in (report.left_out, report.not_taken):
+    reply = word_of(ExchangeReply, message.exchange)
+    if mistake := _mistake_of_learning(reply, "exchange"):
+        return mistake
+    for shortfalls in (reply.left_out, reply.not_taken):
         devices = [short.device for short in shortfalls]
         if devices != sorted(set(devices)) or not set(devices) <= set(order.neighbours):
             return "exchange report names devices that are no neighbours"
-    return ExchangeReply(
-        samples=report.samples,
-        sgd_steps=report.sgd_steps,
-        mean_loss=report.mean_loss,
-        mean_squared_loss=report.mean_squared_loss,
-        model_digest=report.model_digest.hex(),
-        left_out=_left_out(report.left_out),
-        not_taken=_left_out(report.not_taken),
-        sent_bytes=report.sent_bytes,
-        received_bytes=report.received_bytes,
-        exchange_s=report.exchange_s,
-        cpu_s=report.cpu_s,
-        device_s=report.device_s,
-        late_s=report.late_s,
-        downloaded_bytes=report.downloaded_bytes,
-        download_s=report.download_s,
-        model_bytes=report.model_bytes,
-    )
+    return replace(reply, left_out=_bounded(reply.left_out), not_taken=_bounded(reply.not_taken))
 
 
-def _left_out(shortfalls: Iterable[wire.ExchangeReport.Shortfall]) -> tuple[LeftOut, ...]:
-    return tuple(LeftOut(short.device, short.reason[:300], short.moved_bytes) for short in shortfalls)
+def _bounded(shortfalls: tuple[LeftOut, ...]) -> tuple[LeftOut, ...]:
+    return tuple(replace(short, reason=printable(short.reason[:300])) for short in shortfalls)

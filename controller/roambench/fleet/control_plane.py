@@ -25,6 +25,7 @@ from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.traced_grpc import grpc
 from roambench.rounds.records import ClockOccasion, ClockProbed
+from roambench.wire.fields import word_of
 from roambench.wire.frames import controller_frame, hello_of
 from roambench.wire.server import first_request
 from roambench.wire.v1 import control_pb2 as wire
@@ -225,7 +226,7 @@ class ControlPlane:
         model = entry.received.model if entry.received is not None else None
         entry.settle(answer_from(message, entry.order, model, entry.uploads))
 
-    def _take_event(self, event: wire.Event, session: Session) -> None:
+    def _take_event(self, event: wire.SessionEvent, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)
         kind = event_kind(event.kind[:60])
         if entry is not None and kind is EventKind.TRAIN_STARTED:
@@ -245,8 +246,7 @@ class ControlPlane:
 
     def _take_echo(self, echo: wire.ClockEcho, session: Session) -> None:
         if session.probes is not None:
-            stamps = ClockEcho(echo.probe, echo.received_monotonic_ns, echo.sent_monotonic_ns)
-            session.probes.take(stamps)
+            session.probes.take(word_of(ClockEcho, echo))
 
     async def _drain(self, messages: AsyncIterator[bytes], context: Context) -> wire.DrainReply:
         async with self.guard.admitted(context, "Drain") as identity:

@@ -118,7 +118,7 @@ class DataPlane:
             await self._count(name, entry)
         except ModelError as error:
             await self._abort(context, name, grpc.StatusCode.PERMISSION_DENIED, str(error))
-        if isinstance(order, TransferOrder) and order.direction == "down":
+        if isinstance(order, TransferOrder) and not order.upload:
             await context.write(wire.DownloadHeader(total_bytes=order.total_bytes).SerializeToString())
             async for piece in paced(padding(order.total_bytes, order.mbit_s), order.mbit_s, self.clock):
                 await context.write(piece)
@@ -227,7 +227,7 @@ class DataPlane:
         if header.device != name:
             raise ModelError(f"upload claims to be of {header.device!r}")
         order = entry.order if entry is not None else None
-        if isinstance(order, TransferOrder) and order.direction == "up":
+        if isinstance(order, TransferOrder) and order.upload:
             if header.total_bytes != order.total_bytes:
                 raise ModelError(
                     f"upload announces {header.total_bytes} bytes of {order.total_bytes} ordered"

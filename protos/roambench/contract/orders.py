@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -156,7 +156,7 @@ class TransferOrder:
     order_id: str
     device: int
     step: int
-    direction: Literal["up", "down"]
+    upload: bool  # False: a download
     total_bytes: int
     mbit_s: float  # 0: the link's native speed
     repeats: int

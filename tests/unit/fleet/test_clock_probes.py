@@ -67,9 +67,7 @@ async def echoing(authority: Authority, name: str, port: int) -> AsyncIterator[N
     def take(frame: wire.ControllerFrame) -> None:
         if frame.HasField("clock_probe"):
             now_ns = time.monotonic_ns()
-            echo = wire.ClockEcho(
-                probe=frame.clock_probe.probe, received_monotonic_ns=now_ns, sent_monotonic_ns=now_ns
-            )
+            echo = wire.ClockEcho(probe=frame.clock_probe.probe, received_ns=now_ns, sent_ns=now_ns)
             link.send(wire.AgentFrame(clock_echo=echo))
 
     def hello() -> wire.Hello:

@@ -119,7 +119,7 @@ async def test_a_spoilt_upload_is_refused_and_logged_and_the_controller_stays_up
 async def test_done_without_a_model_or_with_nan_losses_is_garbage() -> None:
     async def lie(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("train"):
-            report = wire.TrainReport(samples=5, model_digest=b"d" * 32, mean_loss=float("nan"))
+            report = wire.TrainReply(samples=5, model_digest=b"d" * 32, mean_loss=float("nan"))
             agent.link.send(done(order, train=report))
         else:
             agent.link.send(done(order, upload=wire.UploadReport(model_digest=b"d" * 32)))

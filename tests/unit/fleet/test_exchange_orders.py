@@ -34,17 +34,17 @@ DONE: dict[str, Any] = {
     "sent_bytes": 1000,
     "received_bytes": 300,
     "exchange_s": 2.5,
-    "left_out": [wire.ExchangeReport.Shortfall(device=1, reason="lost: reset", moved_bytes=300)],
+    "left_out": [wire.ExchangeReply.LeftOut(device=1, reason="lost: reset", moved_bytes=300)],
 }
 
 
 def opens(address: str) -> wire.AgentFrame:
-    return wire.AgentFrame(event=wire.Event(kind=EventKind.PEER_PORT_OPEN, detail=address))
+    return wire.AgentFrame(event=wire.SessionEvent(kind=EventKind.PEER_PORT_OPEN, detail=address))
 
 
 async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
     async def tell(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(done(order, exchange=wire.ExchangeReport(**DONE)))
+        agent.link.send(done(order, exchange=wire.ExchangeReply(**DONE)))
 
     async with (
         bench() as where,
@@ -84,7 +84,7 @@ async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
 
 async def test_a_neighbour_that_is_not_here_has_no_address() -> None:
     async def tell(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(done(order, exchange=wire.ExchangeReport(**DONE)))
+        agent.link.send(done(order, exchange=wire.ExchangeReply(**DONE)))
 
     async with bench() as where, hand_agent(where, "pi-01", on_order=tell) as one:
         await connected(where)
@@ -94,7 +94,7 @@ async def test_a_neighbour_that_is_not_here_has_no_address() -> None:
 
 async def test_a_neighbour_whose_session_has_just_broken_is_where_it_was() -> None:
     async def tell(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(done(order, exchange=wire.ExchangeReport(**DONE)))
+        agent.link.send(done(order, exchange=wire.ExchangeReply(**DONE)))
 
     async with (
         asyncio.timeout(60),
@@ -122,13 +122,13 @@ async def test_a_neighbour_whose_session_has_just_broken_is_where_it_was() -> No
         ({"samples": 0}, "is empty"),
         ({"model_digest": b"short"}, "is empty"),
         ({"exchange_s": float("nan")}, "NaN"),
-        ({"left_out": [wire.ExchangeReport.Shortfall(device=5)]}, "no neighbours"),
-        ({"not_taken": [wire.ExchangeReport.Shortfall(device=1)] * 2}, "no neighbours"),
+        ({"left_out": [wire.ExchangeReply.LeftOut(device=5)]}, "no neighbours"),
+        ({"not_taken": [wire.ExchangeReply.LeftOut(device=1)] * 2}, "no neighbours"),
     ],
 )
 async def test_a_report_that_cannot_be_is_garbage(changes: dict[str, Any], complaint: str) -> None:
     async def claim(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(done(order, exchange=wire.ExchangeReport(**{**DONE, **changes})))
+        agent.link.send(done(order, exchange=wire.ExchangeReply(**{**DONE, **changes})))
 
     async with bench() as where, hand_agent(where, on_order=claim):
         await connected(where)
@@ -139,7 +139,7 @@ async def test_a_report_that_cannot_be_is_garbage(changes: dict[str, Any], compl
 
 async def test_an_agent_that_died_over_its_half_step_is_lost_when_it_is_back() -> None:
     async def die(agent: HandAgent, order: wire.Order) -> None:
-        event = wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
+        event = wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
         agent.link.send(wire.AgentFrame(event=event))
 
     async with bench(deadline_s=30.0) as where:

@@ -33,7 +33,7 @@ async def test_a_silent_agent_times_out_and_an_absent_one_is_lost() -> None:
 async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back() -> None:
     async def begin(agent: HandAgent, order: wire.Order) -> None:
         agent.link.send(
-            wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
+            wire.AgentFrame(event=wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
         )
 
     async with bench(deadline_s=30) as where:
@@ -53,7 +53,7 @@ async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back()
 async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts() -> None:
     async def begin(agent: HandAgent, order: wire.Order) -> None:
         agent.link.send(
-            wire.AgentFrame(event=wire.Event(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
+            wire.AgentFrame(event=wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
         )
 
     async def finish(agent: HandAgent, order: wire.Order) -> None:

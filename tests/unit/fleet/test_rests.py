@@ -57,7 +57,7 @@ async def test_an_order_has_its_rests_besides_its_deadline() -> None:
         (ExchangeOrder("o", 0, 1, (), (), 1.0, TRAINING, start_digest="ab"), 3.5),
         (IdleOrder("o", 0, 1, True), 0.0),
         (DiscardOrder("o", 0, 1, "t", "why"), 0.0),
-        (TransferOrder("o", 0, 1, "up", 10, 0.0, 1), 0.0),
+        (TransferOrder("o", 0, 1, True, 10, 0.0, 1), 0.0),
     ],
 )
 def test_every_kind_of_order_has_the_rests_that_its_phases_need(

@@ -26,7 +26,7 @@ async def test_a_device_downloads_the_global_model_its_sync_order_names() -> Non
         spec = order.sync
         blob, transfer = await agent.data.download(order.order_id, spec.ap, spec.digest.hex(), 5.0)
         received.append(blob)
-        report = wire.SyncReport(downloaded_bytes=transfer.transferred_bytes, download_s=1.5)
+        report = wire.SyncReply(downloaded_bytes=transfer.transferred_bytes, download_s=1.5)
         agent.link.send(done(order, sync=report))
 
     async with bench() as where, hand_agent(where, on_order=fetch):
@@ -55,8 +55,8 @@ async def test_another_model_than_the_ordered_one_cannot_be_downloaded() -> None
     assert "no outstanding order names this model" in refusals[0]
 
 
-@pytest.mark.parametrize("fields", [{}, {"sync": wire.SyncReport(download_s=float("nan"))}])
-async def test_a_report_that_cannot_be_is_garbage(fields: dict[str, wire.SyncReport]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"sync": wire.SyncReply(download_s=float("nan"))}])
+async def test_a_report_that_cannot_be_is_garbage(fields: dict[str, wire.SyncReply]) -> None:
     async def claim(agent: HandAgent, order: wire.Order) -> None:
         await asyncio.sleep(0)
         agent.link.send(done(order, **fields))
@@ -99,7 +99,7 @@ async def test_a_free_synchronisation_is_told_apart_on_the_wire() -> None:
     async def note(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("sync"):
             told[order.order_id] = order.sync.free
-        agent.link.send(done(order, sync=wire.SyncReport()))
+        agent.link.send(done(order, sync=wire.SyncReply()))
 
     async with bench() as where, hand_agent(where, on_order=note):
         await connected(where)

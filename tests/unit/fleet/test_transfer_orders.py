@@ -29,7 +29,7 @@ pytestmark = pytest.mark.asyncio
 
 
 def order(direction: str = "down", total_bytes: int = 50_000, mbit_s: float = 4.0, repeats: int = 3):
-    return TransferOrder(f"run/window/{direction}", 0, 0, direction, total_bytes, mbit_s, repeats)
+    return TransferOrder(f"run/window/{direction}", 0, 0, direction == "up", total_bytes, mbit_s, repeats)
 
 
 async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, list[PhaseSpan]]:
@@ -114,10 +114,8 @@ async def ask(given: TransferOrder, act: Callable[[HandAgent, wire.Order], Await
 
 def report(
     transfers: int = 3, transferred_bytes: int = 150_000, transfer_s: float = 0.3
-) -> wire.TransferReport:
-    return wire.TransferReport(
-        transfers=transfers, transferred_bytes=transferred_bytes, transfer_s=transfer_s
-    )
+) -> wire.TransferReply:
+    return wire.TransferReply(transfers=transfers, transferred_bytes=transferred_bytes, transfer_s=transfer_s)
 
 
 async def test_uploads_that_never_arrived_are_not_believed():

@@ -114,7 +114,7 @@ class TransferOrders:
             return given.refused(
                 f"{order.repeats} transfers of {order.total_bytes} bytes at {order.mbit_s} Mbit/s"
             )
-        phase = Phase.UPLOAD if order.direction == "up" else Phase.DOWNLOAD
+        phase = Phase.UPLOAD if order.upload else Phase.DOWNLOAD
         link, now_s = place.link(), asyncio.get_running_loop().time
         end_s = now_s() + place.limit_s(given)
         await place.fall_quiet()

@@ -172,7 +172,7 @@ async def _sweep(
                 plan.order_of(device, window),
                 device,
                 0,
-                point.direction,
+                point.direction == "up",
                 point.size_bytes,
                 point.mbit_s,
                 window.repeats,

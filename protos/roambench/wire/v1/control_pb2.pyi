@@ -15,14 +15,14 @@ class AgentFrame(_message.Message):
     CLOCK_ECHO_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
-    event: Event
+    event: SessionEvent
     answer: Answer
     clock_echo: ClockEcho
     goodbye: Goodbye
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[Event, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[SessionEvent, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_monotonic_ns", "peer_address")
+    __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_ns", "peer_address")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
     MACHINE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -34,7 +34,7 @@ class Hello(_message.Message):
     TRAINED_ORDER_IDS_FIELD_NUMBER: _ClassVar[int]
     RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
     TRAINER_RSS_BYTES_FIELD_NUMBER: _ClassVar[int]
-    STARTED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
     PEER_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     device: str
@@ -47,21 +47,21 @@ class Hello(_message.Message):
     trained_order_ids: _containers.RepeatedScalarFieldContainer[str]
     rss_bytes: int
     trainer_rss_bytes: int
-    started_monotonic_ns: int
+    started_ns: int
     peer_address: str
-    def __init__(self, protocol_version: _Optional[int] = ..., device: _Optional[str] = ..., machine_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., build: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., spool_uuid: _Optional[str] = ..., trained_order_ids: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., trainer_rss_bytes: _Optional[int] = ..., started_monotonic_ns: _Optional[int] = ..., peer_address: _Optional[str] = ...) -> None: ...
+    def __init__(self, protocol_version: _Optional[int] = ..., device: _Optional[str] = ..., machine_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., agent_version: _Optional[str] = ..., build: _Optional[str] = ..., capabilities: _Optional[_Iterable[str]] = ..., spool_uuid: _Optional[str] = ..., trained_order_ids: _Optional[_Iterable[str]] = ..., rss_bytes: _Optional[int] = ..., trainer_rss_bytes: _Optional[int] = ..., started_ns: _Optional[int] = ..., peer_address: _Optional[str] = ...) -> None: ...
 
-class Event(_message.Message):
-    __slots__ = ("order_id", "kind", "monotonic_ns", "detail")
+class SessionEvent(_message.Message):
+    __slots__ = ("order_id", "kind", "at_ns", "detail")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
-    MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    AT_NS_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     kind: str
-    monotonic_ns: int
+    at_ns: int
     detail: str
-    def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., monotonic_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
+    def __init__(self, order_id: _Optional[str] = ..., kind: _Optional[str] = ..., at_ns: _Optional[int] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("order_id", "status", "reason", "train", "upload", "sync", "transfer", "exchange")
@@ -86,14 +86,14 @@ class Answer(_message.Message):
     order_id: str
     status: Answer.Status
     reason: str
-    train: TrainReport
+    train: TrainReply
     upload: UploadReport
-    sync: SyncReport
-    transfer: TransferReport
-    exchange: ExchangeReport
-    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReport, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReport, _Mapping]] = ..., transfer: _Optional[_Union[TransferReport, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeReport, _Mapping]] = ...) -> None: ...
+    sync: SyncReply
+    transfer: TransferReply
+    exchange: ExchangeReply
+    def __init__(self, order_id: _Optional[str] = ..., status: _Optional[_Union[Answer.Status, str]] = ..., reason: _Optional[str] = ..., train: _Optional[_Union[TrainReply, _Mapping]] = ..., upload: _Optional[_Union[UploadReport, _Mapping]] = ..., sync: _Optional[_Union[SyncReply, _Mapping]] = ..., transfer: _Optional[_Union[TransferReply, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeReply, _Mapping]] = ...) -> None: ...
 
-class TransferReport(_message.Message):
+class TransferReply(_message.Message):
     __slots__ = ("transfers", "transferred_bytes", "transfer_s")
     TRANSFERS_FIELD_NUMBER: _ClassVar[int]
     TRANSFERRED_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -103,7 +103,7 @@ class TransferReport(_message.Message):
     transfer_s: float
     def __init__(self, transfers: _Optional[int] = ..., transferred_bytes: _Optional[int] = ..., transfer_s: _Optional[float] = ...) -> None: ...
 
-class TrainReport(_message.Message):
+class TrainReply(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s")
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     SGD_STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -137,7 +137,7 @@ class UploadReport(_message.Message):
     model_digest: bytes
     def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ...) -> None: ...
 
-class SyncReport(_message.Message):
+class SyncReply(_message.Message):
     __slots__ = ("downloaded_bytes", "download_s", "divergence")
     DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
@@ -147,9 +147,9 @@ class SyncReport(_message.Message):
     divergence: float
     def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., divergence: _Optional[float] = ...) -> None: ...
 
-class ExchangeReport(_message.Message):
+class ExchangeReply(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s", "model_bytes")
-    class Shortfall(_message.Message):
+    class LeftOut(_message.Message):
         __slots__ = ("device", "reason", "moved_bytes")
         DEVICE_FIELD_NUMBER: _ClassVar[int]
         REASON_FIELD_NUMBER: _ClassVar[int]
@@ -179,8 +179,8 @@ class ExchangeReport(_message.Message):
     mean_loss: float
     mean_squared_loss: float
     model_digest: bytes
-    left_out: _containers.RepeatedCompositeFieldContainer[ExchangeReport.Shortfall]
-    not_taken: _containers.RepeatedCompositeFieldContainer[ExchangeReport.Shortfall]
+    left_out: _containers.RepeatedCompositeFieldContainer[ExchangeReply.LeftOut]
+    not_taken: _containers.RepeatedCompositeFieldContainer[ExchangeReply.LeftOut]
     sent_bytes: int
     received_bytes: int
     exchange_s: float
@@ -190,17 +190,17 @@ class ExchangeReport(_message.Message):
     downloaded_bytes: int
     download_s: float
     model_bytes: int
-    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., left_out: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., not_taken: _Optional[_Iterable[_Union[ExchangeReport.Shortfall, _Mapping]]] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., exchange_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., model_bytes: _Optional[int] = ...) -> None: ...
+    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., left_out: _Optional[_Iterable[_Union[ExchangeReply.LeftOut, _Mapping]]] = ..., not_taken: _Optional[_Iterable[_Union[ExchangeReply.LeftOut, _Mapping]]] = ..., sent_bytes: _Optional[int] = ..., received_bytes: _Optional[int] = ..., exchange_s: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., model_bytes: _Optional[int] = ...) -> None: ...
 
 class ClockEcho(_message.Message):
-    __slots__ = ("probe", "received_monotonic_ns", "sent_monotonic_ns")
+    __slots__ = ("probe", "received_ns", "sent_ns")
     PROBE_FIELD_NUMBER: _ClassVar[int]
-    RECEIVED_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
-    SENT_MONOTONIC_NS_FIELD_NUMBER: _ClassVar[int]
+    RECEIVED_NS_FIELD_NUMBER: _ClassVar[int]
+    SENT_NS_FIELD_NUMBER: _ClassVar[int]
     probe: int
-    received_monotonic_ns: int
-    sent_monotonic_ns: int
-    def __init__(self, probe: _Optional[int] = ..., received_monotonic_ns: _Optional[int] = ..., sent_monotonic_ns: _Optional[int] = ...) -> None: ...
+    received_ns: int
+    sent_ns: int
+    def __init__(self, probe: _Optional[int] = ..., received_ns: _Optional[int] = ..., sent_ns: _Optional[int] = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ("reason", "left_in_spool")
@@ -231,9 +231,9 @@ class ControllerFrame(_message.Message):
     order: Order
     clock_probe: ClockProbe
     stop: Stop
-    quiet: Quiet
-    duty: Duty
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ..., duty: _Optional[_Union[Duty, _Mapping]] = ...) -> None: ...
+    quiet: Silence
+    duty: DutySchedule
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Silence, _Mapping]] = ..., duty: _Optional[_Union[DutySchedule, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("run_id", "data_address", "learning_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases", "rest_s")
@@ -424,13 +424,13 @@ class Stop(_message.Message):
     resumes_at: int
     def __init__(self, reason: _Optional[str] = ..., drain_s: _Optional[float] = ..., resumes_at: _Optional[int] = ...) -> None: ...
 
-class Quiet(_message.Message):
+class Silence(_message.Message):
     __slots__ = ("on",)
     ON_FIELD_NUMBER: _ClassVar[int]
     on: bool
     def __init__(self, on: bool = ...) -> None: ...
 
-class Duty(_message.Message):
+class DutySchedule(_message.Message):
     __slots__ = ("levels", "block_s")
     LEVELS_FIELD_NUMBER: _ClassVar[int]
     BLOCK_S_FIELD_NUMBER: _ClassVar[int]

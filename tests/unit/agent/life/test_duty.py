@@ -96,6 +96,6 @@ async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_e
 
 
 def test_a_duty_comes_through_the_wire() -> None:
-    frame = wire.ControllerFrame(duty=wire.Duty(levels=["reader", "agent"], block_s=12.5))
+    frame = wire.ControllerFrame(duty=wire.DutySchedule(levels=["reader", "agent"], block_s=12.5))
     schedule = controller_word(wire.ControllerFrame.FromString(frame.SerializeToString()))
     assert duty_from(schedule) == ((A, B), 12.5)

@@ -49,7 +49,7 @@ async def test_all_transfers_of_an_order_have_its_time_together(tmp_path: Path) 
         moving=anything,
         dial=FixedDial(cast(DataLink, link)),
     )
-    order = TransferOrder("calibration/1", 0, 0, "down", 1000, 4.0, 3)
+    order = TransferOrder("calibration/1", 0, 0, False, 1000, 4.0, 3)
     await TransferOrders(place, ModelCache(tmp_path / "cache")).padding(GivenOrder(order, 20.0), order)
     first, second, third = link.limits_s
     assert 20.0 >= first >= second + 0.1 >= third + 0.2
