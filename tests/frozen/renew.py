@@ -12,10 +12,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
 
 def main(names: list[str]) -> int:
     """Write the files names for; 2 where one is not known."""
@@ -36,4 +32,6 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    root = Path(__file__).parents[2]
+    sys.path[:0] = str(root / "tests"), str(root / "benchmarks")
     sys.exit(main(sys.argv[1:]))
