@@ -83,7 +83,7 @@ def checksums(data: bytes, *, cast: bool) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LineLayout:
     """How a firmware spells a printout on one transport: `text` is a format string of the printout's values.
 
     `while_off`: it prints while the output is off, too. `most_bytes`: what is longer is cut; 0: nothing is.

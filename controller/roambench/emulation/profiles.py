@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
-from roambench.emulation.lines import Layout, Printout
+from roambench.emulation.lines import LineLayout, Printout
 
 Line = Callable[[Printout], bytes | None]
 
@@ -146,7 +146,7 @@ def _described(name: str) -> Iterator[FirmwareProfile]:
         values = family | own
         layouts = family.get("lines", {}) | own.get("lines", {})
         ways = values.pop("transports", layouts)
-        values["lines"] = {Transport(way): Layout(**layouts[way]) for way in ways}
+        values["lines"] = {Transport(way): LineLayout(**layouts[way]) for way in ways}
         values["boot"] = [(at_s, text.replace("{version}", own["version"])) for at_s, text in values["boot"]]
         yield FirmwareProfile(**values | {key: _FORMS[key](values[key]) for key in _FORMS.keys() & values})
 

@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
-from roambench.provision.ssh.host_error import HostError
-from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script
+
+if TYPE_CHECKING:
+    from roambench.provision.ssh.hosts import HostLink
 
 _PROBE: Final = Path(__file__).with_name("facts_probe.py")
 _PATIENCE_S: Final = 60.0
@@ -162,6 +163,8 @@ def questions_before_a_run(packages: Sequence[str]) -> Questions:
 
 def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     """Ask the host; HostError where it has no Python, no sudo, or answers something else."""
+    from roambench.provision.ssh.host_error import HostError  # late: facts of this machine need no SSH
+
     ran = link.run(
         Script('python3 - "$1"'), questions.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
     )

@@ -84,7 +84,7 @@ def _inside(field: Any) -> type[Message] | None:
     return None if field.message_type is None else GetMessageClass(field.message_type)
 
 
-class Choice:
+class OneOf:
     """The fields of which a message holds one, each with the dataclass of its type's name."""
 
     def __init__(self, message: type[Message], words: object) -> None:

@@ -20,13 +20,13 @@ from roambench.contract.orders import (
     UnknownOrder,
 )
 from roambench.contract.session import AgentWord, ControllerWord, Hello, KeptAnswer, Refusal
-from roambench.wire.fields import Choice, message_of, word_of
+from roambench.wire.fields import OneOf, message_of, word_of
 from roambench.wire.v1 import control_pb2 as wire
 
-_ORDERS: Final = Choice(wire.Order, Order | TransferOrder)
-_REPLIES: Final = Choice(wire.Answer, Reply)
-_TO_AGENTS: Final = Choice(wire.ControllerFrame, ControllerWord | Refusal)
-_TO_CONTROLLERS: Final = Choice(wire.AgentFrame, AgentWord)
+_ORDERS: Final = OneOf(wire.Order, Order | TransferOrder)
+_REPLIES: Final = OneOf(wire.Answer, Reply)
+_TO_AGENTS: Final = OneOf(wire.ControllerFrame, ControllerWord | Refusal)
+_TO_CONTROLLERS: Final = OneOf(wire.AgentFrame, AgentWord)
 
 
 def controller_frame(word: ControllerWord | Refusal) -> wire.ControllerFrame:

@@ -98,7 +98,7 @@ def test_its_page_draws_no_map_and_no_distance(trace: Path, tmp_path: Path) -> N
         "steps-per-device",
         "ap-occupancy",
     ]
-    assert f"{NONE} ± {NONE} (7.08 ± 3.92)" in page
+    assert f"{NONE} ±\u00a0{NONE} (7.08 ±\u00a03.92)" in page
     assert 'id="places"' not in page
 
 

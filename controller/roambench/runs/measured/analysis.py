@@ -13,13 +13,13 @@ from roambench.energy import account, integrate, rest_checks, rests, touching, w
 from roambench.energy.account import Split
 from roambench.energy.clocks import clock_fit, meter_clock
 from roambench.energy.idle import baseline, heat, local_idle
-from roambench.energy.readings import frozen, samples, timeline
+from roambench.energy.readings import frozen, periods, samples, timeline
 from roambench.runs.measured.accounts import RunEnergy
 
 #: Whose constants are assumptions of a ledger.
 _ASSUMING: Final = (
-    account, baseline, clock_fit, frozen, heat, integrate, local_idle, meter_clock, rest_checks, rests,
-    samples, timeline, touching, window_sums,
+    account, baseline, clock_fit, frozen, heat, integrate, local_idle, meter_clock, periods, rest_checks,
+    rests, samples, timeline, touching, window_sums,
 )  # fmt: skip
 
 
