@@ -35,6 +35,9 @@ simulated = { workers = 2 }
 #: Trainings deferred, and computed when ordered.
 SYSTEMS = ("mohawk", "middle")
 KILLS = 4
+#: A worker that is ready has computed for longer than its start takes: killed three times while it starts, it
+#: ends the run.
+READY_CPU_S = 1.0
 WORDS = ("run", "experiment.toml", "--fleet", "simulated", "--runs-dir")
 
 
@@ -55,7 +58,7 @@ def kill_busy_workers(run: subprocess.Popen[str], runs: Path, system: str) -> in
             try:
                 before_s = sum(worker.cpu_times()[:2])
                 time.sleep(0.1)
-                if sum(worker.cpu_times()[:2]) > before_s and killed < KILLS:  # it computes
+                if sum(worker.cpu_times()[:2]) > before_s > READY_CPU_S and killed < KILLS:  # it computes
                     worker.kill()
                     killed += 1
             except psutil.NoSuchProcess:
