@@ -43,8 +43,8 @@ def text(network: Network, hosts: Sequence[Container], meters: Meters, key: Path
     head = _HEAD.format(
         name=f"lab{network.number}",
         machine=network.machine,
-        control_port=47100,
-        data_port=47101,
+        control_port=27100,  # below the ports that outgoing connections take
+        data_port=27101,
         key=key,
         interface=INTERFACE,
         meter=METER_DEVICE,
