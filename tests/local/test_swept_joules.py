@@ -106,7 +106,7 @@ def test_a_sweep_of_agents_has_the_measured_joules_of_each_runs_report(tmp_path:
 
 
 def older_results_are_summed_up_again(folder: Path, points: dict[str, Any], printed: str) -> None:
-    """A result of a version that knew fewer metrics is made anew from the run that is there."""
+    """Make the result of an older version, which knew fewer metrics, again from its run."""
     for name in points:
         result = folder / "out" / "points" / name / "result.json"
         old = json.loads(result.read_text())

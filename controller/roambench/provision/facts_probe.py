@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Programs that open serial ports which nobody gave them.
+#: Programs that open serial ports without being told to.
 _PORT_OPENERS = ("ModemManager", "brltty")
 
 

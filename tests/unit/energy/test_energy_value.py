@@ -79,7 +79,7 @@ def test_a_part_of_an_energy_has_its_part_of_every_error() -> None:
 
 
 def test_beside_other_runs_only_what_is_wrong_in_every_run_is_shared() -> None:
-    """Four runs of 3 J gain of one meter, 4 J of a clock that is set anew in each."""
+    """Four runs of 3 J gain of one meter, 4 J of a clock that is set again in each."""
     run = Energy(100.0, terms=((GAIN, "pi-01", 3.0), (UncertaintyPart.EDGES, "pi-01", 4.0)))
     assert run.beside_other_runs().u_joules == run.u_joules == 5.0
     mean = total(run.beside_other_runs().times(0.25) for _ in range(4))
