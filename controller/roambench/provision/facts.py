@@ -99,7 +99,7 @@ class Facts:
     throttled: int | None = None  # as `vcgencmd get_throttled` spells it
     time_synchronised: bool | None = None
     interfaces: tuple[str, ...] = ()
-    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports without being told to
+    port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Programs that open serial ports without being told to.
+#: Programs that open serial ports by themselves.
 _PORT_OPENERS = ("ModemManager", "brltty")
 
 
