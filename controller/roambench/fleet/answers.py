@@ -32,6 +32,7 @@ _STATUS = {
     wire.Answer.DONE: AnswerStatus.DONE,
     wire.Answer.REFUSED: AnswerStatus.REFUSED,
     wire.Answer.FAILED: AnswerStatus.FAILED,
+    wire.Answer.TIMEOUT: AnswerStatus.TIMEOUT,
 }
 
 

@@ -351,6 +351,10 @@ class GivenOrder:
         """Its device tried and could not."""
         return self._answer(AnswerStatus.FAILED, reason)
 
+    def late(self, reason: str) -> Answer:
+        """Its deadline passed before its device was done."""
+        return self._answer(AnswerStatus.TIMEOUT, reason)
+
     def _answer(self, status: AnswerStatus, reason: str, reply: Reply | None = None) -> Answer:
         order = self.order
         return Answer(order.order_id, order.device, order.step, status, reason, reply)

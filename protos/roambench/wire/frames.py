@@ -109,6 +109,6 @@ def serialised(answer: Answer) -> bytes:
 
 
 def _answer_message(answer: Answer) -> wire.Answer:
-    """A device answers DONE, REFUSED or FAILED."""
+    """A device answers DONE, REFUSED, FAILED or TIMEOUT."""
     reply = {} if answer.reply is None else _REPLIES.holding(answer.reply)
     return message_of(answer, wire.Answer, status=answer.status.name, **reply)

@@ -14,6 +14,7 @@ from roambench.agent.orders.train_orders import TrainOrders
 from roambench.agent.orders.transfer_orders import TransferOrders
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.session.data_link import TimeIsUp
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.draws import generator
 from roambench.contract.errors import RoambenchError
@@ -140,6 +141,8 @@ class OrderQueue:
             return await action
         except TrainerRefused as error:
             return given.refused(str(error))
+        except TimeIsUp as error:
+            return given.late(str(error))
         except (RoambenchError, TrainerDied, OSError) as error:
             return given.failed(str(error))
         finally:

@@ -39,6 +39,10 @@ class BrokeOff(LinkError):
     """The connection broke in the middle of a transfer, or there was none: it may be begun again."""
 
 
+class TimeIsUp(BrokeOff):
+    """A transfer broke off because its time was up."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelTransfer:
     """The model bytes that one transfer moved, how long it lasted in device time, when its first and last
@@ -249,6 +253,8 @@ class DataLink:
 
 
 def _broken(error: grpc.aio.AioRpcError, what: str) -> LinkError:
+    if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return TimeIsUp(f"{what} was not done in time: {error.details()}")
     made = LinkError if error.code() in _FINAL else BrokeOff
     return made(f"{what} broke off: {error.details()}")
 

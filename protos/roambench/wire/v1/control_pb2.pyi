@@ -71,10 +71,12 @@ class Answer(_message.Message):
         DONE: _ClassVar[Answer.Status]
         REFUSED: _ClassVar[Answer.Status]
         FAILED: _ClassVar[Answer.Status]
+        TIMEOUT: _ClassVar[Answer.Status]
     STATUS_UNSPECIFIED: Answer.Status
     DONE: Answer.Status
     REFUSED: Answer.Status
     FAILED: Answer.Status
+    TIMEOUT: Answer.Status
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
