@@ -26,11 +26,11 @@ from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.resume_point import ResumePoint
 from roambench.contract.orders import TrainReply
-from roambench.controller import one_run
-from roambench.controller.agents.checkpoints import Checkpoints
-from roambench.controller.composition import run_experiment
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import StepClosed
+from roambench.runner import one_run
+from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.composition import run_experiment
 from roambench.runs.folder import RunFolder
 
 LIMIT = 0.05

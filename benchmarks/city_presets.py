@@ -14,7 +14,7 @@ import statistics
 from rich.console import Console
 from rich.table import Table
 
-from roambench.controller.trace_tables import number
+from roambench.cli.trace_tables import number
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS
 from roambench.mobility.statistics import trace_statistics
 from roambench.mobility.walks import GENERATORS

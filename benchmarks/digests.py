@@ -20,11 +20,11 @@ from pathlib import Path
 from rich.console import Console
 from safetensors import safe_open
 
-from roambench.controller.composition import run_experiment
-from roambench.controller.kept import GLOBAL_MODEL
 from roambench.experiment import catalogue
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import RoundRecord, StepClosed
+from roambench.runner.composition import run_experiment
+from roambench.runner.kept import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 
 #: Every way of moving, so that every rule of mixing meets each.

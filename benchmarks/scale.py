@@ -28,10 +28,6 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roambench.controller.one_run import Narrator
-from roambench.controller.plays.hierarchical import composed
-from roambench.controller.progress import RunProgress
-from roambench.controller.world import Movement, movement_of
 from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -42,6 +38,10 @@ from roambench.report.report import report
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.run import StepSummary
 from roambench.rounds.state import RoundState
+from roambench.runner.one_run import Narrator
+from roambench.runner.plays.hierarchical import composed
+from roambench.runner.progress import RunProgress
+from roambench.runner.world import Movement, movement_of
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

@@ -133,7 +133,7 @@ class Soak:
 
 def roambench(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "roambench.controller.cli", *words],
+        [sys.executable, "-m", "roambench.cli.main", *words],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

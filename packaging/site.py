@@ -62,7 +62,7 @@ def entries(index: str) -> list[dict[str, Any]]:
 def command_line() -> str:
     """Every command with its arguments and options, by typer."""
     made = subprocess.run(
-        [sys.executable, "-m", "typer", "roambench.controller.cli", "utils", "docs", "--name", "roambench"],
+        [sys.executable, "-m", "typer", "roambench.cli.main", "utils", "docs", "--name", "roambench"],
         check=True,
         capture_output=True,
         text=True,

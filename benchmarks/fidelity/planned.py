@@ -11,8 +11,8 @@ from fidelity.catalogue import WORLDS
 from fidelity.generator import DEFAULT
 from fidelity.judged import Run
 from fidelity.world import LOADS
-from roambench.controller.plans.widths import ExpectedPhases
 from roambench.meters.traits import TRAITS
+from roambench.plan.widths import ExpectedPhases
 
 #: Worlds of which a planner can know what matters: a power that is steady but for ramps, mild bursts and
 #: short tails, a meter that does what its data sheet says, a board at rest that scatters as Raspberry Pis do.

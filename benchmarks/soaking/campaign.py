@@ -25,7 +25,6 @@ from typing import Any, Final
 import psutil
 from rich.table import Table
 
-from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 from roambench.report.report import report
 from roambench.rounds.records import (
     CloudAggregated,
@@ -36,6 +35,7 @@ from roambench.rounds.records import (
     StepClosed,
 )
 from roambench.runs.folder import RunFolder
+from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 from soaking.hosts import BenchHosts, SoakedHosts, roambench, running_hosts, running_sets
 
 #: Three boards and who waits for one of them to die.
@@ -187,7 +187,7 @@ class CampaignSoak:
         words = ["sweep", str(self.folder / "night.toml"), "--out", str(self.out), "--unproven"]
         with (self.folder / "campaign.txt").open("ab") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "roambench.controller.cli", *words, "--pause", "0", *self.words],
+                [sys.executable, "-m", "roambench.cli.main", *words, "--pause", "0", *self.words],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=subprocess.STDOUT,

@@ -196,7 +196,7 @@ class Underway:
             }
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "roambench.controller.cli", *words],
+                [sys.executable, "-m", "roambench.cli.main", *words],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from roambench.contract.errors import RoambenchError
 from roambench.contract.phases import Phase
-from roambench.controller.run_log import LOG
 from roambench.energy.readings.timeline import partition_check
 from roambench.rounds.records import (
     CloudAggregated,
@@ -30,6 +29,7 @@ from roambench.rounds.records import (
     RoundRecord,
     StepClosed,
 )
+from roambench.runner.run_log import LOG
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import account_run, outages_of

@@ -22,7 +22,7 @@ from fidelity.judged import Row, run_of
 
 import roambench as rb
 from roambench.agent import cli as agent_cli
-from roambench.controller.cli import command, main
+from roambench.cli.main import command, main
 
 FILES: Final = Path(__file__).parent / "files"
 #: Each an archive below `files/runs`: two systems on local agents and on virtual devices, local agents that

@@ -20,7 +20,7 @@ import pytest
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE
 from hosts.lab.cli import identified, roambench
-from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
+from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 

@@ -64,7 +64,7 @@ def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace
     assert {line["host"] for line in lines} == set(provisioned.names)
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     assert len({line["at"][:13] for line in lines if line["at"]}) <= 24  # UTC, whatever the hosts' zones are
-    command = [sys.executable, "-m", "roambench.controller.cli", "fleet", "logs", str(provisioned.bench)]
+    command = [sys.executable, "-m", "roambench.cli.main", "fleet", "logs", str(provisioned.bench)]
     options = ["--follow", "-n", "0", "--only", "pi2", "--out", str(tmp_path)]
     following = "pgrep -fc '^journalctl .*--follow' || true"
     with subprocess.Popen([*command, *options]) as process:

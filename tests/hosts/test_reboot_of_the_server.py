@@ -16,8 +16,8 @@ from hosts.lab.server import Server
 from hosts.test_resumed_on_hosts import ROUNDS, decided, is_as, unfaulted
 from living_agents import LivingBench
 from roambench.contract.events import EventKind
-from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import ClockProbed, RunResumed
+from roambench.runner.kept import GLOBAL_MODEL
 from roambench.runs.checkpoint_file import read_checkpoint, write_checkpoint
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
@@ -63,7 +63,7 @@ def test_a_run_goes_on_by_itself_after_a_reboot_and_after_a_power_cut(tmp_path: 
     need_tools()
     chosen = (*SETTINGS, *MORE[fleet])
     server = Server(tmp_path / "server")
-    command = f"{sys.executable} -m roambench.controller.cli"
+    command = f"{sys.executable} -m roambench.cli.main"
     experiment = f"{_CHECKOUT}/experiments/demo_full.toml --fleet {fleet}"
     settings = " ".join(f"--set '{setting}'" for setting in chosen)
     server.on()

@@ -15,9 +15,6 @@ from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.controller.composition import run_experiment
-from roambench.controller.kept import GLOBAL_MODEL
-from roambench.controller.resuming import NOT_AGAIN
 from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import (
@@ -29,6 +26,9 @@ from roambench.rounds.records import (
     RunResumed,
     StepClosed,
 )
+from roambench.runner.composition import run_experiment
+from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.resuming import NOT_AGAIN
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run, outages_of
 from roambench.runs.models import load_model

@@ -15,10 +15,10 @@ from pathlib import Path
 from late_agents import late_agents
 from rich.console import Console
 
-from roambench.controller.bench_options import BenchOptions
-from roambench.controller.command_process import fork_trainings, settle
 from roambench.experiment.load import load_experiment
 from roambench.fleet.local_agents import LocalAgents
+from roambench.runner.bench_options import BenchOptions
+from roambench.study.command_process import fork_trainings, settle
 
 
 def main(arguments: list[str], agents: type[LocalAgents] = LocalAgents) -> None:
@@ -34,8 +34,8 @@ def main(arguments: list[str], agents: type[LocalAgents] = LocalAgents) -> None:
     if overrides and overrides[0].startswith("--fleet="):
         fleet = overrides.pop(0).removeprefix("--fleet=")
     fork_trainings(fleet)
-    from roambench.controller.benches import local_bench  # loads grpc
-    from roambench.controller.composition import run_experiment
+    from roambench.runner.benches import local_bench  # loads grpc
+    from roambench.runner.composition import run_experiment
 
     local_bench.LocalAgents = agents  # type: ignore[misc]
     run_experiment(

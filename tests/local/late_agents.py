@@ -9,7 +9,7 @@ from roambench.fleet.local_agents import LocalAgents
 
 
 def late_agents(random_s: float, reversed_s: float = 0.0) -> type[LocalAgents]:
-    """Takes the place of `LocalAgents` in `controller.benches.local_bench`.
+    """Takes the place of `LocalAgents` in `runner.benches.local_bench`.
 
     Each answer waits a keyed part of `random_s`. Those of the last device wait `reversed_s` besides, those of
     each device before it so much more: the first one answers last. In host seconds.

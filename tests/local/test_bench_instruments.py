@@ -12,7 +12,7 @@ import pytest
 from living_agents import LivingBench
 from local.conftest import ROAMBENCH
 from roambench.contract.records import RecordKind
-from roambench.controller.instrument.calibration_run import CalibrationPlan
+from roambench.instrument.calibration_run import CalibrationPlan
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 

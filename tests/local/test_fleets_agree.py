@@ -12,10 +12,6 @@ import pytest
 
 from failing_task import FAILING
 from roambench.contract.orders import Vector
-from roambench.controller.benches.local_bench import local_bench
-from roambench.controller.places.simulated import simulated_fleet
-from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import LearningTask, Movement, learning_task_of
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
@@ -32,6 +28,10 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runner.benches.local_bench import local_bench
+from roambench.runner.places.simulated import simulated_fleet
+from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.world import LearningTask, Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import EdgeInput, System
 from roambench.vectors import Weights, weighted_mean

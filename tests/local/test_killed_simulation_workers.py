@@ -94,7 +94,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (base / "experiment.toml").write_text(EXPERIMENT)
     roambench(*WORDS, "alone", cwd=base).check_returncode()
     run = subprocess.Popen(
-        [sys.executable, "-m", "roambench.controller.cli", *WORDS, "killed"],
+        [sys.executable, "-m", "roambench.cli.main", *WORDS, "killed"],
         cwd=base,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

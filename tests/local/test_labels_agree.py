@@ -20,8 +20,8 @@ from sklearn.datasets import load_diabetes
 
 import forked_commands
 import roambench as rb
-from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
+from roambench.runner.kept import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 

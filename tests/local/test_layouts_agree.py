@@ -19,10 +19,6 @@ import torch
 from roambench.contract.errors import ConfigError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.controller.composition import run_experiment
-from roambench.controller.places.simulated import simulated_fleet
-from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import Movement, learning_task_of
 from roambench.experiment.sections import Experiment
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
@@ -32,6 +28,10 @@ from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered
 from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runner.composition import run_experiment
+from roambench.runner.places.simulated import simulated_fleet
+from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from small_traces import drawn_trace
 

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 
 from roambench.contract.orders import Answer, Order, UploadReply, Vector
-from roambench.controller.places.simulated import simulated_fleet
-from roambench.controller.plays.hierarchical import composed
-from roambench.controller.world import Movement, learning_task_of
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Fleet, OnAnswer, keep_all
 from roambench.rounds.records import CloudAggregated, MetricsScored
 from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runner.places.simulated import simulated_fleet
+from roambench.runner.plays.hierarchical import composed
+from roambench.runner.world import Movement, learning_task_of
 from small_traces import drawn_trace
 
 #: One row per device, one letter per step: of seven six train between two cloud aggregations. At the

@@ -14,10 +14,6 @@ import pytest
 
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Answer, Order, Vector
-from roambench.controller.benches import local_bench as module
-from roambench.controller.benches.local_bench import local_bench
-from roambench.controller.places.simulated import simulated_fleet
-from roambench.controller.plays.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.experiment.sections import Experiment
 from roambench.mobility.peer_movement import trace_movement
 from roambench.rounds.peer_loop import run_peers
@@ -25,6 +21,10 @@ from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Fleet, OnAnswer, keep_all
 from roambench.rounds.records import MixingPlanned, ModelsExchanged, OrderGiven, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runner.benches import local_bench as module
+from roambench.runner.benches.local_bench import local_bench
+from roambench.runner.places.simulated import simulated_fleet
+from roambench.runner.plays.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
 from small_traces import drawn_trace

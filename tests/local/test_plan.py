@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from planned_runs import FACTOR, Happened, near, plan_and_run
-from roambench.controller.plans.plan import plan_experiment
 from roambench.experiment.load import load_experiment
+from roambench.plan.plan import plan_experiment
 from roambench.report.report import report
 from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder

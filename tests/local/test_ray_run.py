@@ -22,7 +22,7 @@ fleet = { agents = 6, aps = 3 }
 learning = { model = "mlp", images_per_device = 40 }
 simulated = { workers = 2 }
 """
-ROAMBENCH = (sys.executable, "-m", "roambench.controller.cli")
+ROAMBENCH = (sys.executable, "-m", "roambench.cli.main")
 
 
 def digest_of_run(folder: Path, *settings: str) -> tuple[str, str]:

@@ -34,7 +34,7 @@ def port(tmp_path: Path) -> Iterator[str]:
     """A Smart Power 3 behind which a board idles, in a process that knows nothing of the run."""
     folder = tmp_path / "meter"
     words = ["meter", "emulate", "--profile", "smartpower3-2.2", "--load", "idle", "--dir", str(folder)]
-    command = [sys.executable, "-m", "roambench.controller.cli", *words]
+    command = [sys.executable, "-m", "roambench.cli.main", *words]
     meter = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     end_s = time.monotonic() + 60.0
     while not (folder / "meter-01.tty").exists():

@@ -18,7 +18,7 @@ from scipy import stats
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).parents[2]
-CLI = [sys.executable, "-m", "roambench.controller.cli"]
+CLI = [sys.executable, "-m", "roambench.cli.main"]
 #: docs/algorithms.md: Eq. 1 of MOHAWK for LTE, W per Mbit/s and W.
 ALPHA_UP, ALPHA_DOWN, BETA = 0.43839, 0.05197, 1.28804
 #: `[energy]` and `[simulated]` of the experiment: W of a board at rest, and what training adds.

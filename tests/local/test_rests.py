@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered
+from roambench.runner.composition import run_experiment
 from roambench.runs.folder import RunFolder
 
 from .conftest import SMALL

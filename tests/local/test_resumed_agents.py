@@ -15,11 +15,11 @@ import pytest
 from rich.console import Console
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.controller.composition import run_experiment
-from roambench.controller.kept import GLOBAL_MODEL
 from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import ModelsScored, OrderGiven, OutcomeDecided, RunResumed
+from roambench.runner.composition import run_experiment
+from roambench.runner.kept import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run, outages_of
 from roambench.runs.models import load_model

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from forked_commands import roambench
-from roambench.controller.kept import GLOBAL_MODEL
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered, RoundRecord
+from roambench.runner.kept import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from roambench.controller.sweep.metrics import METRICS
 from roambench.mobility.files import write_trace
+from roambench.study.sweep.metrics import METRICS
 from small_traces import two_walks
 
 from .conftest import ROAMBENCH

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from scipy import stats
 
-from roambench.controller.composition import run_experiment
 from roambench.experiment.load import load_experiment
+from roambench.runner.composition import run_experiment
 from roambench.runs.folder import RunFolder
 from tally import Tally, tally
 

@@ -25,7 +25,7 @@ def test_the_file_of_init_runs_on_agents_from_a_wheel(tmp_path: Path) -> None:
 
     def roambench(*words: str) -> str:
         """Before the source tree, which an editable installation puts at the end of the path."""
-        command = [sys.executable, "-m", "roambench.controller.cli", *words]
+        command = [sys.executable, "-m", "roambench.cli.main", *words]
         own = os.environ | {"PYTHONPATH": str(installed)}
         done = subprocess.run(command, cwd=empty, env=own, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from roambench.controller import one_run
-from roambench.controller.one_run import Narrator
-from roambench.controller.places import simulated
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.rounds.records import RoundRecord
+from roambench.runner import one_run
+from roambench.runner.one_run import Narrator
+from roambench.runner.places import simulated
 
 QUIET = Console(quiet=True)
 

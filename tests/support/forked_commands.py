@@ -20,9 +20,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from roambench.controller.cli import main
-from roambench.controller.sweep.pool import _MEETING, _POINT, _TRAINING
+from roambench.cli.main import main
 from roambench.fleet import fork_server_process
+from roambench.study.sweep.pool import _MEETING, _POINT, _TRAINING
 
 _SUPPORT, _ROOT = str(Path(__file__).parent), Path(__file__).parents[2]
 #: All but grpc, of which nothing can be forked.

@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 from rich.console import Console
 
-from roambench.controller import plan_costs
-from roambench.controller.bench_options import BenchOptions
-from roambench.controller.composition import run_experiment
-from roambench.controller.plans.plan import RunPlan, plan_experiment
 from roambench.experiment.load import load_experiment
+from roambench.plan import plan_costs
+from roambench.plan.plan import RunPlan, plan_experiment
+from roambench.runner.bench_options import BenchOptions
+from roambench.runner.composition import run_experiment
 
 #: How far a plan may be from what happens.
 FACTOR = 1.5

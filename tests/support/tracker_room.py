@@ -41,4 +41,4 @@ class TrackerRoom:
 
     def roambench(self, *arguments: Any, cwd: Path) -> subprocess.CompletedProcess[str]:
         """`roambench` with these libraries."""
-        return self.run("python", "-m", "roambench.controller.cli", *arguments, cwd=cwd)
+        return self.run("python", "-m", "roambench.cli.main", *arguments, cwd=cwd)

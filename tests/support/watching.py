@@ -57,7 +57,7 @@ class Watching:
 @contextmanager
 def watching(path: Path, *options: str) -> Iterator[Watching]:
     """A server of the runs at `path` on a free port."""
-    command = [sys.executable, "-m", "roambench.controller.cli", "watch", str(path), "--port", "0", *options]
+    command = [sys.executable, "-m", "roambench.cli.main", "watch", str(path), "--port", "0", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

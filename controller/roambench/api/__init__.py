@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from roambench.api.finished_sweep import Sweep
     from roambench.api.recorded_run import Run
     from roambench.api.run_set import RunSet
-    from roambench.controller.progress import StepDone
+    from roambench.runner.progress import StepDone
 
     Runs = str | Path | Run | RunSet
 

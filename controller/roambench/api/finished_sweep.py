@@ -14,7 +14,7 @@ from roambench.api.columns import Columns
 from roambench.api.run_set import RunSet, opened
 from roambench.api.running import console, outside_loops
 from roambench.contract.errors import ConfigError
-from roambench.controller.places.table import fleet_of
+from roambench.runner.places.table import fleet_of
 
 
 class Sweep:
@@ -45,8 +45,8 @@ def sweep_now(
     file: Path, out: Path | None, changes: Mapping[str, Any], *, jobs: int | None, fresh: bool, show: bool
 ) -> Sweep:
     """What `roambench.sweep` gives."""
-    from roambench.controller.sweep.sweep_file import read_sweep
-    from roambench.controller.sweep.sweep_runner import run_sweep
+    from roambench.study.sweep.sweep_file import read_sweep
+    from roambench.study.sweep.sweep_runner import run_sweep
 
     sweep = read_sweep(file, [f"{key}={json.dumps(value)}" for key, value in changes.items()])
     kind, _ = fleet_of(sweep.fleet)

@@ -28,11 +28,11 @@ from roambench.runs.models import load_tensors
 from roambench.runs.record_columns import KINDS
 
 if TYPE_CHECKING:  # at run time what a report needs is loaded when it is asked for
-    from roambench.controller.exports.tracked import TrackedRun
     from roambench.experiment.sections import Experiment
     from roambench.mobility.trace import Trace
     from roambench.report.summaries.evidence import RunEvidence
     from roambench.report.summaries.run import RunSummary
+    from roambench.report.tracked import TrackedRun
 
 Tensors = Mapping[str, npt.NDArray[Any]]
 
@@ -324,7 +324,7 @@ class Run:
 
     @property
     def _tracked(self) -> TrackedRun:
-        from roambench.controller.exports.tracked import TrackedRun, public_settings
+        from roambench.report.tracked import TrackedRun, public_settings
 
         evidence = self._evidence
         settings = public_settings(evidence.experiment)

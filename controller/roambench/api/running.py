@@ -12,11 +12,11 @@ from rich.console import Console
 
 from roambench.api.recorded_run import Run
 from roambench.api.run_set import RunSet
-from roambench.controller.progress import OnStepDone, StepDone
-from roambench.controller.screen import screen
-from roambench.controller.stopping import signals_heeded, stoppable_from_elsewhere
 from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.experiment.overrides import Override
+from roambench.runner.progress import OnStepDone, StepDone
+from roambench.runner.screen import screen
+from roambench.runner.stopping import signals_heeded, stoppable_from_elsewhere
 
 T = TypeVar("T")
 
@@ -41,10 +41,17 @@ def run_now(
     raised: list[BaseException] = []
 
     def work() -> RunSet:
-        from roambench.controller.composition import run_experiment  # loads torch
+        from roambench.plan.expected import expected_s
+        from roambench.runner.composition import run_experiment  # loads torch
 
         paths = run_experiment(
-            loaded, fleet=fleet, runs_dir=runs_dir, console=console(show), fresh=fresh, on_step=after_step
+            loaded,
+            fleet=fleet,
+            runs_dir=runs_dir,
+            console=console(show),
+            fresh=fresh,
+            on_step=after_step,
+            expected_s=expected_s,
         )
         return RunSet(map(Run, paths))
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer
 
-from roambench.controller import cli
+from roambench.cli import main as cli
 
 UsageError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 

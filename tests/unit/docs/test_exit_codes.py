@@ -15,7 +15,7 @@ ROWS = {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*)$", PAGE
 #: `roambench` with a command that gets the signal while it works.
 SIGNALLED = """
 import os
-from roambench.controller import cli
+from roambench.cli import main as cli
 @cli.app.command("stopped")
 def stopped(number: int) -> None:
     os.kill(os.getpid(), number)
@@ -37,5 +37,5 @@ def test_a_signal_ends_a_command_as_the_page_says(number: signal.Signals) -> Non
 
 @pytest.mark.parametrize(("words", "code"), [(["--version"], 0), (["run", "nothere.toml"], 2)])
 def test_a_command_ends_as_the_page_says(words: list[str], code: int) -> None:
-    assert ended("-m", "roambench.controller.cli", *words) == code
+    assert ended("-m", "roambench.cli.main", *words) == code
     assert code in ROWS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from roambench.controller.cli import app
+from roambench.cli.main import app
 
 PAGE = (Path(__file__).parents[3] / "docs" / "start" / "first-experiment.md").read_text("utf-8")
 

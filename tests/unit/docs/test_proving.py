@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from roambench.controller.ab.ab_figures import COMPARED
-from roambench.controller.sweep.metrics import METRICS
 from roambench.provision.identify import BURN_S, REST_S
 from roambench.provision.leases.lease import LEASE_S
 from roambench.provision.meter_map import MAX_AGE_DAYS, Proof
+from roambench.study.ab.ab_figures import COMPARED
+from roambench.study.sweep.metrics import METRICS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")
 CHECKS = [

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from roambench.cli.main import app
 from roambench.contract.records import Reading, RecordKind
-from roambench.controller.cli import app
-from roambench.controller.readings_source import TOKEN_VARIABLES
 from roambench.experiment.sections import InfluxdbSection
+from roambench.runner.readings_source import TOKEN_VARIABLES
 from roambench.runs.influx.records import WINDOW_NS
 from roambench.spool.drain import BACKOFF_FIRST_S, BACKOFF_MOST_S
 from roambench.spool.influx_schema import FIELDS, TAGS

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from forked_commands import roambench
-from roambench.controller.sweep.metrics import METRICS, metric_of
+from roambench.study.sweep.metrics import METRICS, metric_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
 FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)

@@ -27,7 +27,7 @@ def loaded_by(words: str, folder: Path) -> set[str]:
     """The packages of extras that a process has after this command."""
     code = (
         "import contextlib, sys\n"
-        "from roambench.controller.cli import main\n"
+        "from roambench.cli.main import main\n"
         "with contextlib.suppress(SystemExit): main(sys.argv[1].split())\n"
         "print('loaded', *(name for name in sys.modules if name.startswith('roambench.extras.')))\n"
     )

@@ -21,13 +21,13 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.controller.agents.clocks import FleetClocks, check_clocks
 from roambench.energy.clocks.clock_fit import ClockVerdict
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.meters.traits import MeterDescription
 from roambench.rounds.records import ClockProbed
+from roambench.runner.agents.clocks import FleetClocks, check_clocks
 from roambench.runs.measured.clocks import ReaderCase, board_clock
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import PROTOCOL_VERSION

@@ -10,9 +10,6 @@ import pytest
 
 from compared_records import without_clock_and_loss
 from roambench.contract.phases import Phase
-from roambench.controller.places.simulated import simulated_fleet
-from roambench.controller.plays.hierarchical import rounds_of
-from roambench.controller.world import Movement, learning_task_of
 from roambench.energy.ledger import EVERY
 from roambench.energy.links.models import MOHAWK
 from roambench.energy.modelled.device_power import DevicePower
@@ -22,6 +19,9 @@ from roambench.mobility.files import content_hash
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OrderGiven, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
+from roambench.runner.places.simulated import simulated_fleet
+from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import ledger_of_log
 from roambench.systems.catalogue import SYSTEMS

@@ -77,7 +77,7 @@ def test_what_is_no_failure_or_names_nobody_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["controller.benches.bench_fleet", "controller.benches.local_bench", "provision.certificates"]
+    "first", ["runner.benches.bench_fleet", "runner.benches.local_bench", "provision.certificates"]
 )
 def test_a_controller_imports_grpc_with_its_log_and_hands_no_trace_on(first: str) -> None:
     """Whoever imports gRPC before the fleet does would take the reasons away."""

@@ -13,7 +13,6 @@ import pytest
 
 from compared_records import without_clock_and_loss
 from roambench.contract.orders import DiscardOrder, SyncOrder, TrainOrder
-from roambench.controller.places.simulated import may_defer
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -26,6 +25,7 @@ from roambench.rounds.records import EdgeAggregated, OrderAnswered, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.rounds.run import RunSettings, StepSummary
 from roambench.rounds.state import RoundState
+from roambench.runner.places.simulated import may_defer
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import StartModel, System

@@ -11,9 +11,9 @@ from typing import IO
 
 import pytest
 
+from roambench.cli.main import main
+from roambench.cli.meters.calibrate import serial_of, watts_of
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import main
-from roambench.controller.commands.meters.calibrate import serial_of, watts_of
 from roambench.emulation import control
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.feed import WorkFeed
@@ -21,7 +21,7 @@ from roambench.experiment.meter_calibration_file import read_meter_calibrations
 from roambench.meters.ports import parse_port
 from roambench.meters.traits import TRAITS
 
-CLI = [sys.executable, "-m", "roambench.controller.cli", "meter", "calibrate"]
+CLI = [sys.executable, "-m", "roambench.cli.main", "meter", "calibrate"]
 REFERENCE = ("--reference", "lab meter 4", "--u-reference", "0.0005")
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.cli import main
+from roambench.cli.main import main
 from roambench.emulation import control
 from roambench.meters.transcript import read_transcript, recorded_meter
 
-CLI = [sys.executable, "-m", "roambench.controller.cli", "meter"]
+CLI = [sys.executable, "-m", "roambench.cli.main", "meter"]
 TRANSCRIPTS = Path(__file__).parents[3] / "firmware_notes" / "transcripts"
 LINE = b"5.161,0.662,3.416,0.000\r\n"
 

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from benches import bench_of
+from roambench.cli.fleet.bench_in_hand import in_hand
+from roambench.cli.main import app
 from roambench.contract.errors import FleetError
-from roambench.controller.cli import app
-from roambench.controller.commands.fleet.bench_in_hand import in_hand
 from roambench.provision.bench import Bench
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.errors import ConfigError, FleetError
-from roambench.controller.cli import main
 from roambench.provision.bench import Bench
 from roambench.provision.leases import lease as lease_module
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of

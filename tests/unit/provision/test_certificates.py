@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benches import bench_of
+from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, IdentityError
-from roambench.controller.cli import app
 from roambench.identity.authority import CONTROLLER_NAME, Authority, check, expiry_of, name_of, serial_of
 from roambench.identity.revocation import RevocationList
 from roambench.provision.bench import Bench

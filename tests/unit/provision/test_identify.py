@@ -14,8 +14,8 @@ import pytest
 
 import hand_ctl
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.errors import FleetError
-from roambench.controller.cli import main
 from roambench.provision.bench import Bench
 from roambench.provision.identify import identify
 from roambench.provision.meter_map import Proof, doubts, read_map

@@ -17,8 +17,8 @@ import pytest
 from typer.testing import CliRunner
 
 from influx_servers import Influxd, free_port
+from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, LinkError
-from roambench.controller.cli import app
 from roambench.provision.influx_access import make_write_only, write_only_statements
 from roambench.spool.drain import NotWelcome
 from roambench.spool.influx import InfluxWriter

@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from benches import bench_of
+from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import app
 from roambench.provision.bench import METER_LINK
 from roambench.provision.inventory.load import load_bench
 

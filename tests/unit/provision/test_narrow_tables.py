@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from roambench.controller.commands.fleet.outcome_table import add_columns, print_rows
+from roambench.cli.fleet.outcome_table import add_columns, print_rows
 
 HEAD = ("host", "agent", "clock", "throttled", "disk", "meter", "what to do")
 ADVICE = "fleet ctl spool, then drop what is sent; its clock is wrong: systemctl status chrony"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.printable import printable
-from roambench.controller.cli import main
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.status import status_of

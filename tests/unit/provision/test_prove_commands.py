@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.errors import FleetError
-from roambench.controller.cli import main
 from roambench.provision.bench import Bench
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding
 from ssh_server import SshServer, free_port, ssh_server

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benches import bench_of
-from roambench.controller.commands.fleet.provision_text import plans_text
+from roambench.cli.fleet.provision_text import plans_text
 from roambench.provision.provisioning import Provisioned
 from roambench.provision.ssh.hosts import HostOutcome
 from roambench.provision.step import HostPlan, HostStep, RemoteFile, Skip

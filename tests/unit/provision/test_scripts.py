@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-import roambench.controller.cli
+import roambench.cli.main
 from roambench.provision.ssh.script import Script, brief
 
-_ROOT = Path(roambench.controller.cli.__file__).parents[3]
+_ROOT = Path(roambench.cli.main.__file__).parents[3]
 _FOLDERS = ("protos", "agent", "controller")
 _CONSTANT = re.compile("_?[A-Z][A-Z0-9_]*")
 #: `fleet exec` runs what a person types.
-_TYPED = {"controller/roambench/controller/commands/fleet/shell.py: Script(' '.join(command))"}
+_TYPED = {"controller/roambench/cli/fleet/shell.py: Script(' '.join(command))"}
 #: Commands that a person gives as such: the ways to switch a board, to send a message, to reach a host.
 _SHELLS = {
     "controller/roambench/extras/notify/notify.py",

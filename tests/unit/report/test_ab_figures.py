@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import RunError
-from roambench.controller.ab.ab_figures import EndedRun, ended_run, figures_of
-from roambench.controller.ab.ab_results import ab_table
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
 from roambench.rounds.records import MetricsScored
+from roambench.study.ab.ab_figures import EndedRun, ended_run, figures_of
+from roambench.study.ab.ab_results import ab_table
 
 
 def ended(summary: RunSummary) -> EndedRun:

@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+from roambench.cli.main import app, main
 from roambench.contract.link_power import LinkPower
-from roambench.controller.cli import app, main
 from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.energy_value import Energy
 from roambench.energy.links.models import ANY, MOHAWK, KnownLink, LinkModel, Provenance

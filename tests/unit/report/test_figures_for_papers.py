@@ -14,7 +14,7 @@ from xml.etree import ElementTree as xml
 import pytest
 from typer.testing import CliRunner
 
-from roambench.controller.cli import app
+from roambench.cli.main import app
 
 pytestmark = pytest.mark.lengthy
 

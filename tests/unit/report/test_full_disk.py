@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from roambench.cli.main import main
 from roambench.contract.errors import RoambenchError
 from roambench.contract.link_power import LinkPower
-from roambench.controller.cli import main
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.link_model_file import write_link_model
 from roambench.runs.models import load_model, save_model

@@ -22,17 +22,17 @@ from xml.etree import ElementTree
 import pytest
 
 from browser_tab import Browser, chromium
-from roambench.controller.ab.ab_figures import EndedRun
-from roambench.controller.ab.ab_page import ab_page
-from roambench.controller.ab.ab_plan import Asked, plan_ab
-from roambench.controller.ab.ab_results import ab_table
-from roambench.controller.ab.improvement import Measured
-from roambench.controller.cli import main
+from roambench.cli.main import main
 from roambench.energy.links.fit import LinkPoint, fit_link, pooled
 from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.figures.look import DARK, LIGHT
 from roambench.report.pages.calibration import calibration_page
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
+from roambench.study.ab.ab_figures import EndedRun
+from roambench.study.ab.ab_page import ab_page
+from roambench.study.ab.ab_plan import Asked, plan_ab
+from roambench.study.ab.ab_results import ab_table
+from roambench.study.ab.improvement import Measured
 
 pytestmark = pytest.mark.lengthy
 

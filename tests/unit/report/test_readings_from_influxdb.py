@@ -12,13 +12,13 @@ from typer.testing import CliRunner
 
 import influx_runs
 from influx_servers import Influxd, Shim, free_port, running
+from roambench.cli.main import app
 from roambench.contract.errors import RoambenchError
 from roambench.contract.records import RecordKind
-from roambench.controller.cli import app
-from roambench.controller.readings_source import span_of
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.virtual import emulate
 from roambench.report.report import report
+from roambench.runner.readings_source import span_of
 from roambench.runs.folder import RunFolder
 
 pytestmark = pytest.mark.lengthy

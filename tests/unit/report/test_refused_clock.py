@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from roambench.controller.ab.ab_figures import figures_of
 from roambench.meters.traits import MeterDescription
 from roambench.report.comparison import compare_runs, print_comparison
 from roambench.report.documents.report import document
@@ -20,6 +19,7 @@ from roambench.report.tables.report import comparison_tables
 from roambench.rounds.records import ClockProbed
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
+from roambench.study.ab.ab_figures import figures_of
 
 S = 1_000_000_000
 WHY = "clock refused: gateway reads its meter, nobody probed the clock of gateway"

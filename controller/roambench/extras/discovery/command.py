@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.cli.common_options import JsonOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -58,9 +58,8 @@ def discover(
     """Find boards by lease files, the neighbour table and mDNS, and draft a bench description of them."""
     from dataclasses import asdict
 
+    from roambench.cli.fleet.outcome_table import print_rows, write_out
     from roambench.contract.errors import ConfigError
-    from roambench.controller.commands.fleet.outcome_table import print_rows, write_out
-    from roambench.controller.screen import print_json, screen
     from roambench.extras.discovery.draft import drafted
     from roambench.extras.discovery.mdns import mdns_is_there
     from roambench.extras.discovery.searching import (
@@ -71,6 +70,7 @@ def discover(
         unknown_to,
     )
     from roambench.provision.inventory.load import load_bench
+    from roambench.runner.screen import print_json, screen
 
     if out is not None and out.exists():
         raise ConfigError([f"--out {out}: is there already, expected a new file"])

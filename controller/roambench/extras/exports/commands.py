@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption, RunsArgument
+from roambench.cli.common_options import JsonOption, RunsArgument
 
 
 def tensorboard(
@@ -49,8 +49,8 @@ def mlflow(
 
     It needs the extra `mlflow`.
     """
-    from roambench.controller.screen import print_json
     from roambench.extras.exports.mlflow import export_mlflow
+    from roambench.runner.screen import print_json
 
     exported = export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts)
     if as_json:
@@ -76,8 +76,8 @@ def wandb(
 
     It needs the extra `wandb`.
     """
-    from roambench.controller.screen import print_json
     from roambench.extras.exports.wandb import export_wandb
+    from roambench.runner.screen import print_json
 
     exported = export_wandb(runs, out, project=project)
     if as_json:

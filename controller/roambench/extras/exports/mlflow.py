@@ -14,8 +14,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
 from roambench.report.pages.report import page
+from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
 from roambench.runs.info import RunState
 
 #: What MLflow takes in one request and in one value (mlflow.utils.validation).

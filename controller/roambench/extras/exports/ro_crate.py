@@ -20,9 +20,9 @@ from packaging.licenses import InvalidLicenseExpression, canonicalize_license_ex
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import without_nan
-from roambench.controller.exports.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
 from roambench.report.report import Report, report
 from roambench.report.summaries.finding import finding_of
+from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
 from roambench.runs.reference import FILES
 
 _PARQUET: Final = "application/vnd.apache.parquet"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.tracked import Scalar, missing, named_twice, tracked_runs
+from roambench.report.tracked import Scalar, missing, named_twice, tracked_runs
 from roambench.runs.groups import run_name
 
 

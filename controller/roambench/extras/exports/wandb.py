@@ -12,7 +12,7 @@ from shutil import rmtree
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.tracked import TrackedRun, missing, tracked_runs
+from roambench.report.tracked import TrackedRun, missing, tracked_runs
 
 #: What Weights & Biases takes for a tag.
 _TAG_LENGTH: Final = 64

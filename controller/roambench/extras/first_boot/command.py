@@ -8,8 +8,8 @@ from typing import Annotated, Final
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
-from roambench.controller.commands.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.cli.common_options import JsonOption
+from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 _TRIXIE: Final = "Trixie comes with Python 3.13, and hosts need 3.11: fleet provision will refuse it"
 
@@ -49,12 +49,12 @@ def image(
     User, key, name, network, time server: as the bench description has them. Doing it again changes nothing.
     """
     from roambench.contract.errors import ConfigError
-    from roambench.controller.screen import print_json
     from roambench.extras.first_boot.partition import Release, recognised
     from roambench.extras.first_boot.settings import first_boots
     from roambench.extras.first_boot.writing import write_card
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.known_hosts import KnownHosts
+    from roambench.runner.screen import print_json
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)

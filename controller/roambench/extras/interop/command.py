@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
-from roambench.controller.commands.fleet.options import BenchArgument
+from roambench.cli.common_options import JsonOption
+from roambench.cli.fleet.options import BenchArgument
 
 
 class Tool(StrEnum):
@@ -54,12 +54,12 @@ def import_bench(
     as_json: JsonOption = False,
 ) -> None:
     """Make a bench description of hosts that Ansible or labgrid knows. No host is asked anything."""
+    from roambench.cli.fleet.outcome_table import write_out
     from roambench.contract.errors import ConfigError
-    from roambench.controller.commands.fleet.outcome_table import write_out
-    from roambench.controller.screen import print_json
     from roambench.extras.discovery.searching import seen_from
     from roambench.extras.interop.ansible import listed, read_ansible
     from roambench.extras.interop.foreign import bench_text
+    from roambench.runner.screen import print_json
 
     problems = []
     if out.exists():
@@ -103,7 +103,7 @@ def export_bench(
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The inventory, as hosts.yml.")],
 ) -> None:
     """Write the bench as an Ansible inventory: its tags are groups, its meters variables of their hosts."""
-    from roambench.controller.commands.fleet.outcome_table import write_out
+    from roambench.cli.fleet.outcome_table import write_out
     from roambench.extras.interop.ansible import ansible_inventory
     from roambench.provision.inventory.load import load_bench
 

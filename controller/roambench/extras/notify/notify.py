@@ -27,19 +27,19 @@ from rich.console import Console
 from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.line_file import append_lines
 from roambench.contract.printable import printable
-from roambench.controller.campaign.campaign_log import (
+from roambench.extras.power.http import post
+from roambench.extras.power.programs import run_program
+from roambench.provision.leases.holding import LEASE_VARIABLE
+from roambench.provision.leases.local_time import iso
+from roambench.runner.screen import warn
+from roambench.study.campaign.campaign_log import (
     CampaignEvent,
     CampaignRow,
     End,
     Listener,
     read_campaign,
 )
-from roambench.controller.campaign.summary import headline, summary_of, summary_text
-from roambench.controller.screen import warn
-from roambench.extras.power.http import post
-from roambench.extras.power.programs import run_program
-from roambench.provision.leases.holding import LEASE_VARIABLE
-from roambench.provision.leases.local_time import iso
+from roambench.study.campaign.summary import headline, summary_of, summary_text
 
 LOG_NAME: Final = "notify.log"
 #: How long a command may take; and the thread at the campaign's end to send what is left.

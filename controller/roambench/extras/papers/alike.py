@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.points import FREE
 from roambench.experiment.sections import resolved
 from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
+from roambench.study.sweep.points import FREE
 
 #: Of these the name counts: the folder is another one on every machine.
 _FILES: Final = frozenset({"trace.file", "learning.data_path", "links.model"})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption
+from roambench.cli.common_options import JsonOption
 
 
 class Paper(StrEnum):
@@ -52,12 +52,12 @@ def results(
     """
     import sys
 
-    from roambench.controller.screen import print_json, say, screen
     from roambench.extras.papers.finished_runs import doubtful
     from roambench.extras.papers.mohawk_page import mohawk_page
     from roambench.extras.papers.peer_page import peer_page
     from roambench.report.console import print_table
     from roambench.report.report import write_text
+    from roambench.runner.screen import print_json, say, screen
 
     console = screen(stderr=as_json)
     names = ", ".join(folder.resolve().name for folder in sweeps)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.sweep_folder import PointEnd, PointFile, read_outcome
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.extras.papers.runs import PaperRun, setting_of
 from roambench.runs.whole_file import read_whole
+from roambench.study.sweep.sweep_folder import PointEnd, PointFile, read_outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roambench.controller.sweep.session_notes import SessionNotes, read_notes
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
 from roambench.report.markdown import cell, markdown_table
 from roambench.report.table import ReportTable
+from roambench.study.sweep.session_notes import SessionNotes, read_notes
 
 #: Rows of what was run: a name, and what it was in a run.
 Says = Sequence[tuple[str, Callable[[FinishedRun], object]]]

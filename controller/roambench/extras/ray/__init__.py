@@ -1,1 +1,1 @@
-"""Training on several machines by Ray: a row of `controller.places.simulated.BACKENDS`."""
+"""Training on several machines by Ray: a row of `runner.places.simulated.BACKENDS`."""

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.sweep.metrics import METRICS, metric_of
 from roambench.extras.reproduce.scale import CATALOGUE, Scale
+from roambench.study.sweep.metrics import METRICS, metric_of
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import Section, read_toml
 

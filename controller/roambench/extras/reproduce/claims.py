@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import scipy
 
-from roambench.controller.sweep.metrics import accuracy_in, metric_of
-from roambench.controller.sweep.points import FREE, text
 from roambench.experiment.sections import resolved
 from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.reproduce.catalogue import Claim, Values
 from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
+from roambench.study.sweep.metrics import accuracy_in, metric_of
+from roambench.study.sweep.points import FREE, text
 
 _CONFIDENCE: Final = 0.95
 _SEED: Final = "seed"

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption, with_progress
-from roambench.controller.commands.run import SetOption
+from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.run import SetOption
 from roambench.extras.reproduce.scale import CATALOGUE, Scale
 
 
@@ -50,9 +50,9 @@ def reproduce(
     A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
     Interrupted or killed, the same command goes on from what is there.
     """
-    from roambench.controller.screen import print_json, progress_screen, say, screen
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue
+    from roambench.runner.screen import print_json, progress_screen, say, screen
 
     known = read_catalogue(catalogue)
     if list_:

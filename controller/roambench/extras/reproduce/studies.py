@@ -12,17 +12,17 @@ from typing import Any
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.screen import in_any_case, say
-from roambench.controller.sweep.points import Point, points_of
-from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import SweepFolder, read_outcome
-from roambench.controller.sweep.sweep_runner import run_sweep
 from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
 from roambench.report import numbers
 from roambench.report.report import write_text
+from roambench.runner.screen import in_any_case, say
 from roambench.runs.database import naming
+from roambench.study.sweep.points import Point, points_of
+from roambench.study.sweep.sweep_file import read_sweep
+from roambench.study.sweep.sweep_folder import SweepFolder, read_outcome
+from roambench.study.sweep.sweep_runner import run_sweep
 
 
 @dataclass(frozen=True, slots=True)

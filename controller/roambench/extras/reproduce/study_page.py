@@ -6,9 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.controller.sweep.points import FREE, text
-from roambench.controller.sweep.results import spread
-from roambench.controller.sweep.results_files import cell as spread_cell
 from roambench.extras.papers.alike import leaves, taken_together
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.papers.mohawk_page import mohawk_page
@@ -28,6 +25,9 @@ from roambench.extras.reproduce.scale import Scale
 from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
+from roambench.study.sweep.points import FREE, text
+from roambench.study.sweep.results import spread
+from roambench.study.sweep.results_files import cell as spread_cell
 
 _SAYS: Final[Says] = (
     ("fleet", lambda run: run.fleet),

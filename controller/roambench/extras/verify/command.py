@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.controller.commands.common_options import JsonOption, with_progress
-from roambench.controller.commands.fleet.options import OnlyOption, WaitOption
+from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.fleet.options import OnlyOption, WaitOption
 
 
 def register(app: typer.Typer) -> None:
@@ -46,14 +46,14 @@ def verify(
     from dataclasses import asdict
     from functools import partial
 
+    from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.contract.errors import ConfigError
-    from roambench.controller.commands.fleet.bench_in_hand import in_hand
-    from roambench.controller.screen import print_json, progress_screen, say
     from roambench.extras.verify.collecting import Pace, collect
     from roambench.extras.verify.finding import Held
     from roambench.extras.verify.judging import judged
     from roambench.extras.verify.kit import read_kit, write_kit
     from roambench.provision.inventory.load import load_bench
+    from roambench.runner.screen import print_json, progress_screen, say
 
     if source.suffix == ".zip":
         kit = read_kit(source)

@@ -1,6 +1,6 @@
 """Joules for a megabyte over the rate at which it moved: each board as measured, and a model's line.
 
-The values are the same on a page and in a paper (`controller.exports.paper_figures`).
+The values are the same on a page and in a paper (`report.paper_figures`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ import pytest
 import zeroconf
 
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import main
 from roambench.extras.discovery.asking import BoardAnswer, read_answer
 from roambench.extras.discovery.boards import boards, seen_addresses
 from roambench.extras.discovery.dhcp_leases import read_leases

@@ -20,9 +20,9 @@ import yaml
 from rocrate.rocrate import ROCrate
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.exports.tracked import tracked_runs
 from roambench.extras.exports.ro_crate import About, citation, export_ro_crate
 from roambench.report.report import report
+from roambench.report.tracked import tracked_runs
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from small_runs import measured, simulated

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
-from roambench.controller.cli import app
 from roambench.extras.exports.tensorboard import export_tensorboard
 from small_runs import measured, simulated
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from roambench.controller.exports.tracked import tracked_runs
+from roambench.report.tracked import tracked_runs
 from small_runs import measured, simulated
 from tracker_room import TrackerRoom
 

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from benches import bench_of
+from roambench.cli.main import main
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import main
 from roambench.extras.first_boot.cmdline import with_words
 from roambench.extras.first_boot.settings import PASSPHRASE_VARIABLE, pre_shared_key
 from ssh_server import make_key

@@ -17,7 +17,6 @@ import pytest
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError
-from roambench.controller.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow, End
 from roambench.extras.notify.notify import (
     LOG_NAME,
     Message,
@@ -28,6 +27,7 @@ from roambench.extras.notify.notify import (
     summary_hour,
 )
 from roambench.provision.leases.holding import LEASE_VARIABLE
+from roambench.study.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow, End
 
 pytestmark = pytest.mark.lengthy
 

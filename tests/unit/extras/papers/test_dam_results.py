@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from roambench.controller.sweep.metrics import METRICS
-from roambench.controller.sweep.points import Point, points_of
-from roambench.controller.sweep.results import table_of
-from roambench.controller.sweep.results_files import write_results
-from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
 from roambench.extras.papers.peer_page import peer_page
 from roambench.extras.papers.results_page import ResultsPage
 from roambench.report.table import ReportTable
+from roambench.study.sweep.metrics import METRICS
+from roambench.study.sweep.points import Point, points_of
+from roambench.study.sweep.results import table_of
+from roambench.study.sweep.results_files import write_results
+from roambench.study.sweep.sweep_file import read_sweep
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 
 EXPERIMENTS = Path(__file__).parents[4] / "experiments"
 BEST = {"static": 0.3, "random": 0.4, "dam": 0.5, "dcm": 0.55}

@@ -16,11 +16,6 @@ import pytest
 
 import forked_commands
 from roambench.contract.errors import RunError
-from roambench.controller.sweep.metrics import METRICS
-from roambench.controller.sweep.points import points_of
-from roambench.controller.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
-from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, read_outcome, write_outcome
 from roambench.experiment.sections import Experiment, resolved
 from roambench.extras.papers.finished_runs import finished_runs
 from roambench.extras.papers.mohawk_page import mohawk_page
@@ -28,11 +23,16 @@ from roambench.extras.papers.peer_page import peer_page
 from roambench.mobility.files import write_trace
 from roambench.report.figures.curves_svg import Curve, curves_svg
 from roambench.report.numbers import seconds
+from roambench.study.sweep.metrics import METRICS
+from roambench.study.sweep.points import points_of
+from roambench.study.sweep.session_notes import SessionNotes, command_of, note_session, read_notes
+from roambench.study.sweep.sweep_file import read_sweep
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, read_outcome, write_outcome
 from small_traces import two_walks
 
 pytestmark = pytest.mark.lengthy
 
-CLI = [sys.executable, "-m", "roambench.controller.cli"]
+CLI = [sys.executable, "-m", "roambench.cli.main"]
 SWEEP = """\
 [experiment]
 seed = 1

@@ -24,7 +24,7 @@ from switch_benches import switched_host
 
 pytestmark = pytest.mark.lengthy
 
-_ROAMBENCH = [sys.executable, "-m", "roambench.controller.cli"]
+_ROAMBENCH = [sys.executable, "-m", "roambench.cli.main"]
 
 
 def roambench(*words: object) -> subprocess.CompletedProcess[str]:

@@ -335,7 +335,7 @@ async def test_a_machine_without_curl_says_what_to_install(
 async def test_the_emulated_switches_are_a_command(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "roambench.controller.cli", "fleet", "emulate-switches", str(tmp_path / "hub")),
+        *("-m", "roambench.cli.main", "fleet", "emulate-switches", str(tmp_path / "hub")),
         *("--tasmota", "2", "--shelly2", "1", "--hub", "4"),
         stdout=asyncio.subprocess.PIPE,
     )

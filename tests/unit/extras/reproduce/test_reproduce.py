@@ -12,20 +12,20 @@ import pytest
 from scipy import stats
 from typer.testing import CliRunner
 
+from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
-from roambench.controller.cli import app
-from roambench.controller.sweep.metrics import METRICS
-from roambench.controller.sweep.points import Point, points_of
-from roambench.controller.sweep.results import table_of
-from roambench.controller.sweep.results_files import write_results
-from roambench.controller.sweep.sweep_file import read_sweep
-from roambench.controller.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.experiment.sections import Experiment
 from roambench.extras.papers.finished_runs import FinishedRun, finished_runs
 from roambench.extras.reproduce.catalogue import Claim, read_catalogue
 from roambench.extras.reproduce.claims import ClaimVerdict, judged
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
+from roambench.study.sweep.metrics import METRICS
+from roambench.study.sweep.points import Point, points_of
+from roambench.study.sweep.results import table_of
+from roambench.study.sweep.results_files import write_results
+from roambench.study.sweep.sweep_file import read_sweep
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 
 ROOT = Path(__file__).parents[4]
 CATALOGUE = ROOT / "experiments" / "reproduction.toml"

@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from roambench.controller.cli import main
+from roambench.cli.main import main
 from roambench.mobility.files import read_trace
 from roambench.mobility.readers.detecting import UnknownFormat, detect
 

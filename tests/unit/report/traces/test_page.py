@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from page_data import page_data
+from roambench.cli.main import main
 from roambench.contract.errors import TraceError
-from roambench.controller.cli import main
 from roambench.mobility.files import content_hash, write_trace
 from roambench.mobility.outages import CUT, HOLES, QUIET, UNCOVERED
 from roambench.mobility.statistics import trace_statistics

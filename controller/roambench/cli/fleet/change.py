@@ -1,0 +1,93 @@
+"""`roambench fleet upgrade` and `replace`: another build, another board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, WaitOption
+
+if TYPE_CHECKING:
+    from roambench.provision.bench import Host
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file to `app`."""
+    app.command("upgrade")(with_progress(upgrade_hosts))
+    app.command("replace")(with_progress(replace))
+
+
+def upgrade_hosts(
+    bench: BenchArgument,
+    only: OnlyOption = None,
+    limit: LimitOption = None,
+    wait_s: WaitOption = 0.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Install this source tree's build and see every agent run it; where one does not, its build before
+    comes back. Not during runs: all boards of one run have the same build."""
+    from roambench.cli.fleet.bench_in_hand import in_hand
+    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.provision.changes.upgrading import Upgraded, upgrade
+    from roambench.provision.inventory.load import load_bench
+    from roambench.runner.screen import screen
+
+    def told(done: Upgraded) -> str:
+        return f"{done.build} ({done.version})" + ("" if done.changed else ", as before")
+
+    loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
+    with in_hand(loaded, "upgrade", wait_s, hosts=hosts, during_run=False):
+        outcomes = upgrade(loaded, hosts, _print_step)
+    if as_json:
+        print(outcome_json(outcomes))
+    else:
+        table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
+        print_rows(table, screen())
+    if any(one.failed for one in outcomes):
+        raise typer.Exit(1)
+
+
+def replace(
+    bench: BenchArgument,
+    board: Annotated[str, typer.Argument(metavar="BOARD", help="The board that died.")],
+    spare: Annotated[
+        str, typer.Argument(metavar="[SPARE]", help="Another host of the bench, to take its place.")
+    ] = "",
+    card: Annotated[
+        Path | None,
+        typer.Option(
+            "--card", metavar="FOLDER", help="Where the dead board's SD card is mounted here (its root)."
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="BOARD itself is in service again.")] = False,
+) -> None:
+    """Let a spare play a board that died: name, slot, certificate, settings, and what the board had not
+    handed over, if it still answers or its card can be read. Works during a run, too: the spare goes on with
+    the board's orders."""
+    from roambench.contract.errors import ConfigError
+    from roambench.provision.changes.replacing import replace_board, take_back
+    from roambench.provision.inventory.load import load_bench
+
+    loaded = load_bench(bench)
+    if undo == bool(spare) or (undo and card is not None):
+        raise ConfigError(["expected BOARD SPARE [--card FOLDER], or BOARD --undo"])
+    if undo:
+        freed = take_back(loaded, board)
+        print(
+            f"{board} is itself again; next: roambench fleet provision {bench} --only {board} --only {freed}"
+        )
+        return
+    done = replace_board(loaded, loaded.host(board), loaded.host(spare), _print_step, card)
+    print(done.note)
+    print(f"{board} is played by {spare} at {done.host.address} from now on")
+    print(f"next: roambench fleet identify {bench} (it has another meter), before the next run")
+
+
+def _print_step(host: Host, text: str) -> None:
+    from roambench.runner.screen import progress_screen, say
+
+    say(progress_screen(stderr=True), f"{host.name}  {text}")

@@ -1,0 +1,144 @@
+"""`roambench run`: carry out an experiment, one run per system, and compare them."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from roambench.cli.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
+from roambench.cli.common_options import JsonOption
+from roambench.cli.report import FullOption, show
+from roambench.contract.errors import RunError
+from roambench.study.command_process import fork_trainings
+
+FreshOption = Annotated[
+    bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
+]
+RunsDirOption = Annotated[Path, typer.Option(metavar="DIR", help="Where the runs go: DIR/NAME/START/SYSTEM.")]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", help="Serve a live page meanwhile, as `roambench watch` does.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override one key of the file, as TOML; repeatable."),
+]
+
+
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
+    fleet: Annotated[
+        str,
+        typer.Option(
+            metavar="local|simulated|rehearsal|bench:FILE",
+            help="local: agent processes on this machine, real gRPC, emulated meters. "
+            "simulated: virtual devices, trained by one worker per core. "
+            "rehearsal: who trains, uploads and wastes, without training or energy. "
+            "bench:FILE: the hosts of a bench, with its meters.",
+        ),
+    ] = "local",
+    trace: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
+    ] = None,
+    agents: Annotated[
+        int | None, typer.Option(metavar="N", help="Number of devices; 0: all of the trace.")
+    ] = None,
+    set_: SetOption = None,
+    runs_dir: RunsDirOption = Path("runs"),
+    name: Annotated[str | None, typer.Option(help="Name of the experiment, instead of the file's.")] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", "-o", metavar="FILE", help="Where the HTML report goes; else beside the runs."
+        ),
+    ] = None,
+    plan: Annotated[
+        bool,
+        typer.Option(
+            "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
+        ),
+    ] = False,
+    fresh: FreshOption = False,
+    full: FullOption = False,
+    only: OnlyOption = None,
+    preflight: PreflightOption = True,
+    unproven: UnprovenOption = False,
+    wait: WaitOption = 0.0,
+    watch: WatchOption = False,
+    as_json: JsonOption = False,
+) -> Path | None:
+    """Run FILE's experiment: every system once, then the comparison and an HTML report.
+
+    Runs that died or were stopped go on where they were.
+    """
+    from roambench.experiment.load import load_experiment
+    from roambench.experiment.overrides import Override
+
+    more = {}
+    if agents is not None:
+        more["--agents"] = [Override(("fleet", "agents"), agents)]
+    if name is not None:
+        more["--name"] = [Override(("name",), name)]
+    experiment = load_experiment(file, set_ or (), trace_file=trace, more=more)
+
+    from roambench.runner.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
+
+    console = progress_screen(stderr=as_json)
+    told = f"{file}: {', '.join(experiment.systems)} on {fleet}"
+    if plan:
+        say(console, f"plan {told}")
+        from roambench.plan.plan import plan_experiment
+        from roambench.plan.tables import plans_document, print_plans
+
+        plans = plan_experiment(experiment, fleet, only or ())
+        if as_json:
+            print_json(plans_document(plans))
+        else:
+            with in_any_case(console):
+                print_plans(plans, console)
+        return None
+
+    phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
+    from roambench.plan.expected import expected_s
+    from roambench.runner.bench_options import BenchOptions
+    from roambench.runner.composition import SystemsFailed, run_experiment
+    from roambench.runner.live_page import live_page
+    from roambench.runs.groups import REPORT
+
+    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
+    problems: list[str] = []
+    try:
+        with live_page(runs_dir) if watch else nullcontext():
+            fork_trainings(fleet)
+            runs = run_experiment(
+                experiment,
+                fleet=fleet,
+                runs_dir=runs_dir,
+                console=console,
+                bench=options,
+                fresh=fresh,
+                expected_s=expected_s,
+            )
+    except SystemsFailed as error:
+        runs, problems = list(error.finished), str(error).splitlines()
+    except KeyboardInterrupt:
+        anew = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
+        with in_any_case(console):
+            say(console, f"  start anew   {anew}")
+        raise
+    page = (html or runs[0].parent / REPORT) if runs else None
+    if page is not None:
+        phase(console, RUN_PHASES, RUN_PHASES, f"compare {len(runs)} run{'s' * (len(runs) != 1)}")
+        made = show(runs, html=page, as_json=as_json, console=console, full=full)
+        problems += [
+            f"run {summary.info.run_id}: {summary.orders.fruitless}"
+            for summary in made.summaries
+            if summary.orders.fruitless
+        ]
+    if problems:
+        raise RunError("\n".join(problems))
+    return page

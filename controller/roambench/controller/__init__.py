@@ -1,1 +1,0 @@
-"""Configuration, composition and the command line."""

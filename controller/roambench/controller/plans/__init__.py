@@ -1,1 +1,0 @@
-"""`--plan`: the hours, joules, bytes and disk that a run would take."""

@@ -1,0 +1,95 @@
+"""A fleet as far as a plan has to know it: who takes part, how fast its devices and their links are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.emulation.electric.power import PiPower
+from roambench.emulation.electric.shapes import SHAPES
+from roambench.energy.modelled.device_power import drawn_step_s
+from roambench.experiment.sections import Experiment
+from roambench.runner.bench_options import BenchOptions
+from roambench.runner.places.place import rest_s_at
+from roambench.runner.places.table import place_of
+from roambench.runs.fleet_kinds import FleetKind
+
+#: What a Smart Power 2 prints.
+_READINGS_HZ: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFleet:
+    """`experiment` has as many devices as take part; `names` is empty where the fleet has none of its own.
+    Devices rest for `rest_s` after every measured phase, and half of it before."""
+
+    kind: FleetKind
+    experiment: Experiment
+    names: tuple[str, ...] = ()
+    rest_s: float = 0.0
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether agents do the work, read meters and keep device time."""
+        return self.kind.has_agents
+
+    @property
+    def time_scale(self) -> float:
+        """Device seconds per second of this machine."""
+        return self.experiment.local.time_scale if self.kind.emulates else 1.0
+
+    @property
+    def up_mbit_s(self) -> float:
+        """Of a link that nobody paces; 0: nothing takes time."""
+        return self._mbit_s[0]
+
+    @property
+    def down_mbit_s(self) -> float:
+        """Of a download that nobody paces; 0: it takes no time."""
+        return self._mbit_s[1]
+
+    @property
+    def readings_hz(self) -> float:
+        """Of a device's meter."""
+        interval_ms = self.experiment.local.meter_interval_ms if self.kind.emulates else 0
+        return 1000.0 / interval_ms if interval_ms else _READINGS_HZ
+
+    @property
+    def radio_tail_s(self) -> float:
+        """For how long an emulated radio stays on after a transfer; of others that is not known."""
+        return SHAPES[self.experiment.local.power_shape].tail_s if self.kind.emulates and self.rest_s else 0.0
+
+    def step_s(self, device: int, machine_step_s: float) -> float:
+        """Device seconds of an SGD step that takes this machine `machine_step_s` CPU-seconds.
+
+        A board of a bench is taken to be as much slower as one that is emulated.
+        """
+        if self.has_agents:
+            local = self.experiment.local
+            return local.sgd_step_s or machine_step_s * local.cpu_slowdown
+        section = self.experiment.simulated
+        return drawn_step_s(section.sgd_step_s, section.speed_spread, self.experiment.seed, device)
+
+    def board(self, device: int) -> PiPower:
+        """Power that a board draws."""
+        spread = self.experiment.local.radio_spread if self.kind.emulates else 0.0
+        return PiPower().with_drawn_radio(self.experiment.seed, device, spread) if spread > 0 else PiPower()
+
+    @property
+    def _mbit_s(self) -> tuple[float, float]:
+        """Up and down."""
+        if self.kind.own_clocks:
+            return (self.experiment.links.port_mbit_s,) * 2
+        section = self.experiment.local if self.kind.emulates else self.experiment.simulated
+        return section.upload_mbit_s, section.download_mbit_s
+
+
+def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> PlannedFleet:
+    """The fleet that `--fleet` names; of a bench the hosts of its file, or `only` those, and it is not asked.
+
+    ConfigError for a fleet that is none or cannot run the experiment, and what is wrong with a bench's file.
+    """
+    place = place_of(experiment, fleet, BenchOptions(tuple(only)))
+    names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
+    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place))

@@ -1,0 +1,189 @@
+"""Plan of what an experiment will take: a rehearsal of its placements times what its work costs on this
+machine."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from roambench.experiment.deadline import deadline_remedy
+from roambench.experiment.sections import Experiment
+from roambench.mobility.files import write_trace
+from roambench.plan.costs import MachineCosts, measure_costs
+from roambench.plan.disk import kept_bytes, transient_bytes
+from roambench.plan.energy import PhaseJoules, agents_joules, simulated_joules
+from roambench.plan.exchanges import rehearse_exchanges
+from roambench.plan.fleet import PlannedFleet, planned_fleet
+from roambench.plan.rehearsed import Rehearsed
+from roambench.plan.rounds import rehearse_rounds
+from roambench.plan.times import planned_times
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
+from roambench.runner.plays.decentralised import PeerWorld, is_decentralised
+from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.runs.export import export_run
+from roambench.runs.fleet_kinds import FleetKind
+from roambench.runs.folder import RunFolder
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """Time, disk and energy that one system will take. `joules` by phase; empty where nothing draws any (a
+    rehearsal).
+
+    `device_s` is the fleet's clock from the first baseline to the last; on virtual devices, which have no
+    common clock, all their seconds of work together. `peak_disk_bytes` includes what is removed at the end.
+    Between devices without a server, `transferred_bytes` count where they are sent and where they come.
+    """
+
+    system: str
+    fleet: FleetKind
+    steps: int
+    trainings: int
+    computed: int  # trainings that this machine does, the rest are never used
+    transfers: int
+    transferred_bytes: int
+    wall_s: float
+    cpu_s: float  # of training on this machine, all threads together
+    controller_s: float  # CPU of everything else: orders, aggregation, names, scores
+    device_s: float
+    joules: tuple[PhaseJoules, ...]
+    disk_bytes: int
+    peak_disk_bytes: int
+    core_share: float  # of a core that a thread got just now; below 1 this machine is busy
+    doubts: tuple[str, ...] = ()  # about the movement, and trainings that cannot end in time
+
+
+def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[RunPlan]:
+    """One plan per system. Takes seconds to minutes and leaves nothing behind.
+
+    `fleet` as on the command line; a bench is not asked anything, its file says who takes part (`only`: names
+    and tags of hosts). Raises as `planned_fleet` does, and what loading data and traces raises.
+    """
+    return list(_plans(planned_fleet(experiment, fleet, only)))
+
+
+def _plans(fleet: PlannedFleet) -> Iterator[RunPlan]:
+    experiment = fleet.experiment
+    if is_decentralised(experiment):
+        world = PeerWorld.of(experiment)
+        costs = measure_costs(world.experiment, world.learning_task)
+        for system in experiment.systems:
+            rehearsed = rehearse_exchanges(fleet, world, system, f"{experiment.name}-{system}", costs)
+            yield _plan_system(fleet, system, world.movement, world.learning_task, rehearsed, costs)
+        return
+    movement = movement_of(experiment)
+    learning_task = learning_task_of(experiment, len(movement.trace.device_names))
+    costs = measure_costs(experiment, learning_task)
+    samples = tuple(len(part) for part in learning_task.parts)
+    for system in experiment.systems:
+        rehearsed = rehearse_rounds(fleet, system, movement, samples, costs)
+        yield _plan_system(fleet, system, movement, learning_task, rehearsed, costs)
+
+
+def _plan_system(
+    fleet: PlannedFleet,
+    system: str,
+    movement: Movement,
+    learning_task: LearningTask,
+    rehearsed: Rehearsed,
+    costs: MachineCosts,
+) -> RunPlan:
+    devices = len(learning_task.parts)
+    names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
+    times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
+    joules: tuple[PhaseJoules, ...] = ()
+    if fleet.kind.is_virtual:
+        joules = simulated_joules(fleet, rehearsed.records, names)
+    elif fleet.has_agents:
+        joules = agents_joules(fleet, rehearsed, devices, times.device_s)
+    disk = _written_bytes(fleet, system, movement, names, rehearsed.records)
+    disk += kept_bytes(fleet, learning_task, rehearsed, times.device_s, costs)
+    answered = [record for record in rehearsed.records if isinstance(record, OrderAnswered)]
+    transfers, transferred_bytes = _moved(rehearsed.records)
+    here = fleet.kind.is_virtual or fleet.kind.emulates
+    steps_here = sum(sum(batch.computed) for batch in rehearsed.batches) if here else 0
+    return RunPlan(
+        system=system,
+        fleet=fleet.kind,
+        steps=movement.trace.steps,
+        trainings=sum(record.samples > 0 for record in answered),
+        computed=sum(len(batch.computed) for batch in rehearsed.batches) if here else 0,
+        transfers=transfers,
+        transferred_bytes=transferred_bytes,
+        wall_s=times.wall_s,
+        cpu_s=costs.sgd_step_s * steps_here,
+        controller_s=times.controller_s,
+        device_s=times.device_s,
+        joules=joules,
+        disk_bytes=disk,
+        peak_disk_bytes=disk + transient_bytes(fleet, learning_task, rehearsed),
+        core_share=costs.core_share,
+        doubts=(*movement.doubts, *_deadline_doubts(fleet, answered)),
+    )
+
+
+def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> Iterator[str]:
+    """Trainings, with the downloads before them, that take longer than orders may."""
+    deadline_s = fleet.experiment.fleet.deadline_s
+    too_long = [
+        record.transfer_s + record.train_s
+        for record in answered
+        if record.train_s > 0.0 and record.transfer_s + record.train_s > deadline_s
+    ]
+    if not fleet.kind.trains or not too_long:
+        return
+    many = f"{len(too_long)} trainings take up to {max(too_long):,.0f} s of device time"
+    remedy = deadline_remedy(deadline_s, max(too_long))
+    if fleet.has_agents:
+        yield f"{many}, and will fail: orders may take {deadline_s:g} s (fleet.deadline_s); {remedy}"
+    else:
+        yield (
+            f"{many}: virtual devices keep no deadline, but on boards these trainings would fail after "
+            f"{deadline_s:g} s (fleet.deadline_s); there, {remedy}"
+        )
+
+
+def _written_bytes(
+    fleet: PlannedFleet,
+    system: str,
+    movement: Movement,
+    names: Sequence[str],
+    records: Sequence[RoundRecord],
+) -> int:
+    """Of a run folder with this event log and its tables."""
+    experiment = fleet.experiment
+    with tempfile.TemporaryDirectory(prefix="roambench-plan-") as beside:
+        path = Path(beside) / "run"
+        with RunFolder.create(
+            path,
+            experiment,
+            run_id=f"{experiment.name}-{system}",
+            system=system,
+            trace_hash=movement.content_hash,
+            fleet=fleet.kind.name,
+            device_names=names,
+            rest_s=fleet.rest_s,
+        ) as folder:
+            write_trace(movement.trace, path / "trace.parquet")
+            folder.journal.extend(records)
+            export_run(folder)
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _moved(records: Sequence[RoundRecord]) -> tuple[int, int]:
+    """Models that are transferred, and the bytes that devices send and receive for it."""
+    exchanged = [record for record in records if isinstance(record, ModelsExchanged)]
+    if exchanged:
+        received = [(record.received_bytes, record.model_bytes) for record in exchanged]
+        started = [record.downloaded_bytes for record in exchanged if record.downloaded_bytes]
+        models = sum(size // each for size, each in received if each) + len(started)
+        sizes = (record.sent_bytes + record.received_bytes for record in exchanged)
+        return models, sum(sizes) + sum(started)
+    moved = [
+        record.transferred_bytes
+        for record in records
+        if isinstance(record, OrderAnswered) and record.transferred_bytes
+    ]
+    return len(moved), sum(moved)

@@ -1,0 +1,107 @@
+"""A fleet of real agents while a run lasts: clocks, idle baselines, the pace of its steps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.experiment.sections import Experiment
+from roambench.rounds.ports import Fleet
+from roambench.rounds.records import RunResumed
+from roambench.rounds.run import Pace
+from roambench.runner.agents.agent_bench import AgentBench
+from roambench.runner.agents.agents_kept import AgentsKept
+from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.agents.watch import Watch
+from roambench.runner.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
+from roambench.runner.plays.play import Play
+from roambench.runs.folder import RunFolder
+
+#: Host seconds for a request for silence to leave, before a slow disk holds this process up.
+_TO_LEAVE_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsStage:
+    """`Stage` of real agents. `trace_step_s`: device seconds that a step of the trace stands for."""
+
+    bench: AgentBench
+    experiment: Experiment
+    trace_step_s: float
+    folder: RunFolder
+    keeper: AgentsKept
+    orders_to_absent: bool = True
+
+    @property
+    def fleet(self) -> Fleet:
+        """The agents as the round loop sees them."""
+        return self.bench.fleet
+
+    @property
+    def watch(self) -> Watch:
+        """Follows the agents: their events, and the step that they are in."""
+        return self.bench.watch
+
+    async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
+        """Probe the clocks and measure idle power; where a run goes on, journal for how long it stood
+        still."""
+        folder, bench = self.folder, self.bench
+        await bench.clocks.before({name: folder.records.events(name) for name in folder.info.device_names})
+        found = checkpoints.found if checkpoints is not None else None
+        if found is None:
+            start_ns = bench.clock.now_ns()
+            bench.watch.joules.begin()
+            baseline = asyncio.create_task(bench.idle(self.experiment.energy.idle_baseline_s))
+            try:
+                await asyncio.sleep(_TO_LEAVE_S)
+                folder.update(start_device_ns=start_ns)
+                await baseline
+            finally:
+                baseline.cancel()
+        else:
+            bench.watch.step = found.next_step
+            await bench.rest(folder.info.run_id, found.next_step)
+            now_ns, since_ns = bench.clock.now_ns(), found.fleet["at_ns"]
+            folder.journal.append(RunResumed(found.next_step, now_ns, outage_s, since_ns))
+
+    def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
+        """The clock's if there is one, clock probes when they are due, pauses, and what the next step's start
+        is late by."""
+        rounds, bench, seed = self.experiment.rounds, self.bench, self.experiment.seed
+        gate = PauseGate(self.folder.path, self.folder.journal, bench.clock, say)
+        step_s = step_length_s(rounds.step_close, self.trace_step_s)
+        pace = None if step_s is None else ClockPace(step_s, bench.clock, first_step)
+
+        async def end(step: int) -> None:
+            if pace is not None:
+                await pace(step)
+            await bench.clocks.between_steps()
+            paused_ns = await gate(step)
+            if pace is not None:
+                pace.shift(paused_ns)
+            await bench.clock.sleep(start_delay_s(seed, step + 1, rounds.dither_s))
+
+        return end
+
+    async def end(self, run_id: str, steps: int) -> None:
+        """Let the agents rest after the last step and measure idle power once more."""
+        self.bench.watch.step = steps
+        await self.bench.rest(run_id, steps)
+        await self.bench.idle(self.experiment.energy.idle_baseline_s)
+
+
+@asynccontextmanager
+async def agents_stage(
+    play: Play, folder: RunFolder, agents: AbstractAsyncContextManager[AgentBench]
+) -> AsyncIterator[AgentsStage]:
+    """The agents' stage. Behind it the run's end in device time is noted, and their clocks are looked at."""
+    async with agents as bench:
+        kept = AgentsKept(folder.path, bench.agents_fleet, bench.clock, play.learning_task.layout.fingerprint)
+        try:
+            yield AgentsStage(bench, play.experiment, play.movement.trace.step_s, folder, kept)
+        finally:
+            folder.update(end_device_ns=bench.clock.now_ns())
+        await bench.clocks.after()

@@ -1,0 +1,80 @@
+"""Agents of this machine, on emulated boards with emulated meters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from typing import ClassVar
+
+from rich.console import Console
+
+from roambench.emulation.profiles import profile
+from roambench.experiment.sections import Experiment
+from roambench.meters.catalogue import period_s
+from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.benches.local_bench import LocalBench, local_bench
+from roambench.runner.places.agents_stage import agents_stage
+from roambench.runner.places.place import ThisMachine
+from roambench.runner.plays.play import Play
+from roambench.runner.plays.stage import Stage
+from roambench.runner.screen import say, warn
+from roambench.runner.world import LearningTask
+from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
+from roambench.runs.folder import RunFolder
+
+
+class LocalPlace(ThisMachine):
+    """Device k is an agent process of this machine."""
+
+    kind: ClassVar[FleetKind] = FLEET_KINDS["local"]
+
+    @property
+    def time_scale(self) -> float:
+        """Device seconds per second of this machine: `local.time_scale`."""
+        return self.experiment.local.time_scale
+
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """Of the emulated meters, and of the real ones."""
+        local = self.experiment.local
+        emulated = profile(local.meter_profile).period(local.meter_interval_ms or None)
+        return (emulated, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
+
+    def agents(
+        self,
+        experiment: Experiment,
+        learning_task: LearningTask,
+        folder: RunFolder,
+        console: Console,
+        *,
+        agent_cost: bool = False,
+    ) -> AbstractAsyncContextManager[LocalBench]:
+        """Start one agent process and one emulated meter per device; they end with the context."""
+        return local_bench(experiment, learning_task, folder, partial(warn, console), agent_cost=agent_cost)
+
+    def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AbstractAsyncContextManager[Stage]:
+        """The agents as a stage; prints how fast they came up and what memory they take."""
+        return agents_stage(play, folder, _introduced(play, folder, console, checkpoints))
+
+
+@asynccontextmanager
+async def _introduced(
+    play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+) -> AsyncIterator[LocalBench]:
+    """The agents, with start-up figures on the console: users size their laptops by them."""
+    async with local_bench(
+        play.experiment, play.learning_task, folder, partial(warn, console), checkpoints=checkpoints
+    ) as bench:
+        hello_s = bench.watch.hello_s
+        memory = bench.agents.memory()
+        mib = 2**20
+        say(
+            console,
+            f"{len(hello_s)} agents connected within {max(hello_s.values()):.1f} s; memory: largest process "
+            f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
+            f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
+        )
+        yield bench

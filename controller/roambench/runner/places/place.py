@@ -1,0 +1,211 @@
+"""Where runs are made: the hosts of a bench, agents of this machine, virtual devices, or a rehearsal."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+
+from rich.console import Console
+
+from roambench.experiment.sections import Experiment
+from roambench.provision.leases.holding import Expects, nobody_knows
+from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.bench_options import BenchOptions
+from roambench.runner.plays.play import Play
+from roambench.runner.plays.stage import Stage
+from roambench.runner.world import LearningTask, versions
+from roambench.runs.fleet_kinds import FleetKind
+from roambench.runs.folder import RunFolder
+
+if TYPE_CHECKING:  # it brings grpc, which only fleets of agents need
+    from roambench.runner.agents.agent_bench import AgentBench
+
+
+class Place(Protocol):
+    """Device k of an experiment is played by the k-th of its names."""
+
+    @property
+    def kind(self) -> FleetKind:
+        """Row of `runs.fleet_kinds.FLEET_KINDS` that says what such a fleet can do and tell."""
+        ...
+
+    @property
+    def experiment(self) -> Experiment:
+        """As it is played here."""
+        ...
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Checks that were waived; a report says them first."""
+        ...
+
+    @property
+    def fewer_by(self) -> tuple[str, ...]:
+        """Boards that were left out, and would have played a device."""
+        ...
+
+    @property
+    def without_meter(self) -> tuple[str, ...]:
+        """Devices that are there without a meter."""
+        ...
+
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """Seconds between two lines of each meter that measures here."""
+        ...
+
+    @property
+    def time_scale(self) -> float:
+        """Device seconds per second of this machine."""
+        ...
+
+    @classmethod
+    def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
+        """Where a run begins; ConfigError for a `file` that is wrong or does not fit."""
+        ...
+
+    @classmethod
+    def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
+        """Where the run of the folder goes on; RunError where that is no more."""
+        ...
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        """Name of each of `devices` devices, by index; fewer where the place has fewer."""
+        ...
+
+    def is_of(self, folder: RunFolder) -> bool:
+        """Whether the run of the folder is made here."""
+        ...
+
+    def held(
+        self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
+    ) -> AbstractContextManager[Self]:
+        """It, ours while the body lasts and fit to run on. `baselines`: idling is measured before and after.
+        `expects`: how long the body takes, asked where others have booked it.
+
+        FleetError says who else holds it, or what is not fit.
+        """
+        ...
+
+    def note(self, path: Path) -> None:
+        """Write down in the run folder where it was made."""
+        ...
+
+    def stage(
+        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    ) -> AbstractAsyncContextManager[Stage]:
+        """The fleet, ready to play; stopped, or let go, at the end. Goes on from what `checkpoints` found."""
+        ...
+
+    def finished(self, folder: RunFolder) -> None:
+        """A run came to its end here."""
+        ...
+
+
+class AgentsPlace(Place, Protocol):
+    """Where real agents are."""
+
+    def agents(
+        self,
+        experiment: Experiment,
+        learning_task: LearningTask,
+        folder: RunFolder,
+        console: Console,
+        *,
+        agent_cost: bool = False,
+    ) -> AbstractAsyncContextManager[AgentBench]:
+        """The agents, ready; stopped (or let go) and drained at the end.
+
+        `agent_cost`: emulated boards draw what their agents compute, too.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ThisMachine:
+    """Base of the places that are processes of this machine."""
+
+    experiment: Experiment
+    doubts: ClassVar[tuple[str, ...]] = ()
+    fewer_by: ClassVar[tuple[str, ...]] = ()
+    without_meter: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def meter_periods_s(self) -> tuple[float, ...]:
+        """None: nothing is measured."""
+        return ()
+
+    @classmethod
+    def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
+        """The place for a run that begins; needs neither `file` nor `options`."""
+        return cls(experiment)
+
+    @classmethod
+    def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
+        """The place for a run that goes on: the same, as nothing outlives a controller."""
+        return cls(experiment)
+
+    @property
+    def time_scale(self) -> float:
+        """1: device time is this machine's."""
+        return 1.0
+
+    def names(self, devices: int) -> tuple[str, ...]:
+        """`pi-01`, `pi-02` and so on."""
+        return tuple(f"pi-{number:02d}" for number in range(1, devices + 1))
+
+    def is_of(self, folder: RunFolder) -> bool:
+        """True: every such run is made on the machine that has its folder."""
+        return True
+
+    def held(
+        self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
+    ) -> AbstractContextManager[Self]:
+        """Itself; nobody else can hold it, and nothing is checked."""
+        return nullcontext(self)
+
+    def note(self, path: Path) -> None:
+        """Nothing that the experiment does not say."""
+
+    def finished(self, folder: RunFolder) -> None:
+        """Nobody else is concerned."""
+
+
+def rest_s_at(place: Place) -> float:
+    """Device seconds that boards rest after every measured phase of a run that begins here."""
+    return place.experiment.rounds.rest_with(place.meter_periods_s)
+
+
+def new_run_folder(
+    place: Place,
+    path: Path,
+    *,
+    run_id: str = "",
+    system: str,
+    trace_hash: str,
+    devices: int,
+    lookahead: bool = False,
+    rest_s: float = 0.0,
+) -> RunFolder:
+    """A run folder that knows where it is made; its `run_id` is else the folder's name. Raises as
+    `RunFolder.create` does."""
+    run_id = run_id or path.name
+    folder = RunFolder.create(
+        path,
+        place.experiment,
+        # Agents of a bench outlive a run: another of the same name must not be taken for it.
+        run_id=f"{run_id}.{secrets.token_hex(4)}" if place.kind.own_clocks else run_id,
+        system=system,
+        trace_hash=trace_hash,
+        fleet=place.kind.name,
+        device_names=place.names(devices),
+        time_scale=place.time_scale,
+        lookahead=lookahead,
+        rest_s=rest_s,
+        versions=versions(),
+    )
+    place.note(path)
+    return folder

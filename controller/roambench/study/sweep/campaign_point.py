@@ -1,0 +1,92 @@
+"""A point of a sweep's folder as a campaign runs it: one process a try, earlier tries kept aside."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.contract.json_values import kept_in
+from roambench.runner.stopping import STOPPING, run_async
+from roambench.runs.database import naming
+from roambench.runs.whole_file import write_whole
+from roambench.study.campaign.campaign import Ended
+from roambench.study.campaign.campaign_log import End
+from roambench.study.campaign.cooling import Cooled
+from roambench.study.sweep.points import Point
+from roambench.study.sweep.pool import Listener, run_points
+from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
+
+_START: Final = "start.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPoint:
+    """A `CampaignTask`. `heard` is told of the point as `pool.run_points` does, `began` before each try."""
+
+    point: Point
+    sweep: SweepFolder
+    label: str
+    heard: Listener
+    began: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return self.point.folder_name
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.sweep.folder_of(self.point)
+
+    @property
+    def tried(self) -> int:
+        """How many of its tries have ended."""
+        return len(self.sweep.tries_of(self.point))
+
+    @property
+    def attempt(self) -> int:
+        """The number of the attempt that comes next."""
+        return self.sweep.attempt_of(self.point)
+
+    def put_aside(self, *, counts: bool) -> None:
+        """Keep the latest attempt apart."""
+        self.sweep.put_aside(self.point, counts=counts)
+
+    def cooled(self, cooled: Cooled) -> None:
+        """Keep how its start was waited for."""
+        with naming(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        write_whole(self.folder / _START, json.dumps(asdict(cooled), indent=1) + "\n")
+
+    def run(self, left_out: tuple[str, ...]) -> Ended:
+        """Try it in a process of its own."""
+        self.began()
+        run_async(run_points([self.point], 1, self.sweep, self.heard, left_out), STOPPING)
+        outcome = self.sweep.outcome_of(self.point)
+        assert outcome is not None  # `run_points` writes one for a process that left none
+        return ended_of(outcome)
+
+
+def ended_of(outcome: PointEnd) -> Ended:
+    """How a try ended, as its campaign has it."""
+    if not outcome.finished:
+        return Ended(End.FAILED, outcome.reason, outcome.boards, outcome.wall_s)
+    end = End.UNFIT if outcome.unfit else End.FINISHED
+    return Ended(end, "; ".join(outcome.unfit), outcome.boards, outcome.wall_s)
+
+
+def is_done(sweep: SweepFolder, point: Point, tries: int) -> bool:
+    """Whether nothing more is to be tried: it finished, and is fit or was tried often enough."""
+    outcome = sweep.outcome_of(point)
+    if outcome is None or not outcome.finished:
+        return False
+    return not outcome.unfit or len(sweep.tries_of(point)) >= tries
+
+
+def read_start(folder: Path) -> Cooled | None:
+    """How the start of the point in this folder was waited for; None where that was not kept."""
+    return kept_in(Cooled, folder / _START)

@@ -1,0 +1,196 @@
+"""Whole runs on virtual devices, stopped at many moments and gone on with, end as if nothing had been.
+
+Real kills of real processes are in tests/local/test_resumed_runs.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from cut_runs import QUIET, Cut, CutShort, cut_short
+from roambench.experiment.sections import Experiment, resolved
+from roambench.rounds.records import RunResumed, StepClosed
+from roambench.runner.composition import run_experiment
+from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
+from roambench.runs.models import load_model
+from roambench.study.sweep import point_process
+from roambench.study.sweep.sweep_folder import PointFile
+
+LEARNING = {"dataset": "digits", "model": "mlp", "images_per_device": 20, "test_images": 20}
+#: The first model that is scored is good enough.
+AT_ONCE = {"cloud_every_steps": 2, "stop_at_threshold": True, "accuracy_threshold": 0.001}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut_short(monkeypatch)
+
+
+def rounds(*systems: str, **more: object) -> Experiment:
+    walk = {"presence": "checkins", "devices": 8, "steps": 14}
+    return Experiment.model_validate(
+        {
+            "name": "e",
+            "systems": list(systems),
+            "rounds": {"cloud_every_steps": 3},
+            "trace": {"generator": "city", "steps": 14, "window": "busiest", "parameters": walk},
+            "fleet": {"agents": 8, "aps": 3},
+            "learning": LEARNING,
+            **more,
+        }
+    )
+
+
+def peers(system: str) -> Experiment:
+    return Experiment.model_validate(
+        {
+            "name": "e",
+            "systems": [system],
+            "fleet": {"agents": 5},
+            "mobility": {"model": "reflected_walk"},
+            "decentralised": {"iterations": 14, "evaluate_every": 5},
+            "learning": {**LEARNING, "momentum": 0.9},
+        }
+    )
+
+
+def play(experiment: Experiment, runs_dir: Path, cuts: Sequence[int] = (), **more: bool) -> Path:
+    """Run it; stopped after so many batches, gone on with by the same command, stopped after so many, ..."""
+    for cut in cuts:
+        CutShort.left = cut
+        with pytest.raises(Cut):
+            run_experiment(experiment, fleet="simulated", runs_dir=runs_dir, console=QUIET, **more)
+    CutShort.left = -1
+    return run_experiment(experiment, fleet="simulated", runs_dir=runs_dir, console=QUIET, **more)[-1]
+
+
+def told(run: Path) -> tuple[list[object], dict[str, object], np.ndarray]:
+    """Records and tables but for what a clock said, and the model."""
+    with RunFolder.open(run) as folder:
+        assert folder.info.state is RunState.FINISHED
+        records = [
+            dataclasses.replace(record, wall_s=0.0) if isinstance(record, StepClosed) else record
+            for record in folder.read_log()
+            if not isinstance(record, RunResumed)
+        ]
+    found = {path.name: pq.read_table(path) for path in run.glob("*.parquet")}
+    found["steps.parquet"] = found["steps.parquet"].drop_columns(["wall_s"])
+    return records, found, load_model(run / GLOBAL_MODEL)
+
+
+def resumptions(run: Path) -> int:
+    with RunFolder.open(run) as folder:
+        return folder.read_log().count(RunResumed)
+
+
+@pytest.mark.parametrize(
+    "experiment",
+    [
+        rounds("mohawk"),  # trainings are deferred
+        rounds("middle"),  # devices have models of their own
+        rounds("hierfavg", simulated={"train": "always"}),
+        rounds("mohawk", rounds=AT_ONCE),
+        peers("d_psgd"),
+    ],
+    ids=["mohawk", "middle", "hierfavg", "stops_early", "d_psgd"],
+)
+def test_a_run_stopped_at_many_moments_ends_as_one_left_alone(tmp_path: Path, experiment: Experiment) -> None:
+    whole = play(experiment, tmp_path / "whole")
+    batches = -1 - CutShort.left
+    few = batches < 40
+    draws = np.random.default_rng(7)
+    cuts = [batches] if few else [int(draws.integers(8, 20)), *draws.integers(4, 20, size=3).tolist()]
+    run = play(experiment, tmp_path / "cut", cuts)
+    assert run.name == whole.name
+    records, tables, model = told(run)
+    expected_records, expected_tables, expected_model = told(whole)
+    assert records == expected_records
+    assert tables == expected_tables
+    assert (model == expected_model).all()
+    assert resumptions(run) == len(cuts)
+    assert not (run / "simulation").exists()
+    assert not (run / "checkpoint.json").exists()
+
+
+def test_fresh_begins_anew_and_leaves_what_was_there(tmp_path: Path) -> None:
+    experiment = rounds("mohawk")
+    CutShort.left = 12
+    with pytest.raises(Cut):
+        run_experiment(experiment, fleet="simulated", runs_dir=tmp_path, console=QUIET)
+    run = play(experiment, tmp_path, fresh=True)
+    first, second = sorted(path for path in (tmp_path / "e").iterdir() if not path.is_symlink())
+    assert (tmp_path / "e" / "latest").resolve() == run.parent == second
+    assert resumptions(run) == 0
+    assert RunFolder.open(first / "mohawk").info.state is RunState.INTERRUPTED
+
+
+def test_an_experiment_goes_on_with_the_system_that_was_cut_off(tmp_path: Path) -> None:
+    experiment = rounds("mohawk", "middle")
+    play(rounds("mohawk"), tmp_path / "alone")
+    CutShort.left = 20 - 1 - CutShort.left  # in the second system
+    with pytest.raises(Cut):
+        run_experiment(experiment, fleet="simulated", runs_dir=tmp_path / "both", console=QUIET)
+    mohawk, middle = tmp_path / "both/e/latest/mohawk", tmp_path / "both/e/latest/middle"
+    assert RunFolder.open(mohawk).info.state is RunState.FINISHED
+    before = (mohawk / "run.json").stat().st_mtime_ns
+    assert play(experiment, tmp_path / "both") == middle.resolve()
+    assert resumptions(middle) == 1
+    assert (mohawk / "run.json").stat().st_mtime_ns == before
+    assert sorted(path.name for path in mohawk.parent.iterdir()) == ["middle", "mohawk"]
+
+
+def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
+    (tmp_path / "point.json").touch()
+    CutShort.left = 20
+    with pytest.raises(Cut):
+        point_process._carried_out(tmp_path, described)
+    assert point_process._carried_out(tmp_path, described).finished
+    assert resumptions(tmp_path / "runs" / "mohawk") == 1
+
+
+def stopped_before_its_result(folder: Path, monkeypatch: pytest.MonkeyPatch, described: PointFile) -> Path:
+    """A point whose run is finished; it was killed while its report was made."""
+
+    def killed(runs: object) -> None:
+        raise Cut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(point_process, "report", killed)
+        with pytest.raises(Cut):
+            point_process._carried_out(folder, described)
+    return folder / "runs" / "mohawk"
+
+
+def test_a_finished_run_of_a_point_without_a_result_is_taken_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
+    run = stopped_before_its_result(tmp_path, monkeypatch, described)
+    before = {path.name: path.read_bytes() for path in run.iterdir() if path.is_file()}
+    assert point_process._carried_out(tmp_path, described).finished
+    assert {name: (run / name).read_bytes() for name in before} == before
+    with RunFolder.open(run, write=True) as folder:  # a package took part that is another now
+        folder.update(code=({"package": "p", "version": "1", "modules": ["p"], "sha256": "0", "needs": []},))
+    assert point_process._carried_out(tmp_path, described).finished
+    assert RunFolder.open(run).info.code == ()
+
+
+def test_a_run_of_a_point_that_somebody_goes_on_with_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = PointFile("k", "simulated", resolved(rounds("mohawk")))
+    run = stopped_before_its_result(tmp_path, monkeypatch, described)
+    with RunFolder.open(run, write=True):
+        outcome = point_process._carried_out(tmp_path, described)
+    assert f"{run}: process {os.getpid()} is writing this run" in outcome.reason
+    assert RunFolder.open(run).info.state is RunState.FINISHED

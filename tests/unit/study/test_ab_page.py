@@ -1,0 +1,41 @@
+"""A comparison's page begins with what it found, whichever of the two it speaks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roambench.study.ab.ab_figures import EndedRun
+from roambench.study.ab.ab_page import finding_of
+from roambench.study.ab.ab_plan import Asked, plan_ab
+from roambench.study.ab.ab_results import ab_table
+from roambench.study.ab.improvement import Measured
+
+
+@pytest.mark.parametrize(
+    ("name", "of_a", "of_b", "told"),
+    [
+        ("wasted_j", (10.0, 11.0), (20.0, 22.0), "hierfavg wasted 2.00 × the energy of mohawk, in 2 pairs"),
+        ("modelled_wasted_j", (20.0, 22.0), (10.0, 11.0), "mohawk wasted 2.00 × the energy (modelled) of"),
+        (
+            "wasted_share",
+            (0.1, 0.4),
+            (0.4, 0.1),
+            "The wasted share of trainings of mohawk and hierfavg is not",
+        ),
+        ("final_accuracy", (0.8, 0.8), (0.9, 0.9), "mohawk against hierfavg"),
+    ],
+)
+def test_the_title_says_who_wasted_how_many_times_as_much(
+    tmp_path: Path, name: str, of_a: tuple[float, float], of_b: tuple[float, float], told: str
+) -> None:
+    file = tmp_path / "tryout.toml"
+    file.write_text('name = "tryout"\nsystems = ["mohawk"]\n')
+    plan = plan_ab(Asked(file, file, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
+    ended = {
+        (arm, n + 1): EndedRun("", "", (), {name: Measured(value)}, {})
+        for arm, values in (("A", of_a), ("B", of_b))
+        for n, value in enumerate(values)
+    }
+    assert finding_of(plan, ab_table(2, ended)).startswith(told)

@@ -1,0 +1,297 @@
+"""`roambench sweep` as a user meets it: processes, kills, failures, tables."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from forked_commands import roambench
+from roambench.mobility.files import write_trace
+from roambench.runs.lock import is_held
+from roambench.study.sweep.pool import _MEETING, _POINT, _TRAINING
+from small_traces import two_walks
+
+# Every run is a process that loads torch: seconds on a quiet machine, a minute on a busy one.
+pytestmark = pytest.mark.timeout(300)
+
+CLI = [sys.executable, "-m", "roambench.cli.main"]
+TINY = """\
+seed = 3
+systems = ["mohawk"]
+[trace]
+steps = 6
+[fleet]
+agents = 4
+aps = 5
+[learning]
+model = "mlp"
+partition = "iid"
+images_per_device = 16
+test_images = 100
+[rounds]
+cloud_every_steps = 2
+"""
+
+
+def sweep(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "COLUMNS": "200", "NO_COLOR": "1"}
+    return roambench("sweep", *arguments, cwd=cwd, env=environment)
+
+
+def wait_for(path: Path, pattern: str, count: int = 1) -> list[Path]:
+    deadline_s = time.monotonic() + 90.0
+    while len(found := list(path.glob(pattern))) < count:
+        assert time.monotonic() < deadline_s, f"no {pattern} in {path}"
+        time.sleep(0.02)
+    return found
+
+
+def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Path) -> None:
+    """Both train at step 0. With MOHAWK Bob's model arrives at step 2 of the two steps at which any can, and
+    Ann's never does; HierFAVG takes a model only one step later, when neither is there. Nobody trains: no
+    process of a rehearsal waits for torch."""
+    (tmp_path / "torch.py").write_text("raise RuntimeError('who needs it?')\n")  # found first
+    write_trace(two_walks(), tmp_path / "walks.parquet")
+    (tmp_path / "walks.toml").write_text('[trace]\nfile = "walks.parquet"\n[fleet]\nagents = 2\naps = 0\n')
+    (tmp_path / "paper.toml").write_text(
+        'experiment = "walks.toml"\nfleet = "rehearsal"\nmetrics = ["aggregated_per_step", "wasted_share"]\n'
+        '[grid]\nsystems = ["mohawk", "hierfavg"]\n'
+    )
+    done = subprocess.run(
+        [*CLI, "sweep", "paper.toml", "--jobs", "1"],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "runs" / "paper" / "table.json").read_text())["rows"]
+    assert [(row["values"]["system"], row["finished"]) for row in rows] == [("mohawk", 1), ("hierfavg", 1)]
+    means = [
+        [row["metrics"][name]["mean"] for name in ("aggregated_per_step", "wasted_share")] for row in rows
+    ]
+    assert means == [[0.5, 0.5], [0.0, 1.0]]
+    assert "2 runs: 2 points of the grid, 1 seeds; 0 finished already, 2 to run, 1 at a time" in done.stdout
+
+    again = sweep("paper.toml", "--table", cwd=tmp_path)
+    assert again.stdout.split("\n")[-4:] == [*done.stdout.split("\n")[-7:-4], ""]
+
+
+def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_path: Path) -> None:
+    """The second point, ten days long, is killed with its sweep; the first is kept as it is."""
+    (tmp_path / "days.toml").write_text(
+        'systems = ["mohawk"]\n[trace]\nparameters = { devices = 60, steps = 240 }\n[fleet]\nagents = 60\n'
+    )
+    (tmp_path / "s.toml").write_text(
+        'experiment = "days.toml"\nfleet = "rehearsal"\n[grid]\ntrace.steps = [4, 240]\n'
+    )
+    killed = tmp_path / "killed"
+    first = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", str(killed)],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+    )
+    (kept,) = wait_for(killed, "points/*/result.json")
+    running = wait_for(killed, "points/*/runs/*/events.sqlite", count=2)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    (point,) = {path.parents[2] for path in running} - {kept.parent}
+    deadline_s = time.monotonic() + 60.0
+    while is_held(point / "lock"):  # nothing of a killed sweep goes on computing
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert not (point / "result.json").exists()
+    before = kept.stat().st_mtime_ns
+
+    resumed = sweep("s.toml", "--out", str(killed), cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "1 finished already, 1 to run" in resumed.stdout
+    assert kept.stat().st_mtime_ns == before
+    straight = sweep("s.toml", "--jobs", "2", "--out", "straight", cwd=tmp_path)
+    assert straight.returncode == 0, straight.stderr
+    for name in ("table.csv", "table.json", "table.parquet"):
+        assert (killed / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
+    short, days = pq.read_table(killed / "table.parquet").to_pylist()
+    assert [short["trace.steps"], days["trace.steps"]] == [4, 240]
+    assert short["aggregated_per_step_n"] == days["aggregated_per_step_n"] == 1
+    assert short["aggregated_per_step_mean"] != days["aggregated_per_step_mean"]
+
+
+def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text(
+        'experiment = "tiny.toml"\n[grid]\nlearning.images_per_device = [99999, 16]\ntrace.steps = [2]\n'
+    )
+    done = sweep("s.toml", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 1
+    reason = "images_per_device = 99999: the training set has 1437 images"
+    assert f"1/2 system=mohawk learning.images_per_device=99999 trace.steps=2 seed=3  failed: {reason}" in (
+        done.stdout
+    )
+    assert "2/2 system=mohawk learning.images_per_device=16 trace.steps=2 seed=3  finished" in done.stdout
+    assert done.stderr.splitlines()[-1] == "roambench: 1 of 2 runs failed"
+    assert "Traceback" not in done.stderr
+    document = json.loads((tmp_path / "runs" / "s" / "table.json").read_text())
+    assert [point["state"] for point in document["points"]] == ["failed", "finished"]
+    assert document["points"][0]["reason"] == reason
+    checked = sweep("s.toml", "--check", cwd=tmp_path)
+    assert "1 finished already, 1 to run" in checked.stdout  # what failed is tried again
+
+
+@pytest.mark.parametrize("jobs", [1, 2])  # executed, forked
+def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path, jobs: int) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
+    running = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", str(jobs), "--out", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    workers = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json", jobs)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "interrupted: 0 of 2 runs are kept; the same command goes on from here" in out
+    assert "Traceback" not in err
+    for run in (path.parents[1] for path in workers):
+        assert (
+            json.loads((run / "run.json").read_text())["state"] == "interrupted"
+        )  # in good order, not killed
+        assert not is_held(run.parents[1] / "lock")
+    assert not is_held(tmp_path / "o" / "lock")
+
+
+def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> None:
+    """It ends by itself when it can."""
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
+    with (tmp_path / "errors").open("w") as errors:
+        running = subprocess.Popen(
+            [*CLI, "sweep", "s.toml", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors
+        )
+    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
+    (point,) = psutil.Process(running.pid).children()
+    point.suspend()
+    try:
+        running.send_signal(signal.SIGINT)
+        while "stopping: " not in (tmp_path / "errors").read_text():
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(timeout=100) == 130
+        assert point.status() == psutil.STATUS_STOPPED  # not killed
+    finally:
+        point.resume()
+    info = workers.parents[1] / "run.json"
+    while is_held(info.parents[2] / "lock"):
+        time.sleep(0.05)
+    assert json.loads(info.read_text())["state"] == "interrupted"
+    assert "Traceback" not in (tmp_path / "errors").read_text()
+
+
+def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: Path) -> None:
+    """A script's background command ignores Ctrl-C, and so does all that it starts; a killed sweep's point
+    must not."""
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        running = subprocess.Popen(
+            [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
+    info = workers.parents[1] / "run.json"
+    running.send_signal(signal.SIGTERM)
+    running.wait(timeout=60)
+    deadline_s = time.monotonic() + 90.0
+    while is_held(info.parents[2] / "lock"):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert json.loads(info.read_text())["state"] == "interrupted"
+
+
+def outcomes(out: Path) -> dict[int, dict[str, object]]:
+    """Of every point that has ended, by its seed."""
+    found = {}
+    for path in out.glob("points/*/result.json"):
+        seed = json.loads((path.parent / "point.json").read_text())["config"]["seed"]
+        found[seed] = json.loads(path.read_text())
+    return found
+
+
+def test_what_is_loaded_before_the_forks_has_no_grpc_and_no_threads_of_torch() -> None:
+    """What is forked of a process with grpc hangs; so does what is forked while a thread holds a lock."""
+    code = (
+        "import importlib, os, sys\n"
+        "for name in sys.argv[1:]: importlib.import_module(name)\n"
+        "assert 'torch' in sys.modules and 'grpc' not in sys.modules\n"
+        "print([open(f'/proc/self/task/{one}/comm').read().strip() for one in os.listdir('/proc/self/task')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, _POINT, *_MEETING, *_TRAINING],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    )
+    threads = [
+        name for name in eval(done.stdout) if name != "jemalloc_bg_thd"
+    ]  # pyarrow's, which knows forks
+    assert len(threads) == 1
+
+
+def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
+    sweep("s.toml", "--jobs", "2", "--out", "o", cwd=tmp_path).check_returncode()
+    folder = next((tmp_path / "o" / "points").iterdir())
+    forked = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").unlink()
+    (folder / "runs").rename(folder / "forked")
+    with subprocess.Popen([sys.executable, "-m", _POINT, str(folder)], stdin=subprocess.PIPE) as alone:
+        assert alone.wait() == 0  # its standard input stays open: an end of it is the sweep's
+    executed = json.loads((folder / "result.json").read_text())
+    del forked["wall_s"], executed["wall_s"]
+    assert executed == forked
+
+
+def test_a_killed_point_harms_no_other_and_neither_does_the_death_of_what_forks_them(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 96"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 3\n')
+    running = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(tmp_path / "o", "points/*/lock", 2)
+    (server,) = psutil.Process(running.pid).children()
+    points = [child for child in server.children() if os.getsid(child.pid) == child.pid]
+    assert len(points) == 2
+    points[0].kill()
+    deadline_s = time.monotonic() + 60.0
+    while len(outcomes(tmp_path / "o")) < 1:
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+    server.kill()
+    _, errors = running.communicate(timeout=200)
+    assert running.returncode == 1, errors
+    assert errors.splitlines()[-1] == "roambench: 1 of 3 runs failed"
+    ended = outcomes(tmp_path / "o")
+    reasons = sorted(str(outcome["reason"]) for outcome in ended.values())
+    assert len(ended) == 3
+    assert reasons[:2] == ["", ""]
+    assert reasons[2].startswith("its process was killed by SIGKILL; see ")
