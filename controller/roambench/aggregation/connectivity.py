@@ -51,7 +51,7 @@ def spectral_gap(mixing: Mixing) -> float:
     if devices < 2:
         return 1.0
     gram = (mixing.T @ mixing).toarray()
-    # All of them: asked for one alone, LAPACK fails where many are equal (nobody meets anybody).
+    # All of them: asked for one alone, LAPACK fails where many are equal (no devices meet).
     return 1.0 - float(np.linalg.eigvalsh(gram)[-2])
 
 

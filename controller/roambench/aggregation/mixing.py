@@ -69,7 +69,8 @@ def mobility_aware_mixing(neighbours: Neighbours, speeds: npt.ArrayLike, alpha: 
     """1 / N + α (X_ij - 1 / N) with X_ij = s_j / Σ s over i and its neighbours (de Heredia §5.4).
 
     `speeds`: s_j >= 0 in any one unit, shape (devices,). α = 0 is `plain_mixing`, α = 1 the naive W = X.
-    Where nobody moves (Σ s = 0, not in the paper) X_ij is 1 / N. Warns for α > 1 (`NegativeWeightWarning`):
+    Where no device moves (Σ s = 0, not in the paper) X_ij is 1 / N. Warns for α > 1
+    (`NegativeWeightWarning`):
     a device that is much slower than its neighbours then gets a negative weight. Raises ValueError for an α
     that is negative or not finite, and for a speed that is.
     """
@@ -127,8 +128,8 @@ def left_out(mixing: Mixing, receivers: Sequence[int], senders: Sequence[int]) -
     """W after models that did not arrive: receivers[n] got nothing from senders[n].
 
     The missing model's weight goes to the receiver's own. Rows still add up to 1; columns do only if who was
-    left out by somebody left them out, too. The entry stays stored, as 0. Raises ValueError for a pair that
-    exchanges no model in W; a pair named twice counts once.
+    left out by a neighbour left them out, too. The entry stays stored, as 0. Raises ValueError for a pair
+    that exchanges no model in W; a pair named twice counts once.
     """
     devices = mixing.shape[0]
     gone = np.unique(np.asarray(receivers, np.int64) * devices + np.asarray(senders, np.int64))
@@ -153,7 +154,7 @@ def mixing_row(mixing: Mixing, device: int) -> tuple[Devices, Weights]:
 
 
 def _checked(answer: object, neighbours: Neighbours) -> Mixing:
-    """The answer of somebody else's rule as a W like ours: entries for all neighbours and the diagonal."""
+    """The answer of another package's rule as a W like ours: entries for all neighbours and the diagonal."""
     rows, columns, devices = _cells(neighbours)
     if not scipy.sparse.issparse(answer) and not isinstance(answer, np.ndarray):
         raise PluginError(f"mixing: expected a matrix, got {type(answer).__name__}")
@@ -162,10 +163,10 @@ def _checked(answer: object, neighbours: Neighbours) -> Mixing:
         raise PluginError(f"mixing: expected a matrix of {devices} x {devices}, got {given.shape}")
     if not np.isfinite(given.data).all():
         raise PluginError("mixing: expected finite weights, got NaN or infinity")
-    told, _ = given.nonzero()
-    inside = np.isin(told * devices + given.nonzero()[1], rows * devices + columns)
+    receivers, _ = given.nonzero()
+    inside = np.isin(receivers * devices + given.nonzero()[1], rows * devices + columns)
     if not inside.all():
-        receiver, sender = told[~inside][0], given.nonzero()[1][~inside][0]
+        receiver, sender = receivers[~inside][0], given.nonzero()[1][~inside][0]
         raise PluginError(f"mixing: device {receiver} weighs device {sender}, which is not its neighbour")
     sums = np.asarray(given.sum(axis=1))
     if (wrong := np.flatnonzero(np.abs(sums - 1.0) > 1e-6)).size:

@@ -13,7 +13,7 @@ from roambench.vectors import RunningMean, Weights
 def data_size_weights(samples: Sequence[int]) -> Weights:
     """n_m / (n_1 + n_2 + ...), HierFAVG's weights; float64 of shape (models,).
 
-    Raises ValueError if there is no model, a count is negative, or nobody has a sample.
+    Raises ValueError if there is no model, a count is negative, or no device has a sample.
     """
     counts = np.asarray(samples, dtype=np.float64)
     if counts.ndim != 1 or counts.size == 0:

@@ -74,7 +74,7 @@ class EmulatedBoard:
         self._want(self.draw.until(now_ns))
 
     def prune(self, before_ns: int) -> None:
-        """Forget the past; whoever needs it has taken the changes."""
+        """Forget the past; its readers have taken the changes."""
         self.draw.prune(before_ns)
         self.outlet.prune(before_ns)
 

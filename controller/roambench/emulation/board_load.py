@@ -51,7 +51,7 @@ class EmulatedLoad(BoardLoad):
 
     def radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
         """From `first_byte_ns` on the phase moves so much: the radio has done so when its rate says, and then
-        waits for whatever the phase still waits for. Else a busy machine's lateness would be drawn as
+        waits for all that the phase still waits for. Else a busy machine's lateness would be drawn as
         traffic."""
         until_ns = first_byte_ns + round(total_bytes * 8e3 / (mbit_s or PORT_MBIT_S))
         self._activity = replace(self._moving, moves_until_ns=until_ns)
@@ -59,7 +59,7 @@ class EmulatedLoad(BoardLoad):
 
     def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
         """While models are exchanged: what is sent and what comes from now on (infinite: a port's speed)."""
-        if self._phase is Phase.EXCHANGE:  # the last transfer's end may be told after the phase's
+        if self._phase is Phase.EXCHANGE:  # the last transfer's end may be reported after the phase's
             self._activity = Activity(
                 tx_mbit_s=min(sending_mbit_s, PORT_MBIT_S), rx_mbit_s=min(coming_mbit_s, PORT_MBIT_S)
             )
@@ -81,7 +81,7 @@ class EmulatedLoad(BoardLoad):
             self._draw(now_ns)
 
     def burn(self, cores: float) -> None:
-        """From now on (between runs) the board computes on so many cores; 0: it rests."""
+        """Load this many cores of the board from now on (between runs); 0: it rests."""
         self._activity = Activity(busy_cores=cores)
         self._draw(self._clock.now_ns())
 

@@ -28,7 +28,7 @@ class WorkFeed:
         self.lost = 0
 
     def send(self, activity: Activity, ns: int) -> bool:
-        """From device time `ns` on the board does `activity`; False if nobody took it."""
+        """From device time `ns` on the board does `activity`; False if it was not taken."""
         record = {"device": self._device, "ns": ns, **asdict(activity)}
         line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         # A socket whose emulator restarted shows it only on use: the second try dials afresh.

@@ -1,6 +1,6 @@
 """A meter's firmware in device time: boots, reads its sensor once a period, prints, goes wrong on demand.
 
-Pure: `advance` returns what was printed, where and when; nobody sleeps here.
+Pure: `advance` returns what was printed, where and when; nothing sleeps here.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Firmware:
         self._wanted_ns = self._next_tick_ns = ns + round(profile.boot_s * 1e9)
 
     def _print(self, ns: int, out: list[Printed]) -> None:
-        """One line per transport, with whatever is wrong with it."""
+        """One line per transport, with all that is wrong with it."""
         printout = self._printout(ns)
         spelled = [
             (transport, line) for transport, spell in self._lines if (line := spell(printout)) is not None
@@ -219,7 +219,7 @@ class Firmware:
         if self.profile.watt_hours is WattHours.ELAPSED:
             panel.watt_s += read.watts * self._period_s
         elif self.profile.watt_hours is WattHours.BROWSER and panel.browser and panel.counting:
-            panel.watt_s += read.watts  # a tick counts as a second, whatever its length
+            panel.watt_s += read.watts  # a tick counts as a second, of any length
         return Printout(True, read.volts, read.amps, read.watts, panel.watt_s / 3600.0, before_wh, meter_ms)
 
     def _millis(self, ns: int) -> float:

@@ -8,8 +8,8 @@ from roambench.emulation.electric.signal import PowerSignal
 class Outlet:
     """The board draws what its work asks for while the output is on, else nothing.
 
-    `signal` is the true power. Work may be told late or ahead, also for times at which the output was off:
-    then it comes to bear when the power is back. After that the board boots for `boot_s` at `boot_w`.
+    `signal` is the true power. Work may be reported late or ahead, also for times at which the output was
+    off: then it comes to bear when the power is back. After that the board boots for `boot_s` at `boot_w`.
     """
 
     def __init__(self, start_ns: int, watts: float, boot_s: float = 0.0, boot_w: float = 0.0) -> None:
@@ -51,7 +51,7 @@ class Outlet:
         self._off_since_ns = None
         if up_ns > ns:
             self._set(ns, self._boot_w)
-        for later_ns in self._undone:  # the truth's file was told that there would be nothing
+        for later_ns in self._undone:  # the truth's file says that there would be nothing
             if ns < later_ns < up_ns:
                 self._set(later_ns, self._boot_w)
         self._set(up_ns, self._wanted.watts_at(up_ns))
@@ -64,7 +64,7 @@ class Outlet:
         return changes
 
     def prune(self, before_ns: int) -> None:
-        """Forget the past; whoever needs it has taken the changes."""
+        """Forget the past; its readers have taken the changes."""
         self.signal.prune(before_ns)
         self._wanted.prune(before_ns)
         self._cuts = [cut for cut in self._cuts if cut[1] >= before_ns]

@@ -24,13 +24,13 @@ from roambench.emulation.profiles import Transport
 from roambench.emulation.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
 from roambench.emulation.truth import PrintLog, TruthLog
 
-#: The line discipline holds 4095 bytes; beyond this the unread ones are thrown away. More would wait where a
+#: The line discipline holds 4095 bytes; beyond this the unread ones are dropped. More would wait where a
 #: reader that opens the port cannot flush them, and arrive as if they were new.
 UNREAD_LIMIT: Final = 3500
 
 
 class MeterPort:
-    """Device `index` of `spec`. `open` before anything else; what is said before that is said to nobody."""
+    """Device `index` of `spec`. `open` before anything else; what is printed before that is lost."""
 
     def __init__(self, spec: EmulatorSpec, index: int, clock: DeviceClock, start_ns: int) -> None:
         device = spec.devices[index]
@@ -88,7 +88,7 @@ class MeterPort:
 
     @property
     def lost_bytes(self) -> int:
-        """Bytes that nobody fetched in time."""
+        """Bytes that were not fetched in time."""
         ports = (self._terminal, self._telnet, self._datagrams)
         return self._lost_bytes + sum(port.lost_bytes for port in ports if port is not None)
 
@@ -191,7 +191,7 @@ class MeterPort:
 
 
 class DatagramPort:
-    """A Smart Power 3's datagrams: one line each to (host, port), whether anybody listens or not.
+    """A Smart Power 3's datagrams: one line each to (host, port), with or without a listener.
 
     What the network does not take is counted.
     """
@@ -210,7 +210,7 @@ class DatagramPort:
         """Send one datagram; what the network refuses is counted as lost."""
         try:
             self._socket.sendto(data, self._target)
-        except OSError:  # nobody listens, or the buffer is full
+        except OSError:  # no listener, or the buffer is full
             self.lost_bytes += len(data)
 
     def close(self) -> None:
@@ -219,7 +219,7 @@ class DatagramPort:
 
 
 class Terminal:
-    """A pseudo-terminal that behaves like a meter's USB serial port: bytes nobody fetched are lost, not kept.
+    """A pseudo-terminal that behaves like a meter's USB serial port: bytes that are not fetched are lost.
 
     This is the meter's end; `link_path` becomes a symlink to the other one.
 

@@ -33,7 +33,7 @@ AHEAD_NS: Final = 5_000_000_000
 
 
 class EmulatorServer:
-    """Runs `spec` until it is told to stop. Its agents may die as they like: their boards fall idle."""
+    """Run `spec` until it is stopped. Agents may die: their boards fall idle."""
 
     def __init__(self, spec: EmulatorSpec) -> None:
         self._spec = spec
@@ -57,8 +57,8 @@ class EmulatorServer:
         """Open everything, `announce` the addresses, make the socket appear, serve, close.
 
         MeterError for a meter that fails while it runs: a firmware whose code raises, a truth file that
-        cannot be written. All meters end then, since nobody could tell which of the others are still right.
-        `lifeline` is a pipe's file descriptor: when its other end closes, whoever needs the meters is gone.
+        cannot be written. All meters end then, since it is unknown which of the others are still right.
+        `lifeline` is a pipe's file descriptor: when its other end closes, the user of the meters is gone.
         """
         loop = asyncio.get_running_loop()
         for number in (signals.SIGTERM, signals.SIGINT):
@@ -103,7 +103,7 @@ class EmulatorServer:
             with unix_address(draft) as address:
                 listener.bind(address)
             server = await asyncio.start_unix_server(self._talk, sock=listener)
-            draft.replace(path)  # whoever sees the socket can connect, and finds the ports there
+            draft.replace(path)  # a client that sees the socket can connect, and finds the ports there
         except OSError as error:
             listener.close()
             raise MeterError(f"emulator socket {path}: cannot be made ({error.strerror or error})") from None

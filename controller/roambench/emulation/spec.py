@@ -26,7 +26,7 @@ class FaultKind(StrEnum):
     RESET = "reset"  # the meter boots: ROM chatter, 4 s of waiting, banner
     SKEW = "skew"  # its crystal is off by `ppm` from now on
     OFF = "off"  # its output is switched off for `duration_s`: the board is without power, serial is silent
-    SECOND_CLIENT = "second_client"  # somebody else has the telnet port for `duration_s`; ours is refused
+    SECOND_CLIENT = "second_client"  # another client has the telnet port for `duration_s`; ours is refused
     UNPLUG = "unplug"  # the serial port vanishes, and comes back after `duration_s`
 
 

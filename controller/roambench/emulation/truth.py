@@ -137,7 +137,7 @@ def _signal(changes: list[tuple[int, float]]) -> PowerSignal:
 
 @dataclass(frozen=True, slots=True)
 class PrintedLine:
-    """A line that was printed: `taken` bytes of `data` went into the port, which nobody may have read."""
+    """A line that was printed: `taken` bytes of `data` went into the port, and may never have been read."""
 
     ns: int
     taken: int

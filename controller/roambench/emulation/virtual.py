@@ -1,4 +1,4 @@
-"""A meter in virtual time: a schedule of activities in, stamped bytes and the truth out; nobody sleeps."""
+"""A meter in virtual time: a schedule of activities in, stamped bytes and the truth out; without sleeping."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class UncertaintyPart(StrEnum):
 #: Errors of one source that are the same in every run; all others scatter between runs.
 LASTING: Final = frozenset({UncertaintyPart.GAIN, UncertaintyPart.OFFSET, UncertaintyPart.MODEL})
 #: (part, what shares it, joules): terms of one source are one and the same error and add linearly, signs
-#: included; the source "" stands for errors of their own, which add in quadrature.
+#: included; the source "" stands for independent errors, which add in quadrature.
 Term = tuple[UncertaintyPart, str, float]
 
 
@@ -59,7 +59,7 @@ class Energy:
     """`joules` over `covered_s` seconds; `gap_s` more seconds passed unmeasured and hold no joules here.
 
     `u_joules` is a standard uncertainty (k = 1) and always that of `terms`. Without terms all of it counts
-    as sampling of its own. Adding two energies adds what they share linearly (one meter's gain and offset,
+    as independent sampling. Adding two energies adds what they share linearly (one meter's gain and offset,
     a common reference, a model) and the rest in quadrature, so that no sum is surer than it should be.
     """
 

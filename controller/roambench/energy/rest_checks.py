@@ -20,14 +20,14 @@ from roambench.energy.rests import GUARD_SHARE, Window
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-#: Power behind a phase is too high when it is so many standard uncertainties above that at rest, and when it
-#: is worth such a share of a transfer's energy.
+#: Power behind a phase is too high when it is this many standard uncertainties above that at rest, and when
+#: it is worth such a share of a transfer's energy.
 TAIL_Z: Final = 4.0
 TAIL_SHARE: Final = 0.06
 #: What the last quarter of the guards brought, in standard uncertainties and as a share of the energy.
 LAST_QUARTER_Z: Final = 3.5
 LAST_QUARTER_SHARE: Final = 0.05
-#: What is drawn at the end of a guard goes on for about so long, s.
+#: What is drawn at the end of a guard goes on for about this long, s.
 _TAIL_S: Final = 1.5
 #: A board that a training has warmed cools slowly: less than this share of what it draws above its idle
 #: baselines is gone soon after.
@@ -35,14 +35,14 @@ _SOON_GONE: Final = 0.65
 #: What outlasts the guard of trainings is worth such a share of a transfer: it fades sooner than is fitted.
 _REMNANT_SHARE: Final = 0.14
 #: Power before a phase is too high by the same two measures. The quiet part of a rest has a last part, which
-#: is held against the part before `EARLY_CALM`; what comes early is worth so many seconds of that.
+#: is held against the part before `EARLY_CALM`; what comes early is worth this many seconds of that.
 EARLY_Z: Final = 5.0
 EARLY_SHARE: Final = 0.035
 _EARLY_LAST: Final = 0.35
 _EARLY_CALM: Final = 0.55
 _EARLY_S: Final = 0.5
-#: Lines are lost under load when their share exceeds that at rest by so many standard uncertainties, and by
-#: so much. A meter that is silent for longer than so many periods has lost no single line.
+#: Lines are lost under load when their share exceeds that at rest by this many standard uncertainties, and by
+#: this much. A meter that is silent for longer than this many periods has lost no single line.
 LOST_Z: Final = 5.0
 LOST_SHARE: Final = 0.05
 _SILENT_PERIODS: Final = 8

@@ -1,8 +1,8 @@
 """Windows around what is measured: a phase, or several without a rest between them, and the rest behind it.
 
 Boards rest before and after each active phase (`rounds.rest_s`). A window goes from the start of a phase to
-`guard_s` after its end. Every joule that the phase caused is in a line that arrives inside it, whatever the
-meter averages over and however its lines are late, as long as the guard outlasts both.
+`guard_s` after its end. Every joule that the phase caused is in a line that arrives inside it, as
+long as the guard outlasts what the meter averages over and how late its lines are.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Window:
 
 
 def rest_of(spans: Sequence[PhaseSpan]) -> float:
-    """Length of the rests behind active phases, s: all but the shortest tenth last so long. 0 without any."""
+    """Length of the rests behind active phases, s: all but the shortest tenth last this long. 0 without
+    any."""
     lengths = [
         after.duration_s
         for before, after in pairwise(spans)
@@ -62,7 +63,7 @@ def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:
     """The windows of a timeline that partitions its time, ascending.
 
     Active spans with less than `guard_s` of quiet time between them are one window: their joules cannot be
-    told apart by a sum.
+    separated by a sum.
     """
     origin_ns = spans[0].start_ns if spans else 0
     groups: list[list[int]] = []

@@ -23,12 +23,12 @@ from roambench.energy.rests import Window
 
 #: Clocks of phases and lines may differ by so much: a line that old was not printed before its phase, s.
 BEFORE_S: Final = 0.1
-#: The expectation of the scatter counts as so many sums of its own.
+#: The expectation of the scatter counts as this many sums.
 PRIOR_FREEDOM: Final = 4.0
 #: Windows that lie end to end leave no sampling error but that of their clock's jitter; as a share of
 #: (power x period)^2.
 LEAST_SHARE: Final = 0.0002
-#: So many sums tell what does not grow with their duration.
+#: Sums that are needed to tell what does not grow with their duration.
 _MIN_FOR_OFFSET: Final = 8
 
 

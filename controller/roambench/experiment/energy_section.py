@@ -85,12 +85,12 @@ class EnergySection(Section):
 
     quiet: bool = Field(
         False,
-        description="Agents send nothing of their own in measured phases (download, train, upload) and idle "
-        "baselines: no drain, no event, no keepalive. Recommended on boards.",
+        description="Agents send nothing but the models in measured phases (download, train, upload) and "
+        "idle baselines: no drain, no event, no keepalive. Recommended on boards.",
     )
 
     def calibration(self) -> MeterCalibration:
-        """Of a Smart Power 2 without a table of its own."""
+        """Uncertainties of a Smart Power 2 without its own table."""
         plain = UNCALIBRATED_SP2
         return MeterCalibration(
             plain.gain if self.gain is None else self.gain,

@@ -39,7 +39,7 @@ class LearningSection(Section):
         description="Who gets which training images (`roambench list partitions`): `dirichlet` draws a class "
         "mix per device (MOHAWK; `dirichlet_repeats` with replacement, as its authors' code does), "
         "`dirichlet_split` shares each class out, `major_class` is MIDDLE's (`major_class_in_order` with "
-        "classes of its own at every edge of the generator `edge-hopping`).",
+        "its own classes at every edge of the generator `edge-hopping`).",
     )
     major_share: float = Field(
         0.85,

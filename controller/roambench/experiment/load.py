@@ -62,7 +62,7 @@ def load_experiment(
     """Read `path` (or take what was read) and apply `overrides` ("a.b=c" each, TOML values), then `more`, by
     where each was said.
 
-    `trace_file` replaces whatever trace the file names. Raises ConfigError; its `problems` name the file (or
+    `trace_file` replaces the trace that the file names. Raises ConfigError; its `problems` name the file (or
     --set, or for `more` where it was said), the key and what was expected.
     """
     written = path if isinstance(path, WrittenExperiment) else written_in(Path(path))

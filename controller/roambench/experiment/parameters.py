@@ -30,7 +30,7 @@ def parameter_model(parameters: type[Any]) -> type[BaseModel]:
 def parameter_mistakes(
     parameters: type[Any], values: Mapping[str, Any], prefix: tuple[str, ...] = ()
 ) -> list[Mistake]:
-    """Mistakes in `values`: unknown names, wrong types, and whatever the dataclass itself refuses."""
+    """Mistakes in `values`: unknown names, wrong types, and all that the dataclass itself refuses."""
     model = parameter_model(parameters)
     try:
         model.model_validate(dict(values))

@@ -20,7 +20,7 @@ class DecentralisedSection(Section):
     half_step: Literal["mini_batch", "full_batch", "epochs"] = Field(
         "mini_batch",
         description="Local training between two exchanges: `mini_batch`, `learning.local_steps` batches (0: "
-        "one) drawn anew each time; `full_batch`, one step on all of a device's images; or `epochs`, "
+        "one) drawn again each time; `full_batch`, one step on all of a device's images; or `epochs`, "
         "`learning.local_epochs` passes. Momentum goes on from one to the next, stays on its device and is "
         "never mixed.",
     )
@@ -33,7 +33,7 @@ class DecentralisedSection(Section):
     evaluate_every: int = Field(
         10,
         ge=1,
-        description="Score every device's model, and the mean of all, after every so many iterations and "
+        description="Score every device's model, and the mean of all, after every n iterations and "
         "after the last one.",
     )
     exchange_deadline_s: float = Field(

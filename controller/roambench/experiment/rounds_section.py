@@ -13,8 +13,8 @@ from roambench.written.toml_file import Section
 
 #: Begins the value of `orders` that names a run folder.
 REPLAY: Final = "replay:"
-#: A rest that is long enough for what a meter averages over and a radio's tail, and for its lines: so many
-#: periods of it.
+#: A rest that is long enough for what a meter averages over and a radio's tail, and for its lines: a number
+#: of periods of it.
 REST_S: Final = 1.25
 REST_PERIODS: Final = 2.75
 
@@ -48,7 +48,7 @@ class RoundsSection(Section):
     evaluate_every: int = Field(
         1,
         ge=1,
-        description="Score the global model at every so many-th cloud aggregation (and at the last one): "
+        description="Score the global model at every n-th cloud aggregation (and at the last one): "
         "where the test set is large, scoring costs more than training. A threshold is met at a scored one.",
     )
     score_aps: bool = Field(
@@ -72,7 +72,7 @@ class RoundsSection(Section):
         json_schema_extra={"expected": '"answers", "clock:<seconds>" or "trace:<factor>"'},
         description="When a step ends: `answers` (every order answered or past its deadline; deterministic, "
         "as fast as possible), `clock:<seconds>` (not before that much device time per step has passed, "
-        "either), or `trace:<factor>` (the same, so many times faster than the trace itself; 1: in real "
+        "either), or `trace:<factor>` (the same, faster by this factor than the trace itself; 1: in real "
         "time). Virtual devices and rehearsals wait for no clock.",
     )
     dither_s: float = Field(
@@ -112,7 +112,7 @@ class RoundsSection(Section):
         return self.accuracy_threshold if self.metric_threshold is None else self.metric_threshold
 
     def rest_with(self, periods_s: Iterable[float]) -> float:
-        """Device seconds of a rest beside meters that print a line every so many seconds; without any nothing
+        """Return the device seconds of a rest beside meters with these periods (s); without any nothing
         is measured."""
         if self.rest_s != "auto":
             return self.rest_s
@@ -129,8 +129,10 @@ class RoundsSection(Section):
                 return []
             return ["rounds.metric_threshold: labels are classes: expected rounds.accuracy_threshold instead"]
         if self.accuracy_threshold != type(self).model_fields["accuracy_threshold"].default:
-            told = "labels are no classes, so there is no accuracy: expected rounds.metric_threshold instead"
-            return [f"rounds.accuracy_threshold: {told}"]
+            expected = (
+                "labels are no classes, so there is no accuracy: expected rounds.metric_threshold instead"
+            )
+            return [f"rounds.accuracy_threshold: {expected}"]
         if self.stop_at_threshold and self.metric_threshold is None:
             return ["rounds.stop_at_threshold: expected rounds.metric_threshold beside it"]
         return []

@@ -124,10 +124,12 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
             yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
     if hasattr(task, "batches"):
         if _at(values, ("learning", "augmentation")) not in (None, "none"):
-            yield Mistake(("learning", "augmentation"), "expected none beside a task with batches of its own")
+            yield Mistake(
+                ("learning", "augmentation"), "expected none beside a task that makes its own batches"
+            )
         if _at(values, ("simulated", "backend")) == "stacked":
-            told = 'expected "workers" or "ray" beside a task with batches of its own'
-            yield Mistake(("simulated", "backend"), told)
+            expected = 'expected "workers" or "ray" beside a task that makes its own batches'
+            yield Mistake(("simulated", "backend"), expected)
     if not hasattr(task, "metrics") and _at(values, ("rounds", "metric_threshold")) is not None:
         yield Mistake(("rounds", "metric_threshold"), "expected a task with metrics")
 
@@ -136,7 +138,7 @@ def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
     if _at(values, ("algorithm", "association")) == "trace" and _at(values, ("fleet", "aps")):
         yield Mistake(
             ("algorithm", "association"),
-            'expected fleet.aps = 0 beside "trace": APs drawn anew are not those that the trace recorded',
+            'expected fleet.aps = 0 beside "trace": drawn APs are not those that the trace recorded',
         )
 
 
@@ -186,7 +188,7 @@ def _number_mistakes(
 def _system_mistakes(name: str, table: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Mistake]:
     own = None if is_peer_system(name) else own_parameters(name)
     if own is None:
-        yield Mistake(path, f'unknown table: "{name}" has no parameters of its own')
+        yield Mistake(path, f'unknown table: "{name}" has no parameters')
         return
     yield from parameter_mistakes(own, table, path)
 
@@ -310,7 +312,7 @@ def _ray(values: Mapping[str, Any]) -> Iterator[Mistake]:
     if not re.fullmatch(r"auto|[^\s/:]+:\d{1,5}", address):
         yield Mistake(("simulated", "ray_address"), f'expected "auto" or "host:port", got "{address}"')
     elif _at(values, ("simulated", "backend")) != "ray":
-        yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": nobody would go there')
+        yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": no other uses it')
 
 
 def _meter_stall(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -21,7 +21,7 @@ class SimulatedSection(Section):
     )
     ray_address: str = Field(
         "",
-        description="Ray cluster to join, `auto` or `host:port`; empty: a Ray of its own on this machine. "
+        description="Ray cluster to join, `auto` or `host:port`; empty: one started on this machine. "
         "Only for trusted networks: docs/simulating.md.",
     )
     workers: int = Field(
@@ -48,7 +48,7 @@ class SimulatedSection(Section):
         "when_used",
         description="When a training is computed: `when_used`, as soon as its model is uploaded, so that "
         "what is wasted costs no computing (models, orders, energy and digests stay the same; no training's "
-        "loss is told), or `always`, when it is ordered. Systems that choose by loss, start from what a "
+        "loss is reported), or `always`, when it is ordered. Systems that choose by loss, start from what a "
         "device trained or keep models on devices compute always.",
     )
     sgd_step_s: float = Field(
@@ -88,5 +88,5 @@ class SimulatedSection(Section):
 
     @property
     def model_precision(self) -> Literal["float32", "float64"]:
-        """Of the models themselves, whatever training computes with."""
+        """The dtype of the models, which does not depend on the training's."""
         return "float64" if self.precision == "float64" else "float32"

@@ -1,11 +1,11 @@
 """All agents of a local fleet from one warm process: torch is imported once and shared by fork.
 
-It is forked itself, and told of a file: {"agents": [agent settings...], "restart_delay_s": 1.0}. Its standard
+It is forked itself, and given a file: {"agents": [agent settings...], "restart_delay_s": 1.0}. Its standard
 input is one end of a socket pair, where its reports leave as JSON lines: {"started": name, "pid": n},
 {"exited": name, "pid": n, "status": n}, {"killed": name, "pid": n, "reason": text}. An agent that dies is
 started again, as systemd would do on a Pi. When its input ends, the controller is gone or has enough: the
-agents are told to stop, and killed only where they hang.
-36 agents forked like this were up in about 8 s with about 40 MB of their own each; spawning 36
+agents are asked to stop, and killed only where they hang.
+36 agents forked like this were up in about 8 s with about 40 MB each that they do not share; spawning 36
 interpreters took 53 s and 6 GB.
 """
 
@@ -41,7 +41,7 @@ _OBJECTS_PER_COLLECTION: Final = 50_000
 #: CPU-seconds that an agent may take to end. It needs 0.3 on a laptop, ten times as many on a Pi 3.
 _ENDING_CPU_S: Final = 60.0
 
-# What agents share is imported before the forks. After them each paid for it alone: 10.5 MB of its own and
+# What agents share is imported before the forks. After them each paid for it alone: 10.5 MB and
 # 0.11 CPU-seconds per agent, a third of them for certificates (Rust and OpenSSL). grpc is not among it, nor
 # is anything that imports grpc: forked children of a process that holds it hang.
 
@@ -231,7 +231,7 @@ def _stop_all(children: list[_Child]) -> None:
                     _kill(child.pid, signal.SIGKILL)
                     where = Path(child.settings.state_dir)
                     reason = (
-                        f"told to end, the agent {why} and was killed: what it had yet to hand over stays in "
+                        f"asked to end, the agent {why} and was killed: what it had not handed over is in "
                         f"{where / 'spool.sqlite'}, its log is {where / 'agent.log'}"
                     )
                     _report(killed=child.settings.device, pid=child.pid, reason=reason)
@@ -239,8 +239,8 @@ def _stop_all(children: list[_Child]) -> None:
 
 
 class _End:
-    """The end of an agent that was told to: how it comes along, by what the agent does and not by a clock,
-    because a slow machine makes every wait longer."""
+    """The end of an agent that was asked to end: how it comes along, by what the agent does and not by a
+    clock, because a slow machine makes every wait longer."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

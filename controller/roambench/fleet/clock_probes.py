@@ -45,14 +45,14 @@ class ClockProbes:
         return None if self._closed else tuple(found)
 
     def take(self, echo: ClockEcho) -> None:
-        """Use an echo; one that nobody waits for (late, repeated, made up) is ignored."""
+        """Use an echo; one that is not awaited (late, repeated, made up) is ignored."""
         t3_ns = self._clock.now_ns()
         if echo.probe == self._number and self._echo is not None and not self._echo.done():
             t1_ns, t2_ns = echo.received_ns, echo.sent_ns
             self._echo.set_result(ClockExchange(self._sent_ns, t1_ns, t2_ns, t3_ns))
 
     def close(self) -> None:
-        """The session ended: whoever waits for an echo waits no longer."""
+        """End all waits for an echo: the session ended."""
         self._closed = True
         if self._echo is not None:
             self._echo.cancel()

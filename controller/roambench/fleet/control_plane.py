@@ -175,7 +175,8 @@ class ControlPlane:
                 session.send(entry.given)
 
     async def probe_clock(self, session: Session, occasion: ClockOccasion) -> ClockProbed | None:
-        """A burst of probes, told to `clock_observed`; None when `may_probe` says no, or nobody echoes.
+        """Send a burst of probes, passed to `clock_observed`; None when `may_probe` says no, or no echo
+        comes.
 
         Not while the device has an order or idles for a baseline: nothing is sent into what is measured.
         """
@@ -291,8 +292,8 @@ class ControlPlane:
 
     async def _refuse_drain(self, identity: str, context: Context, code: grpc.StatusCode, why: str) -> None:
         self.guard.report(identity, EventKind.DRAIN_REFUSED, why)
-        told = "not this device's records" if why.startswith("records of") else why
-        await context.abort(code, told)
+        detail = "not this device's records" if why.startswith("records of") else why
+        await context.abort(code, detail)
 
 
 async def _noted(work: Callable[[Session], Awaitable[object]], session: Session) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that nobody waits for: what they die of is logged where it happened, not when they are collected."""
+"""Tasks that are not awaited: what they die of is logged where it happened, not when they are collected."""
 
 from __future__ import annotations
 

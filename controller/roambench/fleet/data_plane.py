@@ -197,7 +197,9 @@ class DataPlane:
             lasted_s = (self.clock.now_ns() - began_ns) * 1e-9
             model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
             if self._entry(name, header.order_id) is not entry:
-                raise LinkError("the order's time is up: nobody waits for this model")  # its device keeps it
+                raise LinkError(
+                    "the order's time is up: this model is not awaited any more"
+                )  # its device keeps it
             free = isinstance(entry.order, UploadOrder) and entry.order.free
             moved = (0, 0.0) if free else (len(blob), lasted_s)
             entry.received = UploadReply(model, header.digest.hex(), *moved)
@@ -223,7 +225,7 @@ class DataPlane:
             raise ModelError("upload does not begin with a readable header") from None
 
     def _admit(self, header: wire.UploadHeader, name: str, entry: OutstandingOrder | None) -> None:
-        """Refuse before reading what cannot be right: nobody fills the controller's memory."""
+        """Refuse before reading what cannot be right: no caller fills the controller's memory."""
         if header.device != name:
             raise ModelError(f"upload claims to be of {header.device!r}")
         order = entry.order if entry is not None else None

@@ -58,7 +58,7 @@ class ForkedProcess:
         return status
 
     async def end(self) -> None:
-        """Let it finish what it does and end; kill it if that takes long: nobody waits for what it does."""
+        """Let it finish what it does and end; kill it if that takes long: its work is not awaited."""
         with contextlib.suppress(ConnectionError):
             self.close_input()
             try:
@@ -121,7 +121,7 @@ class ForkServer:
 
     async def has_died(self) -> bool:
         """By a signal, that is: one that ended by itself would do so again. The place of an inherited one is
-        taken by a server of its own."""
+        taken by another server."""
         if self._orders is not None and not await _is_left(self._orders):
             return False
         if self._process is None:
@@ -162,10 +162,10 @@ class ForkServer:
 
 
 async def _is_left(orders: socket.socket) -> bool:
-    """Whether nobody holds the other end any more. Who is being killed lets go of it a moment later than of
-    the lines that it has."""
+    """True once no process holds the other end. A process that is being killed lets go of it a moment later
+    than of the lines that it has."""
     loop, gone = asyncio.get_running_loop(), asyncio.Event()
-    with contextlib.suppress(OSError), orders.dup() as end:  # closed meanwhile: nobody asks it any more
+    with contextlib.suppress(OSError), orders.dup() as end:  # closed meanwhile: no process asks it any more
         loop.add_reader(end, gone.set)
         try:
             await asyncio.wait_for(gone.wait(), _MOMENT_S)

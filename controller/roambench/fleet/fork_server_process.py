@@ -10,11 +10,11 @@ Standard input is a Unix socket of whole messages. Each is JSON, {"module": NAME
 files: one end of a socket pair, which becomes the child's standard input; its log, which becomes its standard
 output and error; for a child that may ask for processes itself, the other end of this process's standard
 input; and one that the child keeps open. The child says its process id on the socket pair, {"pid": n}; with
-`tells_end` this process says there how it ended, {"status": n}, negative for a signal. Ends when nobody holds
-that other end any more.
+`tells_end` this process says there how it ended, {"status": n}, negative for a signal. Ends when no process
+holds that other end any more.
 
 Importing torch makes 150 MB of a process's own memory, and 1.7 s of CPU. Nothing is computed here: torch must
-not have started threads of its own when it is forked. Nor may grpc be loaded: what is forked of it hangs.
+not have started threads when it is forked. Nor may grpc be loaded: what is forked of it hangs.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _see_out(orders: socket.socket, pid: int) -> None:
 
 
 def _serve(orders: socket.socket) -> None:
-    """Fork what is asked for, until nobody can ask any more and all that were forked have ended."""
+    """Fork what is asked for, until no process can ask any more and all that were forked have ended."""
     # Ctrl-C and a hang-up reach the whole process group; who asked for a process ends it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -104,13 +104,13 @@ def _serve(orders: socket.socket) -> None:
         end.setblocking(False)
     signal.set_wakeup_fd(wakes.fileno())
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
-    told = dict[int, int]()
+    links = dict[int, int]()
     with orders:
         while True:
             readable, _, _ = select.select([orders, woken], [], [])
             if woken in readable:
                 woken.recv(_MESSAGE_BYTES)
-                _reap(told, os.WNOHANG)
+                _reap(links, os.WNOHANG)
             if orders in readable:
                 message, files, _, _ = socket.recv_fds(orders, _MESSAGE_BYTES, 4)
                 if not message:
@@ -119,26 +119,26 @@ def _serve(orders: socket.socket) -> None:
                 if (pid := os.fork()) == 0:
                     for end in (orders, woken, wakes):
                         end.close()
-                    for link in told.values():
+                    for link in links.values():
                         os.close(link)
                     _live(order, files)
                 link, *others = files
                 if order["tells_end"]:
-                    told[pid] = link
+                    links[pid] = link
                 else:
                     others.append(link)
                 for file in others:
                     os.close(file)
-    _reap(told, 0)
+    _reap(links, 0)
 
 
-def _reap(told: dict[int, int], options: int) -> None:
+def _reap(links: dict[int, int], options: int) -> None:
     """Take note of children that have ended, and tell who wants to know; without options wait for all."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, options))[0]:
             pid, status = ended
-            if link := told.pop(pid, 0):
-                with contextlib.suppress(OSError):  # nobody listens any more
+            if link := links.pop(pid, 0):
+                with contextlib.suppress(OSError):  # no process listens any more
                     os.write(link, json.dumps({"status": os.waitstatus_to_exitcode(status)}).encode() + b"\n")
                 os.close(link)
 

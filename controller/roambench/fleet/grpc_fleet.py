@@ -53,7 +53,7 @@ class FleetSettings:
     listen_host: str = "127.0.0.1"
     control_port: int = 0
     data_port: int = 0
-    data_host: str = "127.0.0.1"  # what agents are told to dial
+    data_host: str = "127.0.0.1"  # the address that agents dial
     rest_s: float = 0.0  # after every measured phase, and half of it before; 0: they do not rest
     quiet: bool = False  # the agents send nothing while they measure: no keepalive, either
     host: HostSettings = field(default_factory=HostSettings)
@@ -103,7 +103,7 @@ class GrpcFleet:
             rest_s=settings.rest_s,
             resumes_at=settings.resumes_at,
         )
-        # A thread of its own: storing waits for the disk, and the loop paces and counts what is measured.
+        # A thread: storing waits for the disk, and the loop paces and counts what is measured.
         self._writer = ThreadPoolExecutor(1, "records")
         allowances = Allowances(limits)
         self._ports = FleetPorts(
@@ -170,7 +170,7 @@ class GrpcFleet:
 
     @property
     def published(self) -> Mapping[str, bytes]:
-        """The models that devices may be told to download, as they are sent, by digest."""
+        """The models that orders may name, as they are sent, by digest."""
         return self._registry.blobs
 
     def checkpointed(self, step: int) -> None:
@@ -188,7 +188,7 @@ class GrpcFleet:
     async def stop(self, reason: str, drain_s: float = 30.0, *, may_return: bool = True) -> list[str]:
         """Stop all agents, wait until they have drained and said goodbye; returns who did not.
 
-        One that comes back meanwhile is told, too; one whose connection has just broken is waited for,
+        One that comes back meanwhile gets it, too; one whose connection has just broken is waited for,
         unless none `may_return`.
         """
         self.sessions.end_run(Stop(reason, drain_s, self._giver.resumes_at))
@@ -238,7 +238,7 @@ class GrpcFleet:
     # ---- duties ----------------------------------------------------------------------------
 
     def give_duty(self, levels: Sequence[DutyLevel], block_s: float) -> int:
-        """Every device that is here lives at `levels`, one after the other; returns how many were told."""
+        """Set every present device to `levels`, one after the other; return their number."""
         schedule = DutySchedule(tuple(str(level) for level in levels), block_s)
         sessions = self.sessions.all()
         for session in sessions:
@@ -274,6 +274,6 @@ class GrpcFleet:
             self._observe(self._device_of.get(name, -1), name, kind, reason)
 
     def _stranger_refused(self, who: str, kind: EventKind, reason: str) -> None:
-        """Journal a refusal of somebody who is no device: an address, a port of ours."""
+        """Journal a refusal of a caller that is no device: an address, a port of ours."""
         with suppress(RunError):
             self._observe(-1, who, kind, reason)

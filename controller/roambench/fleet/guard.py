@@ -1,4 +1,4 @@
-"""Identity of a caller: the name in the peer's certificate, believed for as long as the bench believes it."""
+"""Identity of a caller: the name in the peer's certificate, trusted for as long as the bench trusts it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ Context = grpc.aio.ServicerContext[Any, Any]
 OnReport = Callable[[str, EventKind, str], None]
 
 _LOG: Final = logging.getLogger(__name__)
-_LOOK_S: Final = 1.0  # how long a revoked certificate is believed after the list has changed
-_SILENCE_S: Final = 60.0  # a refused agent redials for ever; the same line is told this seldom
+_LOOK_S: Final = 1.0  # how long a revoked certificate is trusted after the list has changed
+_SILENCE_S: Final = 60.0  # a refused agent redials for ever; the same line is reported this seldom
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Guard:
         return name
 
     async def identify(self, context: Context) -> str:
-        """The caller's name. Aborts the call with UNAUTHENTICATED when there is none to believe."""
+        """Return the caller's name; abort the call with UNAUTHENTICATED without one to trust."""
         certificate_pem = _certificate(context)
         name = "a caller"
         try:
@@ -104,7 +104,7 @@ class Guard:
 
         A call is ended with UNAUTHENTICATED as soon as its certificate is revoked, expires or its authority
         is trusted no more; too many calls of one method by one device end with UNAVAILABLE. What fails here
-        is told, and ends the call as UNKNOWN: gRPC would print a traceback where the caller is gone, too.
+        is reported, and ends the call as UNKNOWN: gRPC would print a traceback where the caller is gone, too.
         """
         name = await self.identify(context)
         if self._open[name, method] >= self._calls_at_once:
@@ -141,7 +141,7 @@ class Guard:
                 del self._open[name, method]
 
     async def watch(self) -> None:
-        """End calls whose certificate is believed no more; cancel to stop.
+        """End calls whose certificate is revoked; cancel to stop.
 
         While the revocation list cannot be read no new call is admitted; those that are open stay.
         """

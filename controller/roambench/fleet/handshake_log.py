@@ -49,7 +49,7 @@ _REASONS: Final = (
     ("Handshake read failed", "it broke off, as a client does that does not trust the controller"),
     ("Handshake write failed", "it broke off"),
 )
-#: Of failures at ports that nobody asks for.
+#: Failures at ports that are not watched.
 _MOST_KEPT: Final = 1000
 
 
@@ -73,7 +73,7 @@ class HandshakeLog:
             raise ValueError("not glibc")
         self._file = os.memfd_create("grpc-log", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.truncate(self._file, _MOST_BYTES)
-        # Beyond its size a write fails, and never waits for us: whoever writes may hold the GIL.
+        # Beyond its size a write fails, and never waits for us: the writer may hold the GIL.
         fcntl.fcntl(self._file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
         self._read = 0
         self._found: list[FailedHandshake] = []
@@ -126,7 +126,7 @@ def traced() -> Iterator[HandshakeLog | None]:
     try:
         yield log
     finally:
-        del os.environ[_TRACE]  # child processes have a log of their own
+        del os.environ[_TRACE]  # child processes have their own log
 
 
 def _failure(message: str) -> FailedHandshake | None:

@@ -2,7 +2,7 @@
 
 It names address and reason of every handshake that failed. Where there is no such log, the port's
 connections are looked at with every handshake; those that go again before a call of theirs passed the guard
-are told by address. Which of the reasons it was only the agent can say then.
+are reported by address. Which of the reasons it was only the agent can say then.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Handshakes:
         self, refused: Refused, log: HandshakeLog | None = None, hosts: Mapping[str, str] | None = None
     ) -> None:
         self.ports: dict[int, str] = {}
-        self.most = 0  # connections that each takes; 0: nobody knows
+        self.most = 0  # connections that each takes; 0: unknown
         self._hosts = dict(hosts or {})
         self._devices: dict[str, str] = {}  # by IP address
         self._refused = refused
@@ -134,7 +134,7 @@ class Handshakes:
         )
 
     def _is_new(self, what: tuple[str, str, str]) -> bool:
-        """The same is told once a minute."""
+        """Report the same once a minute."""
         now_s = time.monotonic()
         if now_s - self._reported_s.get(what, -_SILENCE_S) < _SILENCE_S:
             return False

@@ -1,4 +1,4 @@
-"""Processes that are waited for: those that a controller which died left behind, and those of this one."""
+"""Processes that a controller waits for: its own, and those of a controller that died."""
 
 from __future__ import annotations
 

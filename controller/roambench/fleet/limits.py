@@ -29,7 +29,7 @@ class AgentLimits:
     calls_at_once: int = 4  # of one kind
     request_s: float = 20.0  # host seconds from the opening of a call to its request (a session's hello)
     #: From a clock probe to its echo, in host seconds. A path that needs longer has a bound of seconds: it is
-    #: refused whatever the rest of the burst says.
+    #: refused, and the rest of the burst with it.
     echo_s: float = 5.0
     drained_records: int = 5_000  # of one call
     record_bytes: int = 64 * 1024

@@ -18,7 +18,7 @@ class LinkRates:
 
 
 class RatedFleet:
-    """A fleet whose ports run at fixed rates; an order that carries a rate of its own keeps it."""
+    """A fleet whose ports run at fixed rates; an order that carries a rate keeps it."""
 
     def __init__(self, fleet: Fleet, rates: LinkRates) -> None:
         self._fleet = fleet

@@ -160,7 +160,7 @@ class LocalAgents:
         try:
             yield
         except asyncio.CancelledError:
-            if not gone or body.uncancel():  # somebody else wants the run to end, too
+            if not gone or body.uncancel():  # the caller wants the run to end, too
                 raise
             raise FleetError(f"the fleet is gone: {gone[0]}") from None
         finally:
@@ -258,7 +258,7 @@ class LocalAgents:
         holds the lock, from its parent, until it ends."""
         path = self._folder / "fleet.lock"
         self._turn = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        others, began_s, told = LeftProcesses(path), time.monotonic(), False
+        others, began_s, reported = LeftProcesses(path), time.monotonic(), False
         while True:
             try:
                 fcntl.flock(self._turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -270,9 +270,9 @@ class LocalAgents:
                         f"controller died, and did nothing for {_PATIENCE_S:.0f} s; find them with: "
                         f"fuser {path}"
                     ) from None
-            if not told and time.monotonic() - began_s > _PATIENCE_S:
+            if not reported and time.monotonic() - began_s > _PATIENCE_S:
                 self._log(f"agents of the controller that died end slowly; who they are: fuser {path}")
-                told = True
+                reported = True
             await asyncio.sleep(_POLL_S)
 
     async def _wait_for_socket(self, path: Path, process: _Running) -> None:
@@ -289,8 +289,8 @@ class LocalAgents:
             await asyncio.sleep(_POLL_S)
 
     async def _end(self, name: str, process: _Running) -> None:
-        """Wait for the end of a process that was told to, however slow this machine is. One that hangs is
-        killed, which is logged."""
+        """Wait for the end of a process that was asked to end, however slow this machine is. One that hangs
+        is killed, which is logged."""
         stillness = Stillness()
         while not (await asyncio.wait({process.end}, timeout=LOOK_S))[0]:
             if (
@@ -300,7 +300,7 @@ class LocalAgents:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
                 self._log(
-                    f"told to end, the {name} did nothing for {_PATIENCE_S:.0f} s and was killed; see "
+                    f"asked to end, the {name} did nothing for {_PATIENCE_S:.0f} s and was killed; see "
                     f"{self._log_of(name)}"
                 )
                 await asyncio.wait({process.end})

@@ -1,4 +1,4 @@
-"""Gives orders to agents and waits for their answers, whatever becomes of the agents meanwhile."""
+"""Give orders to agents and wait for their answers, also while agents come and go."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class OrderGiver:
         self._notify(discard, self._given(discard))
 
     def _notify(self, order: IdleOrder | DiscardOrder, given: GivenOrder) -> Answer:
-        """Orders that need no answer: told now, and again when the agent comes back (a session may be dead
+        """Send an order that needs no answer: now, and again when the agent comes back (a session may be dead
         without knowing it; of a model that it still has, then)."""
         (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = given
         session = self.sessions.of(order.device)

@@ -30,7 +30,7 @@ class OutstandingOrder:
 
     def settle(self, answer: Answer) -> None:
         """Settle once; a second answer to the same order changes nothing. An upload that arrived is done,
-        whatever its device knows of it: `unaware` then."""
+        also where its device does not know it: `unaware` then."""
         if self.answered.done():
             return
         if self.received is not None and answer.status not in _TOLD:
@@ -60,7 +60,7 @@ class OutstandingOrders:
         self._orders.pop(order_id, None)
 
     def get(self, order_id: str, device: int) -> OutstandingOrder | None:
-        """The order if it is outstanding AND was given to `device`: nobody answers for another."""
+        """The order if it is outstanding AND was given to `device`: no device answers for another."""
         entry = self._orders.get(order_id)
         return entry if entry is not None and entry.order.device == device else None
 

@@ -62,7 +62,7 @@ class SecurePort(LastingServer):
             ) from None
 
     def _serving(self, address: str) -> tuple[grpc.aio.Server, int]:
-        # No limit of all calls together: gRPC would apply it before anybody is asked who calls.
+        # No limit of all calls together: gRPC would apply it before a caller is identified.
         server = grpc.aio.server(options=self._options)
         server.add_generic_rpc_handlers((self._handlers,))
         port = server.add_secure_port(
@@ -95,7 +95,7 @@ class _Certificates:
             try:
                 credential = self._identity.credential()
             except IdentityError:
-                return None  # whoever calls is checked against the same identity again, and refused there
+                return None  # a caller is checked against the same identity again, and refused there
             if credential == self._current:
                 return None
             self._current = credential

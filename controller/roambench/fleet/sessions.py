@@ -87,7 +87,7 @@ class Sessions:
         self._lost: set[int] = set()  # their sessions ended without a goodbye: they may come back
 
     def end_run(self, farewell: ControllerWord) -> None:
-        """Tell everybody, and whoever comes back late; who said goodbye after it is not let in again."""
+        """Tell every agent, late ones too; one that said goodbye after it is not let in again."""
         self._farewell = farewell
         for session in self.all():
             session.send(farewell)
@@ -110,7 +110,7 @@ class Sessions:
             return Refusal("the run is over", final=False)
         machine = self._machines.get(device)
         if machine is not None and machine != hello.machine_id:
-            # Two machines with one identity: neither can be believed, so neither takes part.
+            # Two machines with one identity: neither can be trusted, so neither takes part.
             self._disputed[device] = (
                 f"device {identity!r} dialled from machine {machine[:12]} and from "
                 f"{hello.machine_id[:12]}: a cloned SD card? Give each board its own name"
@@ -198,7 +198,7 @@ class Sessions:
         return sorted(name for name, device in self._device_of.items() if device in some)
 
     async def wait_for_goodbyes(self) -> None:
-        """Return as soon as nobody is expected any more."""
+        """Return as soon as no agent is expected any more."""
         async with self._changed:
             await self._changed.wait_for(lambda: not self._open and not self.expected())
 

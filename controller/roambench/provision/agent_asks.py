@@ -41,7 +41,8 @@ def ask_smoke(link: HostLink) -> dict[str, Any]:
 
 
 def ask_burn(link: HostLink, seconds: float) -> tuple[float, float]:
-    """Load the board for so long; when that began and ended, in seconds of the host's monotonic clock."""
+    """Load the board for that long; return when that began and ended, in seconds of the host's monotonic
+    clock."""
     answer = ask_agent(link, "burn", f"{seconds:g}", timeout_s=seconds + _ASK_S)
     try:
         return float(answer["began_ns"]) * 1e-9, float(answer["ended_ns"]) * 1e-9

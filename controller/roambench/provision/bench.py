@@ -15,7 +15,7 @@ from roambench.written.mistakes import did_you_mean
 NO_METER: Final = "none"
 #: Who logs in where neither the bench description nor the user's SSH configuration says it.
 DEFAULT_USER: Final = "pi"
-#: The stable name that provisioning gives a host's own meter, whatever USB port it is in.
+#: The stable name that provisioning gives a host's own meter, in any USB port.
 METER_LINK: Final = "/dev/roambench-meter"
 
 
@@ -34,7 +34,7 @@ class MeterEntry:
     """Calibrated watts = gain x reading + `offset_watts`. No `port`: the host has no meter.
 
     `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
-    `reopen_allowed`: somebody has seen that opening the port resets nothing; the agent keeps no latch.
+    `reopen_allowed`: a person has seen that opening the port resets nothing; the agent keeps no latch.
     """
 
     driver: str

@@ -1,4 +1,4 @@
-"""The bench's own authority: who was given which certificate, for how long, and who is believed no more.
+"""The bench's own authority: its certificates, how long they last, and which are revoked.
 
     state_dir/authority/signer.pem       certificate and key that sign (0600, folder 0700)
     state_dir/authority/before.pem       while one authority follows another: the old one, still trusted
@@ -36,7 +36,7 @@ from roambench.identity.revocation import RevocationList
 from roambench.provision.bench import Bench, Host
 from roambench.provision.issued import Issued, enter, read_issued
 
-#: How long an agent's certificate lasts unless somebody says otherwise.
+#: How long an agent's certificate lasts by default.
 LIFETIME: Final = dt.timedelta(days=7)
 #: A certificate is renewed when less than this share of its life is left.
 RENEW_SHARE: Final = 1 / 3
@@ -61,14 +61,14 @@ class BenchAuthority:
             with self._alone():
                 if not self._signer.exists():
                     if self._issued.exists():
-                        # Not made anew in silence: every certificate on every board would be worth nothing.
+                        # Not replaced in silence: every certificate on every board would be worth nothing.
                         raise IdentityError(
                             f"{self._signer}: the authority is gone, its record of certificates is not: "
                             f"restore it from a backup, or remove {self.folder} and provision all hosts"
                         )
                     _save(Authority.create(), self._signer)
 
-    # ---- whom to believe -------------------------------------------------------------------
+    # ---- trust -----------------------------------------------------------------------------
 
     @property
     def trusted_pem(self) -> bytes:
@@ -154,7 +154,8 @@ class BenchAuthority:
             raise
 
     def revoke(self, serial: int, note: str) -> bool:
-        """Believe this serial no more; running controllers follow in a second or two. False: done before."""
+        """Revoke this serial; running controllers follow in a second or two. Return False if it was revoked
+        before."""
         with self._alone():
             return self.revocations.add(serial, note)
 

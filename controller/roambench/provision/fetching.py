@@ -81,7 +81,8 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
     folder has already is left as it is; where it has something else under a record's number, the host keeps
     its records and HostError says so.
 
-    Nobody else may write the folder: a host that is still in its run waits for a controller that is gone.
+    No other process may write the folder: a host that is still in its run waits for a controller that is
+    gone.
     """
     count, conflicts = 0, 0
     malformed: list[int] = []

@@ -25,7 +25,7 @@ from roambench.provision.ssh.script import Script
 
 BURN_S: Final = 8.0
 REST_S: Final = 10.0
-#: For so long an agent keeps what its meter says, however fast that speaks: it is fetched in time.
+#: An agent keeps that long what its meter says, however fast that speaks: it is fetched in time.
 _KEPT_S: Final = NEWEST * KEPT_EVERY_NS * 1e-9
 #: What the login and asking every host take at most.
 _SLOW_S: Final = 30.0
@@ -43,7 +43,7 @@ def identify(
 ) -> MeterMap:
     """Load each of the hosts that have a meter, `rounds` times, and find the meter that moves.
 
-    The caller holds the bench: nobody else may work on it meanwhile. FleetError where no host has a meter;
+    The caller holds the bench: no other user may work on it meanwhile. FleetError where no host has a meter;
     a host or a meter that fails is an entry of the map with its reason.
     """
     boards = [host for host in hosts if host.meter.driver != NO_METER]

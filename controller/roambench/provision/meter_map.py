@@ -147,7 +147,7 @@ def _verdict(answer: BoardMeter, expected: str, owners: Mapping[str, str], silen
     if answer.match is Match.NOTHING_MOVED:
         return Proof.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
     return Proof.AMBIGUOUS, (
-        f"{answer.reason}; nobody else may work on the boards meanwhile: "
+        f"{answer.reason}; no other user may work on the boards meanwhile: "
         "when they rest, identify it again (--only)"
     )
 

@@ -21,7 +21,7 @@ from roambench.energy.readings.occupancy import SP2_STEP_W
 
 #: Left out at every border: the load starts late, the meter's window looks back, clocks agree so well.
 SETTLE_S: Final = 1.5
-#: Whoever is to load a board logs in before that, which costs a core.
+#: Logins come before a board is loaded: they cost a core.
 LOGIN_S: Final = 2.0
 #: A loaded Pi draws 0.8 W more per core; what rises by less is no board at work.
 LEAST_STEP_W: Final = 0.3
@@ -146,11 +146,11 @@ def _of_window(window: BurnWindow, series: Mapping[str, PowerSeries]) -> BoardMe
         return BoardMeter(window.board, Match.NOTHING_MOVED, steps=steps, reason=_nothing(steps))
     lead = _lead(steps)
     if len(moved) > 1 or lead < LEAST_SIGMAS:
-        told = ", ".join(
+        boards = ", ".join(
             f"{step.meter} by {step.watts:.2f} W" for step in (moved if moved[1:] else steps[:2])
         )
         return BoardMeter(
-            window.board, Match.SEVERAL_MOVED, steps=steps, separation=lead, reason=f"rose: {told}"
+            window.board, Match.SEVERAL_MOVED, steps=steps, separation=lead, reason=f"rose: {boards}"
         )
     return BoardMeter(window.board, Match.FOUND, moved[0].meter, steps, lead)
 

@@ -48,7 +48,7 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 
 
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
-    """Why a host like this can never be provisioned, whatever is wanted."""
+    """Return the reason why a host like this can never be provisioned."""
     found = []
     flash = "flash the image that the README names"
     if facts.machine not in PLATFORMS or facts.bits != 64:

@@ -86,7 +86,7 @@ def provision(
                         raise
                 report(link.host, "connection lost while wheels were sent: again")
                 again.close()
-                again.enter_context(link.anew())
+                again.enter_context(link.reconnected())
 
     return on_hosts(bench, hosts, work, at_once=_AT_ONCE)
 
@@ -176,8 +176,8 @@ def _look_again(link: HostLink, build: AgentBuild, token: bytes | None) -> None:
     wanted = Wanted(link.bench, link.host, build, Identity(_identity_reason(link, facts)), token)
     left = plan(facts, wanted).steps
     if left:
-        told = "; ".join(f"{step.subject}: {step.reason}" for step in left)
-        raise HostError(link.host.name, f"still not so: {told}", "again; then look at it with ssh")
+        problems = "; ".join(f"{step.subject}: {step.reason}" for step in left)
+        raise HostError(link.host.name, f"still not so: {problems}", "again; then look at it with ssh")
 
 
 def _identity_reason(link: HostLink, facts: Facts) -> str:

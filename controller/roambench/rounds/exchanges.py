@@ -29,14 +29,14 @@ class PeerTransfer:
 def peer_transfers(records: Iterable[RoundRecord]) -> Iterator[PeerTransfer]:
     """One for every pair that was ordered to exchange, step by step, ascending by receiver and sender."""
     planned: list[MixingPlanned] = []
-    told: dict[tuple[int, int], ModelsExchanged] = {}
+    exchanged: dict[tuple[int, int], ModelsExchanged] = {}
     failed: dict[tuple[int, int], OrderAnswered] = {}
     for record in records:
         match record:
             case MixingPlanned():
                 planned.append(record)
             case ModelsExchanged():
-                told[record.step, record.device] = record
+                exchanged[record.step, record.device] = record
             case OrderAnswered() if record.status != AnswerStatus.DONE.value:
                 failed[record.step, record.device] = record
     for plan in planned:
@@ -44,7 +44,7 @@ def peer_transfers(records: Iterable[RoundRecord]) -> Iterator[PeerTransfer]:
         for receiver, count in enumerate(plan.counts):
             for sender in plan.columns[start : start + count]:
                 if sender != receiver:
-                    yield _transfer(plan.step, sender, receiver, told, failed)
+                    yield _transfer(plan.step, sender, receiver, exchanged, failed)
             start += count
 
 
@@ -52,10 +52,10 @@ def _transfer(
     step: int,
     sender: int,
     receiver: int,
-    told: Mapping[tuple[int, int], ModelsExchanged],
+    exchanged: Mapping[tuple[int, int], ModelsExchanged],
     failed: Mapping[tuple[int, int], OrderAnswered],
 ) -> PeerTransfer:
-    taken, given = told.get((step, receiver)), told.get((step, sender))
+    taken, given = exchanged.get((step, receiver)), exchanged.get((step, sender))
     if taken is not None:
         if sender not in taken.left_out:
             return PeerTransfer(step, sender, receiver, taken.model_bytes, "done")

@@ -179,5 +179,5 @@ class _Edge:
 
 
 def _is_finite(value: object) -> bool:
-    """Of what somebody else's rule returned."""
+    """Check what a rule of another package returned."""
     return isinstance(value, SupportsFloat) and math.isfinite(value)

@@ -54,7 +54,7 @@ async def run_rounds(
     """
     run = _Run(settings, system, association, fleet, journal, throughput)
     if state is None:
-        # The first global model is nobody's own yet: where systems ask for own models, devices fetch it.
+        # The first global model is no device's own yet: where systems ask for own models, devices fetch it.
         devices = frozenset(range(len(settings.samples))) if system.keeps_models else frozenset()
         state = initial_state(initial_model, fleet.publish(initial_model), settings.aps, devices)
     else:
@@ -129,7 +129,7 @@ class _Run:
         return frozenset([*due[self.settings.evaluate_every - 1 :: self.settings.evaluate_every], *due[-1:]])
 
     async def score_aps(self, evaluator: Evaluator) -> None:
-        """Metrics `AP 0`, ... and, where the evaluator has metrics of its own, `AP 0, class 3`, ..."""
+        """Metrics `AP 0`, ... and, where the evaluator has further metrics, `AP 0, class 3`, ..."""
         for ap, model in enumerate(self.ap_models):
             found = await evaluator.score(self.settings.extra_vectors.model(model))
             if found.accuracy is not None:

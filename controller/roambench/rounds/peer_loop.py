@@ -1,4 +1,4 @@
-"""The one async loop of every decentralised system: exchange with whoever is in reach, then move."""
+"""The one async loop of every decentralised system: exchange with the devices in reach, then move."""
 
 from __future__ import annotations
 
@@ -153,16 +153,16 @@ class _Run:
         records: list[RoundRecord] = []
         for order in orders:
             answer = answers[order.order_id]
-            told, outcome = peer_plan.settle_exchange(order, answer)
-            records += [outcome] if told is None else [told, outcome]
-            if told is not None:
-                exchanged.append(told)
+            exchange, outcome = peer_plan.settle_exchange(order, answer)
+            records += [outcome] if exchange is None else [exchange, outcome]
+            if exchange is not None:
+                exchanged.append(exchange)
                 self._starts.pop(order.device, None)
             elif peer_plan.needs_start(answer):
                 self._starts[order.device] = self._initial_digest
         self._journal.extend(records)
         self._fleet.retain({self._initial_digest, *self._starts.values()})
-        return len(present), len(exchanged), sum(len(told.left_out) for told in exchanged)
+        return len(present), len(exchanged), sum(len(exchange.left_out) for exchange in exchanged)
 
     async def collect(self, step: int, held: PeerState) -> tuple[PeerState, dict[int, str]]:
         """Collect the devices' present models: the new state, and the digests of those that answered.
@@ -180,7 +180,7 @@ class _Run:
     async def score(
         self, step: int, held: PeerState, digests: dict[int, str], evaluator: Evaluator | None
     ) -> PeerScores | None:
-        """Of the models that were collected just now; None if there is none, or nobody to score them."""
+        """Score the models that were collected just now; None without any, or without an evaluator."""
         if evaluator is None or not digests:
             return None
         devices = tuple(sorted(digests))

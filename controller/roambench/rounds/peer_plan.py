@@ -74,7 +74,7 @@ def plan_absent(settings: PeerSettings, step: int, present: Collection[int]) -> 
 
 
 def plan_collection(settings: PeerSettings, step: int) -> list[UploadOrder]:
-    """Ask every device for the model that it holds, to score it; nobody is charged for it."""
+    """Ask every device for the model that it holds, to score it; at no cost."""
     return [
         UploadOrder(
             order_id(settings.run_id, step, device, "collect"),
@@ -96,7 +96,7 @@ def mixing_record(
     step: int,
 ) -> MixingPlanned:
     """W as it was ordered, with the diagnostics of the step over the devices that are present. A device
-    reaches the classes of whoever's model it is to get, whatever that weighs."""
+    reaches the classes of each device whose model it is to get, at any weight."""
     counts = [0] * len(settings.samples)
     columns: list[int] = []
     weights: list[float] = []
@@ -148,7 +148,7 @@ def settle_exchange(order: ExchangeOrder, answer: Answer) -> tuple[ModelsExchang
 
 
 def _model_bytes(order: ExchangeOrder, reply: ExchangeReply) -> int:
-    """Bytes of one model that moved whole; 0 if none did. What moved in vain besides is in no model."""
+    """Bytes of one model that moved whole; 0 if none did. Bytes of broken transfers are in no model."""
     share = _share_of_a_model(order, reply)
     return min(share, reply.model_bytes or share)
 

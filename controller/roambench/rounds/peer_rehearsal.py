@@ -26,7 +26,7 @@ from roambench.rounds.ports import OnAnswer, keep_all
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTimes:
-    """Durations of one device's iteration in device time; each is 0 where nobody knows."""
+    """Durations of one device's iteration in device time; each is 0 where unknown."""
 
     download_s: float = 0.0  # of the start model
     train_s: float = 0.0
@@ -46,7 +46,7 @@ def no_times(orders: Sequence[ExchangeOrder]) -> Mapping[int, ExchangeTimes]:
 class PeerRehearsalFleet:
     """`ports.Fleet` whose devices never fail and never leave a neighbour out.
 
-    Every model that moves is told to have had `model_bytes`; `times_of` is asked once per step.
+    Every model that moves is reported with `model_bytes`; `times_of` is asked once per step.
     """
 
     samples: tuple[int, ...]  # of every device

@@ -97,7 +97,7 @@ class PeerState:
 
 @dataclass(frozen=True, slots=True)
 class PeerStep:
-    """Live progress: told after every step."""
+    """The progress after a step."""
 
     step: int
     present: int

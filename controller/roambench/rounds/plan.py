@@ -75,7 +75,7 @@ def plan_uploads(
 ) -> list[UploadOrder]:
     """One upload per present holder of an eligible model, to the AP where it is now.
 
-    With the same-step rule that is the AP of the download: nobody moves within a step.
+    With the same-step rule that is the AP of the download: devices do not move within a step.
     """
     return [
         UploadOrder(
@@ -236,7 +236,7 @@ def _pace(settings: RunSettings, throughput: Throughput, distance_m: float, dire
 
 
 def _moved(state: RoundState, here: Presence, device: int) -> bool:
-    """Absent at t-1 counts as moved; at the first step nobody has moved."""
+    """Return the devices that moved: absent at t-1 counts as moved; at the first step none has moved."""
     return here.step > 0 and state.previous_aps.get(device) != here.aps[device]
 
 

@@ -20,7 +20,7 @@ def keep_all(answer: Answer) -> Answer:
 
 
 class Fleet(Protocol):
-    """Whoever carries orders out: simulated devices, local agents or boards."""
+    """The devices that carry orders out: virtual ones, local agents or boards."""
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
         """Carry out `orders` concurrently; one answer per order, in the order given, never an exception.

@@ -134,7 +134,7 @@ class MixingPlanned:
     columns: tuple[int, ...]
     weights: tuple[float, ...]
     spectral_gap: float | None  # 1 - λ2(WᵀW) of the devices present; None: not computed
-    distribution_distance: float | None  # mean over the devices present; None: nobody knows the classes
+    distribution_distance: float | None  # mean over the devices present; None: classes unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +180,7 @@ class ModelsScored:
 class MetricsScored:
     """Metrics of a step by their names, NaN for none, written before `StepClosed`: a task's own of the global
     model (decentralised: mean of the devices'), and `local model divergence` (MIDDLE's Eq. 23) where it was
-    sent to devices with models of their own. With `rounds.score_aps` also `AP 0`, ... and accuracies by
+    sent to devices that keep models. With `rounds.score_aps` also `AP 0`, ... and accuracies by
     class.
 
     `better`: of each of the task's own "higher" or "lower", the one it is judged by first; "" for others.
@@ -221,7 +221,7 @@ class ClockProbed:
 
     At `at_ns` of the controller's device time the device's clock was ahead by `offset_ns`, wrong by
     `bound_ns` at most (half of that round trip); `probes` is how many were answered. `stamps_ns` are the
-    best exchange's t0 (controller), t1, t2 (device), t3 (controller). A device's clock starts anew with
+    best exchange's t0 (controller), t1, t2 (device), t3 (controller). A device's clock starts again with
     every boot, so offsets of different `boot_id` do not lie on one line. Device time runs `time_scale`
     times faster than the machines' own (1 on boards): divided by it, a bound is host time.
     """

@@ -47,7 +47,7 @@ class MemoryJournal:
 @dataclass(slots=True)
 class RehearsalFleet:
     """`ports.Fleet` whose devices never fail. A trained model is its start model plus `spread` times a
-    keyed normal draw. Every transfer is told to have had `model_bytes`.
+    keyed normal draw. Every transfer is reported with `model_bytes`.
     """
 
     seed: int

@@ -30,7 +30,7 @@ class RunSettings:
     orders_to_absent: bool = True  # False: absent devices get no IdleOrder (rehearsals)
     port_mbit_s: float = math.inf  # what a device's port can carry: a modelled rate above it is clipped
     stop_at: float | None = None  # end at the first cloud aggregation whose model is as good as this
-    evaluate_every: int = 1  # score the model of every so many-th cloud aggregation, and of the last
+    evaluate_every: int = 1  # score the model of every n-th cloud aggregation, and of the last
     score_aps: bool = False  # score the models of access points, too, after every step
     extra_vectors: ExtraVectors = MODEL_ALONE  # that travel behind every model
 
@@ -51,7 +51,7 @@ class RunSettings:
 
 @dataclass(frozen=True, slots=True)
 class StepSummary:
-    """Live progress: told after every step. Orders count uploads and trainings, not background phases."""
+    """The progress after a step. Orders count uploads and trainings, not background phases."""
 
     step: int
     present: int

@@ -118,16 +118,16 @@ def settle_syncs(orders: Sequence[SyncOrder], answers: Mapping[str, Answer]) -> 
 
 
 def divergence(answers: Mapping[str, Answer], device_samples: Sequence[int]) -> float | None:
-    """MIDDLE Eq. 23 over the devices that told it when the global model reached them: the mean of
+    """MIDDLE Eq. 23 over the devices that reported it when the global model reached them: the mean of
     |w_c - w_m| / |w_c| by their samples d_m; None where none did."""
-    told = [
+    reported = [
         (device_samples[answer.device], answer.reply.divergence)
         for answer in sorted(answers.values(), key=lambda answer: answer.device)
         if isinstance(answer.reply, SyncReply) and answer.reply.divergence is not None
     ]
-    if not told:
+    if not reported:
         return None
-    return math.fsum(samples * share for samples, share in told) / sum(samples for samples, _ in told)
+    return math.fsum(samples * share for samples, share in reported) / sum(samples for samples, _ in reported)
 
 
 def aggregate_cloud(
@@ -203,7 +203,7 @@ def hopeless(
 
 
 def answers_by_order(orders: Iterable[Order], answers: Iterable[Answer]) -> dict[str, Answer]:
-    """Each order's first answer, whatever the order of arrival; one that is missing counts as lost."""
+    """Return each order's first answer, in any order of arrival; one that is missing counts as lost."""
     found: dict[str, Answer] = {}
     for answer in answers:
         found.setdefault(answer.order_id, answer)

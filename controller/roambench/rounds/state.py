@@ -22,7 +22,7 @@ def edge_key(ap: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StaleModel:
-    """A model on a device that nobody wants any more; it is told to discard it when it is present."""
+    """A model on a device that is not wanted any more; the device discards it when it is present."""
 
     train_order_id: str
     reason: str
@@ -57,7 +57,7 @@ class RoundState:
 
 
 def initial_state(model: Vector, digest: str, aps: int, unsynced: frozenset[int] = frozenset()) -> RoundState:
-    """Before step 0: every AP has the initial global model, nobody holds anything."""
+    """Before step 0: every AP has the initial global model, no device holds a model."""
     return RoundState(
         next_step=0,
         global_digest=digest,

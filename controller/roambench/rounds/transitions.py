@@ -12,19 +12,21 @@ from roambench.rounds.settle import GivenUp, Trainings, Uploads
 from roambench.rounds.state import CLOUD_KEY, RoundState, StaleModel, edge_key
 from roambench.systems.system import ApWork, PastTraining, System
 
-_UNTOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT})
+_UNREACHED = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT})
 
 
 def after_discards(
     state: RoundState, orders: Sequence[DiscardOrder], answers: Mapping[str, Answer]
 ) -> RoundState:
-    """Devices that were told are done; one that could not be reached is told again when it is present."""
-    told = {order.device for order in orders if answers[order.order_id].status not in _UNTOLD}
-    return replace(state, stale={k: v for k, v in state.stale.items() if k not in told}) if told else state
+    """Drop devices that were reached; the others get the order again when they are present."""
+    reached = {order.device for order in orders if answers[order.order_id].status not in _UNREACHED}
+    return (
+        replace(state, stale={k: v for k, v in state.stale.items() if k not in reached}) if reached else state
+    )
 
 
 def after_edges(state: RoundState, uploads: Uploads, digests: Mapping[int, str]) -> RoundState:
-    """APs that aggregated have new models (named by `digests`); whoever was aggregated leaves Tr."""
+    """APs that aggregated have new models (named by `digests`); devices that were aggregated leave Tr."""
     outstanding, past = dict(state.outstanding), dict(state.past)
     models, ap_digests = dict(state.models), list(state.ap_digests)
     work, memories = dict(state.edge_work), dict(state.memories)
@@ -102,7 +104,7 @@ def after_failed_uploads(state: RoundState, failed: Mapping[int, AnswerStatus]) 
 
 
 def after_giving_up(state: RoundState, lost: Iterable[GivenUp]) -> RoundState:
-    """Trainings that are given up leave Tr; their devices will be told to discard the model, if there is
+    """Trainings that are given up leave Tr; their devices will discard the model, if there is
     one."""
     outstanding, stale = dict(state.outstanding), dict(state.stale)
     for one in lost:

@@ -1,4 +1,4 @@
-"""Doubts that judge a run's whole record: written by its controller, known again by whoever reads it."""
+"""Doubts that judge a run's whole record: written by its controller, made again by its reader."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _CHUNK: Final = 20_000
 class EventLog(Sequence[RoundRecord]):
     """All records of a run in the order in which they were written.
 
-    A tenth of the memory that the records take as objects: iterating makes each anew, so what a big run
+    A tenth of the memory that the records take as objects: iterating makes each again, so what a big run
     needs more than once or in full is better read from the columns (`array`, `texts`, `lists`).
     """
 

@@ -23,7 +23,7 @@ class EventTail:
 
     def more(self, most: int) -> list[RoundRecord] | None:
         """The next `most` records at most. None: the run was resumed, and some that were handed out count no
-        more; read them all anew from a new tail. RunError for what this version does not know."""
+        more; read them all again from a new tail. RunError for what this version does not know."""
         with naming(self.path):
             rows = self._connection.execute(ROWS_BEYOND, (self._last, most)).fetchall()
         records = [decode(kind, body, f"{self.path}: event {row}") for row, kind, body in rows]

@@ -14,7 +14,7 @@ class FleetKind:
 
     `trains`: models are trained, so runs have joules and can be resumed. `has_agents`: agents do it, which
     keep device time and whose joules are measured; without them they are modelled. `own_clocks`: every
-    device has a clock of its own. `emulates`: its boards and meters are emulated. `has_file`: it is described
+    device has its own clock. `emulates`: its boards and meters are emulated. `has_file`: it is described
     by one, `--fleet NAME:FILE`.
     """
 

@@ -9,7 +9,7 @@ truth/<device>.csv  true energy of emulated boards                (local fleets 
 models/*.safetensors
 readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
 ledger_modelled.parquet devices.parquet summary.json link_model.json            (virtual devices only)
-controller.log      tracebacks of what nobody foresaw, where there was any
+controller.log      tracebacks of unexpected errors, where there was any
 lock                held by the one writer
 """
 
@@ -106,7 +106,7 @@ class RunFolder:
     def open(cls, path: Path | str, *, write: bool = False) -> Self:
         """Open an existing folder. Without `write` nothing is locked and nothing is changed.
 
-        A run that still says "running" although nobody holds its lock died: its `info.state` reads
+        A run that still says "running" although no process holds its lock died: its `info.state` reads
         INTERRUPTED. Raises RunError when `path` is no run folder, or with `write` when it is locked.
         """
         path = Path(path)
@@ -169,7 +169,7 @@ class RunFolder:
         return self.info
 
     def marks(self) -> Marks:
-        """What the folder holds now, so that it can be told later what was lost of it."""
+        """Return what the folder holds now, so that a loss can be seen later."""
         written = {name for name in _WRITTEN_ONCE if (self.path / name).is_file()}
         truths = {f"truth/{path.name}" for path in (self.path / "truth").glob("*.csv")}
         files = tuple(sorted({*self.info.marks.files, *written, *truths}))

@@ -33,7 +33,7 @@ _COUNTS = f"""
 """
 #: What counts, in the order written. Void is what was written of a step that a later RunResumed plays again.
 ROWS_THAT_COUNT = f"{_RESUMED} SELECT id, kind, body FROM event WHERE {_COUNTS} ORDER BY id"
-#: The same behind an id, so many at most.
+#: The same behind an id, at most this many.
 ROWS_BEYOND = f"{_RESUMED} SELECT id, kind, body FROM event WHERE id > ? AND {_COUNTS} ORDER BY id LIMIT ?"
 
 _INSERT = "INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)"

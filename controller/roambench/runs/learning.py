@@ -246,7 +246,7 @@ def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
 
 
 def _trained(log: EventLog) -> Iterable[int]:
-    """The devices with a training that is known to have made a model: its loss was told."""
+    """The devices with a training that is known to have made a model: its loss was reported."""
     done = log.codes(OrderAnswered, "status", [AnswerStatus.DONE.value]) == 0
     trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
     trained = done & np.append(trains, False)[log.answered] & ~log.missing(OrderAnswered, "mean_loss")
@@ -254,7 +254,7 @@ def _trained(log: EventLog) -> Iterable[int]:
 
 
 def distance_summary(records: Sequence[RoundRecord]) -> DistanceSummary | None:
-    """None when nobody was ever present."""
+    """None when no device was ever present."""
     distances, _ = EventLog.of(records).lists(StepOpened, "distances_m")
     if not distances.size:
         return None

@@ -42,14 +42,14 @@ class WriterLock:
 
 
 def _locked(descriptor: int) -> bool:
-    """Take the lock, unless a writer has it. Whoever asks whether it is held (`is_held`) shares it for a
-    moment, on a busy machine for longer: those are waited for."""
+    """Take the lock, unless a writer has it. A process that asks whether it is held (`is_held`) shares it for
+    a moment, on a busy machine for longer: those are waited for."""
     for _ in range(_TRIES):
         with suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a writer shares it with nobody
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # a writer does not share it
         except BlockingIOError:
             return False
         fcntl.flock(descriptor, fcntl.LOCK_UN)

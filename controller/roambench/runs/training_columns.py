@@ -101,7 +101,7 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
 
 
 def _last_seen(log: EventLog, device: npt.NDArray[Any]) -> Codes:
-    """The last step told of in which each of these devices was present, -1 if there is none."""
+    """The last recorded step in which each of these devices was present, -1 if there is none."""
     present, lengths = log.lists(StepOpened, "devices")
     numbers, places_of = np.unique(np.concatenate([present, device]), return_inverse=True)
     seen = np.full(len(numbers), -1, np.int64)

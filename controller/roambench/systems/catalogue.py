@@ -22,7 +22,7 @@ from roambench.systems.options import SystemOptions
 from roambench.systems.server_optimisers import fedadam, fedavgm, feddyn, fedyogi
 from roambench.systems.system import Participants, Selection, StartModel, SyncRule, System, UploadRule
 
-#: Options -> the system. One with parameters of its own takes them as a second argument, whose annotation is
+#: Options -> the system. One with its own parameters takes them as a second argument, whose annotation is
 #: a frozen dataclass with a default for every field.
 SystemFactory = Callable[..., System]
 
@@ -72,13 +72,11 @@ def own_parameters(name: str) -> type[Any] | None:
 def make_system(
     name: str, options: SystemOptions, parameters: Mapping[str, Any] = MappingProxyType({})
 ) -> System:
-    """The system called `name`, with `parameters` of its own. ConfigError lists the names there are, or says
+    """The system called `name`, with its own `parameters`. ConfigError lists the names there are, or says
     why one cannot be loaded or cannot be run: every choice of it that no fleet knows."""
     loaded, own = SYSTEMS.load(name), own_parameters(name)
     if own is None and parameters:
-        raise ConfigError(
-            [f"system {name!r}: expected no parameters of its own, got {', '.join(parameters)}"]
-        )
+        raise ConfigError([f"system {name!r}: expected no parameters, got {', '.join(parameters)}"])
     points = SYSTEMS.added_by(name)
 
     def made() -> System:
@@ -103,7 +101,7 @@ def make_system(
 
 
 def _mistakes(system: object) -> Iterator[str]:
-    """Of a system that somebody else wrote: choices of a wrong type, and names that devices do not know."""
+    """Mistakes of another package's system: choices of a wrong type, and names that devices do not know."""
     if not isinstance(system, System):
         yield f"expected a System, got {type(system).__name__}"
         return

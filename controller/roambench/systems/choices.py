@@ -145,12 +145,12 @@ def trained_one_step_ago(trained_step: int, step: int, last_sync_step: int) -> b
 
 
 def trained_since_sync(trained_step: int, step: int, last_sync_step: int) -> bool:
-    """MOHAWK: trained since the last cloud aggregation, which comes before the training of its own step."""
+    """MOHAWK: trained since the last cloud aggregation, which comes before the training of the same step."""
     return last_sync_step <= trained_step < step
 
 
 def trained_this_step(trained_step: int, step: int, last_sync_step: int) -> bool:
-    """The MIDDLE family: whoever was selected uploads in the same step."""
+    """The MIDDLE family: selected devices upload in the same step."""
     del last_sync_step
     return trained_step == step
 
@@ -206,10 +206,10 @@ def cloud_mean(cloud: CloudInput) -> tuple[Vector, Weights]:
 def edge_self_attention(
     share: float, sigma: float, cosine: str, shapes: Sequence[tuple[int, ...]]
 ) -> EdgeRule:
-    """HeurFedAMP (Huang et al., AAAI 2021) at an AP: `share` of its own model, the rest by exp(+sigma cos).
+    """HeurFedAMP (Huang et al., AAAI 2021) at an AP: `share` of the AP's model, the rest by exp(+sigma cos).
 
-    The opposite sign of Eq. 5: what resembles the AP's model weighs more. The weights told are those of the
-    models that arrived; they add up to 1 among themselves.
+    The opposite sign of Eq. 5: what resembles the AP's model weighs more. The weights returned are those of
+    the models that arrived; they add up to 1 among themselves.
     """
 
     def weigh(edge: EdgeInput) -> tuple[Vector, Weights]:

@@ -8,7 +8,7 @@ from roambench.systems.system import Participants, StartModel, SyncRule, System,
 
 
 def hierfavg(options: SystemOptions) -> System:
-    """Every device has its one AP, whatever the distance; data sizes weigh at the edge and in the cloud.
+    """Every device has its one AP, at any distance; data sizes weigh at the edge and in the cloud.
 
     A model trained at t-1 is only wanted at t: if its device is away then, it is wasted. The cloud averages
     all APs, also those that aggregated nothing.

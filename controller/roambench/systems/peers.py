@@ -39,9 +39,7 @@ PEER_SYSTEMS: Final = Table(
             PeerSystem(
                 "metropolis_hastings", "metropolis_hastings", "doubly stochastic, by degrees (journal Eq. 2)"
             ),
-            PeerSystem(
-                "fully_connected", "fully_connected", "the mean of all, whoever is in reach: the bound"
-            ),
+            PeerSystem("fully_connected", "fully_connected", "the mean of all, also out of reach: the bound"),
         )
     },
 )

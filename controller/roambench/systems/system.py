@@ -209,7 +209,7 @@ class StartModel:
     """Names of `learning.start_models` rules: for a device that stayed at its AP, and one that moved.
 
     Moved: its AP at t-1 is not this one, trained there or not; absent at t-1 counts as moved; at the first
-    step nobody has moved.
+    step no device has moved.
     """
 
     stayed: str = "ap"
@@ -256,7 +256,7 @@ class System:
 
     @property
     def keeps_models(self) -> bool:
-        """Whether devices have models of their own: kept after the upload, replaced by cloud aggregations."""
+        """True where devices keep their models: kept after the upload, replaced by cloud aggregations."""
         return self.sync is SyncRule.APS_AND_DEVICES
 
     def trains_at(self, step: int, steps: int) -> bool:

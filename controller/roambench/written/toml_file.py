@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from roambench.contract.errors import ConfigError
 from roambench.written.mistakes import Mistake
 
-#: So much of a line, and so many keys of a path, are shown.
+#: The shown part of a line, and of the keys of a path.
 _SHOWN: Final = 60
 _SHOWN_KEYS: Final = 5
 #: What a table that a person writes never reaches.
@@ -68,32 +68,36 @@ def read_toml(path: Path, name: str = "") -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{name}: not TOML: {_mistake(str(error), text)}"]) from None
     except RecursionError:
-        told = f"line {_deepest_line(text)}: expected tables and lists in at most {_DEPTH} others"
-        raise ConfigError([f"{name}: {told}"]) from None
-    except ValueError:  # Python turns no text of so many digits into a number
-        told = f"line {_line_of_longest_number(text)}: expected {_INTEGER}, got one of thousands of digits"
-        raise ConfigError([f"{name}: {told}"]) from None
+        expected = f"line {_deepest_line(text)}: expected tables and lists in at most {_DEPTH} others"
+        raise ConfigError([f"{name}: {expected}"]) from None
+    except ValueError:  # Python turns no text of that many digits into a number
+        expected = (
+            f"line {_line_of_longest_number(text)}: expected {_INTEGER}, got one of thousands of digits"
+        )
+        raise ConfigError([f"{name}: {expected}"]) from None
     if mistakes := beyond_all_tables(values):
         raise ConfigError([f"{name}: {mistake}" for mistake in mistakes])
     return values
 
 
 def beyond_all_tables(values: dict[str, Any]) -> list[Mistake]:
-    """What no table of ours can have, whatever its keys: an integer beyond 64 bits, a NUL in a text, a key
+    """Mistakes in any table: an integer beyond 64 bits, a NUL in a text, a key
     that is no name, tables in tables without an end."""
     mistakes: list[Mistake] = []
     waiting: list[tuple[tuple[str, ...], int, Any]] = [((), 0, values)]
     while waiting and len(mistakes) < _MOST_MISTAKES:
         path, depth, value = waiting.pop()
         if depth > _DEPTH:
-            told = f"expected tables and lists in at most {_DEPTH} others"
-            return [Mistake(path[:_SHOWN_KEYS], told)]
+            expected = f"expected tables and lists in at most {_DEPTH} others"
+            return [Mistake(path[:_SHOWN_KEYS], expected)]
         if isinstance(value, dict):
             names = [key for key in value if len(key) <= _LONGEST_KEY and key.isprintable()]
             odd = next((key for key in value if len(key) > _LONGEST_KEY or not key.isprintable()), None)
             if odd is not None:
-                told = f"expected keys of at most {_LONGEST_KEY} printable characters, got {odd[:_SHOWN]!a}"
-                mistakes.append(Mistake(path, told))
+                expected = (
+                    f"expected keys of at most {_LONGEST_KEY} printable characters, got {odd[:_SHOWN]!a}"
+                )
+                mistakes.append(Mistake(path, expected))
             waiting += [((*path, key), depth + 1, value[key]) for key in reversed(names)]
         elif isinstance(value, list):
             waiting += [(path, depth + 1, entry) for entry in reversed(value)]
@@ -130,9 +134,9 @@ def _mistake(message: str, text: str) -> str:
     found = re.fullmatch(r"line (\d+), column (\d+)", place)
     line, column = (int(found[1]), int(found[2])) if found else (len(lines), len(lines[-1]) + 1)
     wanted = next((words for begin, words in _EXPECTED.items() if said.startswith(begin)), "")
-    told = f"expected {wanted}" if wanted else said[:1].lower() + said[1:]
+    problem = f"expected {wanted}" if wanted else said[:1].lower() + said[1:]
     there = lines[line - 1].strip()[:_SHOWN] if line <= len(lines) else ""
-    return f"line {line}, column {column}: {told}" + (f", got {there}" if there else "")
+    return f"line {line}, column {column}: {problem}" + (f", got {there}" if there else "")
 
 
 class Section(BaseModel):

@@ -95,7 +95,7 @@ def test_an_agent_that_never_ends_is_killed_and_the_report_says_why_and_where_it
 ) -> None:
     started, killed, exited = reports_of_an_agent(tmp_path, ending, limits)
     assert re.fullmatch(
-        f"told to end, the agent {what} and was killed: what it had yet to hand over stays in "
+        f"asked to end, the agent {what} and was killed: what it had not handed over is in "
         f"{re.escape(str(tmp_path / 'spool.sqlite'))}, its log is {re.escape(str(tmp_path / 'agent.log'))}",
         str(killed.pop("reason")),
     )

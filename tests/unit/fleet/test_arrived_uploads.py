@@ -97,7 +97,7 @@ async def test_who_uploads_too_late_is_told_that_nobody_waits() -> None:
         assert answer.status is AnswerStatus.TIMEOUT
         over.set()
         await until(lambda: told)
-        assert "not finished within" in told[0] or "nobody waits for this model" in told[0]
+        assert "not finished within" in told[0] or "not awaited" in told[0]
 
 
 async def test_an_answer_is_known_before_the_cache_lets_go(tmp_path: Path) -> None:

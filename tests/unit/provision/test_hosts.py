@@ -115,13 +115,13 @@ def test_a_lost_link_is_begun_anew_and_one_that_was_hung_up_is_not(bench: Bench)
         with pytest.raises(ConnectionLost):
             link.run("kill -9 $PPID; sleep 20")
         assert not link.hung_up
-        with link.anew():
+        with link.reconnected():
             assert link.run("true").exit_code == 0
             link.hang_up()
             with pytest.raises(ConnectionLost):
                 link.run("true")
         assert link.hung_up
-        with pytest.raises(HostError, match="interrupted"), link.anew():
+        with pytest.raises(HostError, match="interrupted"), link.reconnected():
             pass
 
 

@@ -166,7 +166,7 @@ def test_the_remedy_for_a_changed_key_works_for_a_host_with_another_name(
     try:
         reason, next_action = refusal(bench)
         assert reason.startswith("another host key than recorded: SHA256:")
-        command = next_action.removeprefix("if its SD card was flashed anew: ").partition("; if not")[0]
+        command = next_action.removeprefix("if its SD card was flashed again: ").partition("; if not")[0]
         subprocess.run(["sh", "-ec", command], check=True, capture_output=True)
         assert outcome(bench).value == b"hi\n"
     finally:

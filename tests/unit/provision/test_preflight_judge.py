@@ -274,7 +274,7 @@ def test_calibrated_watts_are_judged() -> None:
 def test_a_board_that_nobody_knows_is_told_and_not_judged() -> None:
     found = checks(replace(PI, model="Orange Pi 5"))["idle watts"]
     assert (found.verdict, found.what_to_do) == (
-        WARN, "nobody knows what Orange Pi 5 draws: judge for yourself",
+        WARN, "what Orange Pi 5 draws is unknown: judge for yourself",
     )  # fmt: skip
     assert checks(replace(PI, model="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is PASS
 

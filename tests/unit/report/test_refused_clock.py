@@ -22,7 +22,7 @@ from roambench.runs.folder import RunFolder
 from roambench.study.ab.ab_figures import figures_of
 
 S = 1_000_000_000
-WHY = "clock refused: gateway reads its meter, nobody probed the clock of gateway"
+WHY = "clock refused: gateway reads its meter, the clock of gateway was never probed"
 
 
 def read_by(host: str, bound_ms: float = 1.0) -> dict[str, object]:

@@ -142,7 +142,7 @@ def test_show_tells_who_holds_what_of_a_drawn_set(tmp_path: Path, capsys: pytest
     [
         (
             'algorithm.association = "trace"\nfleet.aps = 20',
-            'algorithm.association: expected fleet.aps = 0 beside "trace": APs drawn anew are not those that '
+            'algorithm.association: expected fleet.aps = 0 beside "trace": drawn APs are not those that '
             "the trace recorded",
         ),
         (

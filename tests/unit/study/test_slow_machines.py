@@ -173,7 +173,7 @@ async def test_an_emulator_that_serves_nothing_and_does_nothing_is_an_error_that
         f"see {log}"
     )
     await agents.stop()
-    assert told == [f"told to end, the meter emulator did nothing for 2 s and was killed; see {log}"]
+    assert told == [f"asked to end, the meter emulator did nothing for 2 s and was killed; see {log}"]
 
 
 async def test_an_emulator_that_is_slow_to_end_ends_by_itself(

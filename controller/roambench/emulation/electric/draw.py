@@ -18,7 +18,7 @@ _S: Final = 1_000_000_000
 GRID_NS: Final = _S
 #: The governor's dips are laid out so far ahead.
 AHEAD_NS: Final = 5 * _S
-#: From so many busy cores more on a training has begun; the agent's own work is less.
+#: From this many more busy cores on a training has begun; the agent's own work is less.
 _TRAINING_CORES: Final = 0.5
 
 
@@ -180,7 +180,7 @@ class BoardDraw:
         return {ns for ns in stamps if from_ns <= ns < to_ns}
 
     def _lay(self, from_ns: int) -> list[tuple[int, float]]:
-        """Lay the load out anew from `from_ns` on."""
+        """Lay the load out again from `from_ns` on."""
         undone = [ns for ns, _ in self.load.segments_after(from_ns)]
         self._laid_ns = max(from_ns, self._states[-1][0]) + AHEAD_NS
         states = self._states[self._place(from_ns) :]
@@ -193,7 +193,7 @@ class BoardDraw:
         self.load.cut(from_ns, watts[from_ns])
         for ns in sorted(watts):
             self.load.change(ns, watts[ns])
-        for ns in undone:  # whoever took a change there takes what it is now
+        for ns in undone:  # a reader of a change there takes its new value
             self.load.change(ns, self.load.watts_at(ns))
         return self._sums([*watts, *undone, *(ns for ns, _ in self.idle.segments_after(from_ns))])
 

@@ -12,7 +12,7 @@ from roambench.contract.json_values import from_values
 from roambench.contract.link_power import LinkPower
 
 CORES: Final = 4
-#: A port's own speed, for transfers that nobody paces: Fast Ethernet, or Wi-Fi at its best.
+#: A port's own speed, for transfers that are not paced: Fast Ethernet, or Wi-Fi at its best.
 PORT_MBIT_S: Final = 95.0
 #: A radio whose fixed part is the same both ways, as Eq. 1 has it: the middle of PiPower's two.
 RADIO: Final = LinkPower("emulated", 10.0, 5.0, 200.0)
@@ -30,7 +30,7 @@ class Activity:
     tx_mbit_s: float = 0.0
     rx_mbit_s: float = 0.0
     waiting: bool = False  # for others; neither idle nor away
-    moves_until_ns: int = 0  # the radio rests from then on, whatever the rates; 0: not before it is told
+    moves_until_ns: int = 0  # the radio rests from then on at all rates; 0: not before the end is reported
 
     def __post_init__(self) -> None:
         for name, value in (

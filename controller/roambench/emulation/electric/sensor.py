@@ -1,7 +1,8 @@
 """The measuring part of a Smart Power 2: an INA231 behind a 15 mOhm shunt, as the firmware configures it.
 
 Configuration 0x45ff averages 16 conversions of 8.244 ms for each of bus and shunt, one after the other,
-without pause: a new value every 263.8 ms. The firmware reads whatever was finished last, so a printed value
+without pause: a new value every 263.8 ms. The firmware reads the value that was finished last, so a printed
+value
 is the mean of a window that ended 0 to 264 ms before, and three quarters of the time are never seen at 1 Hz.
 """
 
@@ -100,7 +101,7 @@ class Registers:
 class Ina231:
     """One meter's chip; its windows run freely from `phase_ns` on. `gain` and `offset_w` come on top.
 
-    `held_ns`: the firmware prints what the chip held so long ago.
+    `held_ns`: the firmware prints what the chip held this long ago.
     """
 
     phase_ns: int = 0

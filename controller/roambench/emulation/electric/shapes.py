@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-#: Durations are drawn around their means within +- this share, anew for every transfer and training.
+#: Durations are drawn around their means within +- this share, for each transfer and training.
 SPREAD: Final = 0.5
 
 
@@ -17,9 +17,9 @@ SPREAD: Final = 0.5
 class PowerShape:
     """Seconds are means of what is drawn within +- SPREAD; watts and shares are the same every time.
 
-    `wake_s`: a radio asleep needs so long from the phase's start, and draws nothing until then.
+    `wake_s`: a radio asleep needs this long from the phase's start, and draws nothing until then.
     `drained_s`: before the last byte is stamped, it was on the air: the radio has nothing more to move.
-    `burst_s`, `burst_factor`: a transfer begins with so long of so many times the radio's power.
+    `burst_s`, `burst_factor`: a transfer begins with this long at this multiple of the radio's power.
     `ending_s`, `ending_w`: while the last chunks arrive they are hashed and written to the card.
     `tail_s`: after a transfer the radio stays on, at its fixed part. It is not part of the transfer's phase.
     `wait_w`: waiting for others (not idling, not being absent) draws so much.
@@ -54,7 +54,7 @@ class PowerShape:
 
 STEADY: Final = PowerShape()
 
-#: A Pi 3B+ as it comes, from what is known of its parts; what nobody has measured is called an estimate.
+#: A Pi 3B+ as it comes, from what is known of its parts; what was never measured is called an estimate.
 #: wake, drained: a Wi-Fi that saves power (the default of Raspberry Pi OS) sleeps through a beacon interval
 #: of 102 ms and wakes in the middle on average; a socket hands its last packets over after the air is quiet.
 #: burst: rate control begins with slow rates, which keep the radio sending longer (estimate).

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 class PowerSignal:
     """P(t) in watts from `start_ns` on; the last value holds for ever.
 
-    Changes may be told late and out of order: each holds from its stamp to the next stamp that is known.
+    Changes may be reported late and out of order: each holds from its stamp to the next stamp that is known.
     """
 
     def __init__(self, start_ns: int, watts: float) -> None:

@@ -15,7 +15,7 @@ UNSENT_LIMIT: Final = 65_536
 
 
 class TelnetPort:
-    """Readings for whoever came first. `shell` gets what the client types (None: nobody reads it)."""
+    """Send readings to the first client. `shell` gets what the client types (None: it is not read)."""
 
     def __init__(
         self, now_ns: Callable[[], int], accepts: Callable[[], bool], shell: YtrikozShell | None = None
@@ -24,7 +24,7 @@ class TelnetPort:
         self._accepts = accepts
         self.shell = shell
         self.client: asyncio.Transport | None = None
-        self._taken = 0  # somebody else is connected
+        self._taken = 0  # another client is connected
         self._server: asyncio.Server | None = None
         self.port = 0
         self.lost_bytes = 0
@@ -47,7 +47,7 @@ class TelnetPort:
         self.client.write(data)
 
     def take_away(self, host_s: float) -> None:
-        """Somebody else has the port for so long; our client loses it."""
+        """Give the port to another client for this long; our client loses it."""
         self._taken += 1
         self.hang_up()
         asyncio.get_running_loop().call_later(host_s, self._free)

@@ -33,7 +33,7 @@ class WebConsole(Protocol):
         ...
 
     def receive(self, client: int, text: str, ns: int) -> list[Frame]:
-        """Obey a browser's message; the frames for whoever is to get an answer. Never raises."""
+        """Obey a browser's message; return the frames of the answer. Never raises."""
         ...
 
     @property
@@ -68,7 +68,7 @@ SETTINGS: Final = 1
 class Smartpower2Web:
     """The vendor's protocol: the first letter is the command, and 0 means ON.
 
-    A change is told to the other browsers only. `connectedWeb` of the firmware, which the watt-hours need,
+    A change is sent to the other browsers only. `connectedWeb` of the firmware, which the watt-hours need,
     falls when any browser leaves, however many stay.
     """
 
@@ -85,7 +85,7 @@ class Smartpower2Web:
         return client
 
     def leave(self, client: int) -> None:
-        """A client has gone; the firmware then believes that none is left."""
+        """Let a client go; the firmware then takes none to be left."""
         self._clients.pages.pop(client, None)
         self._panel.browser = False
 

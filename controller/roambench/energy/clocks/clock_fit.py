@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-#: A burst of probes holds at least so many; the one with the shortest round trip counts.
+#: A burst of probes holds at least this many; the one with the shortest round trip counts.
 MIN_PROBES: Final = 8
 #: A worse bound than this is flagged: it is half of a 5 % error on a transfer of some seconds.
 FLAG_BOUND_NS: Final = 100_000_000
@@ -109,7 +109,7 @@ class ClockFit:
 
     def bound_ns_at(self, ns: int) -> float:
         """How wrong `offset_ns_at` can be: the bursts' bounds as the line combines them, its residual, and
-        100 ppm of drift nobody watched since the nearest burst outside of which `ns` lies.
+        100 ppm of unwatched drift since the nearest burst outside of which `ns` lies.
         """
         if not self.bursts:
             return math.inf

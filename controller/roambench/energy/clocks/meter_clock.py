@@ -1,4 +1,5 @@
-"""When a meter with a clock of its own took its samples: its milliseconds in the host's time (rule R1)."""
+"""The times at which a meter with its own clock took its samples: its milliseconds in the host's time (rule
+R1)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from roambench.contract.records import NO_METER_CLOCK
 from roambench.energy.readings.samples import Stamps
 
-#: The meter's counter of milliseconds has 32 bits: it begins anew after 49.7 days.
+#: The meter's counter of milliseconds has 32 bits: it wraps after 49.7 days.
 _WRAP_MS: Final = 2**32
 #: Fewer lines than this between two restarts of the meter keep their arrival.
 MIN_LINES: Final = 20

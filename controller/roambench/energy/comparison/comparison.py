@@ -31,7 +31,7 @@ class ComparisonTotal(MeasuredAndModelled):
     net: Energy
     naive_gross_j: float
     modelled: Mapping[ModelBasis, Energy]
-    true_net_j: float  # of emulated boards; NaN where nobody knows it
+    true_net_j: float  # of emulated boards; NaN where unknown
 
     def verdict(self, basis: ModelBasis) -> ModelVerdict:
         """What the sum decides about the model on this basis."""

@@ -22,7 +22,7 @@ MARGIN_S: Final = 0.5
 #: Fewer readings of idling than this are no baseline.
 MIN_BASELINE_READINGS: Final = 10
 #: Before the work and after it a board idles under any of these names: the minute after a run is stamped
-#: `wait` where the last order was one of its own, `absent` where the trace has sent it away.
+#: `wait` where the last order was another, `absent` where the trace has sent it away.
 BASELINE_PHASES: Final = frozenset({Phase.IDLE, Phase.REST, Phase.WAIT, Phase.ABSENT})
 DRIFT_SIGMAS: Final = 3.0
 DRIFT_SHARE: Final = 0.02
@@ -98,7 +98,7 @@ class NoBaselines:
 def idle_baselines(
     samples: PowerSamples, spans: Sequence[PhaseSpan], window: MeterWindow, step_w: float = SP2_STEP_W
 ) -> IdleBaselines | NoBaselines:
-    """Idle power before the first and after the last active phase, or how far it was read in vain.
+    """Idle power before the first and after the last active phase, or how far it was read without success.
 
     Samples are raw arrivals: those count whose whole window lies well inside a span of `BASELINE_PHASES`.
     """

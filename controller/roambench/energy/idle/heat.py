@@ -22,7 +22,7 @@ TAUS_S: Final = (5.0, 10.0, 20.0, 40.0, 80.0)
 #: Standard uncertainties that the term must be worth, and trainings that tell them.
 _SURE: Final = 4.0
 _MIN_TRAININGS: Final = 8
-#: Slower changes of idle power than over so many seconds to either side are the lines' business.
+#: Slower changes of idle power than over this many seconds to either side are the lines' business.
 _NEAR_S: Final = 40.0
 
 Floats = npt.NDArray[np.float64]
@@ -39,7 +39,7 @@ class Heat:
 
     @property
     def is_remnant(self) -> bool:
-        """Whether it fades as fast as can be told: trainings outlast their guard."""
+        """True where it fades as fast as can be seen: trainings outlast their guard."""
         return self.watts > 0.0 and self.tau_s == TAUS_S[0]
 
     @property

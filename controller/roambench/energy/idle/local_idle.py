@@ -14,7 +14,7 @@ from roambench.energy.integrate import span_stamps
 from roambench.energy.readings.occupancy import MeterWindow
 from roambench.energy.rests import QUIET_PHASES, Window
 
-#: Quiet readings within so many seconds of a window tell its idle power, those that are nearer more.
+#: Quiet readings within this many seconds of a window tell its idle power, those that are nearer more.
 REACH_S: Final = 80.0
 NEAR_S: Final = 8.0
 #: A meter may average for so much longer than its type says before a reading of quiet time is not one, s.

@@ -24,7 +24,7 @@ from roambench.energy.links.windows import WindowPower
 
 Numbers = npt.NDArray[np.float64]
 
-#: A window so many standard deviations from its point's median was spoilt by something else.
+#: A window this many standard deviations from its point's median was spoilt by something else.
 _SPOILT: Final = 4.0
 #: Points that scatter about the lines more than their windows among themselves, by chance once in a thousand.
 _BENT_CHANCE: Final = 1e-3
@@ -94,8 +94,8 @@ def _away(group: Sequence[WindowPower], net_w: float) -> list[float]:
 def _unspoilt(groups: Sequence[Sequence[WindowPower]]) -> list[list[WindowPower]]:
     """Groups of three windows or more without those that are far from their median."""
     away = [_away(group, float(np.median([power.net_w for power in group]))) for group in groups]
-    told = [far * math.sqrt(len(each) / (len(each) - 1)) for each in away if len(each) > 2 for far in each]
-    limit = (_SPOILT * 1.4826 * float(np.median(told)) if told else 0.0) or math.inf
+    scaled = [far * math.sqrt(len(each) / (len(each) - 1)) for each in away if len(each) > 2 for far in each]
+    limit = (_SPOILT * 1.4826 * float(np.median(scaled)) if scaled else 0.0) or math.inf
     return [
         [power for power, far in zip(group, each, strict=True) if far <= limit or len(group) < 3]
         for group, each in zip(groups, away, strict=True)
@@ -221,7 +221,7 @@ def _least_squares(design: Numbers, watts: Numbers, error: Numbers) -> tuple[Num
 def _beta_difference(
     points: Sequence[LinkPoint], design: Numbers, watts: Numbers, error: Numbers, up: npt.NDArray[np.bool_]
 ) -> tuple[float, float]:
-    """beta up minus beta down with a beta each, and its 95 % half-width; not told with too few points."""
+    """beta up minus beta down with a beta each, and its 95 % half-width: infinite with too few points."""
     dof = len(watts) - 4
     if dof < 1:
         return 0.0, math.inf

@@ -1,6 +1,6 @@
 """Named link models: the parameters of Eq. 1 with what is known of their uncertainty.
 
-A model is a paper's (one set of parameters per link class, no uncertainty told) or a bench's own, fitted by
+A model is a paper's (one set of parameters per link class, without uncertainty) or a bench's own, fitted by
 `roambench calibrate` (one radio, so one set for every link class, pooled and per device, with covariances).
 """
 
@@ -81,7 +81,7 @@ class KnownLink:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a model comes from. `rates_mbit_s` is the range it was fitted on; (0, inf): not told."""
+    """Where a model comes from. `rates_mbit_s` is the range it was fitted on; (0, inf): unknown."""
 
     source: str
     date: str = ""

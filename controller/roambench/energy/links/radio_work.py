@@ -47,7 +47,7 @@ class RadioWork:
     def energy(self, known: KnownLink, source: str = "model") -> Energy:
         """E = alpha_up * Mbit up + alpha_down * Mbit down + beta * seconds; `source` names the parameters.
 
-        Eq. 1 is linear in its parameters whatever the throughputs were. The terms are the signed parts that
+        Eq. 1 is linear in its parameters for all throughputs. The terms are the signed parts that
         independent errors of the parameters have in E, so sums of transfers have the uncertainty that the
         covariance gives them, without approximation. The meter's gain is in no term.
         """

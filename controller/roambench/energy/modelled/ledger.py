@@ -86,7 +86,7 @@ class ModelledLedger(Ledger):
     """The ledger of `work`, with what its devices draw anyway in the rows' seconds, J, shape (rows,).
 
     All uncertainty is what the link model leaves open, common to all rows of the model, in gross and net
-    alike; assumed powers have none that could be told.
+    alike; assumed powers have none that is known.
     """
 
     work: ModelledWork
@@ -104,7 +104,7 @@ def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
     for number in present.tolist():
         power = model.power.of(number)
         watts[number] = power.idle_w, power.train_w
-    # Parameters by link class, and by device where one has a fit of its own.
+    # Parameters by link class, and by device where one has its own fit.
     own = np.array([name in model.links.devices for name in work.names], bool)[work.device]
     group = work.link * (len(work.names) + 1) + np.where(own, work.device + 1, 0)
     groups, of_group = np.unique(group[moved], return_inverse=True)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from roambench.energy.readings.samples import Stamps, Watts
 
-#: As a gap (R4): lines that are farther apart than so many periods tell nothing of each other.
+#: As a gap (R4): lines that are farther apart than this many periods tell nothing of each other.
 _APART_PERIODS: Final = 2.5
 #: Shorter stretches are not looked at.
 _LEAST_LINES: Final = 8
@@ -34,7 +34,7 @@ _LEVEL_SHARE: Final = 0.05
 #: Pairs of lines at the power that tell how often it repeats; this share of them is to differ by two steps.
 _LEAST_PAIRS: Final = 50
 _RESOLVED_SHARE: Final = 0.1
-#: Where noise is hardly as large as a step, so many of the lines may repeat; fewer the more differ by two.
+#: Where noise is hardly as large as a step, this share of the lines may repeat; fewer the more differ by two.
 _MOST_REPEATS: Final = 0.6
 #: Lines before a stretch, and behind it, that say whether the board was as noisy then, and how far a board
 #: that fell quiet may wander in between.
@@ -135,7 +135,7 @@ class _Noise:
         return cls(watts, same, outside, outside & near, step_w)
 
     def excludes(self, first: int, last: int) -> bool:
-        """Whether so many equal lines at this power are beyond chance."""
+        """True where this many equal lines at this power are beyond chance."""
         level_w = float(self.watts[first])
         at_level = np.abs(self.watts - level_w) <= max(_LEVEL_STEPS * self.step_w, _LEVEL_SHARE * level_w)
         pairs = np.flatnonzero(self.telling & at_level[:-1] & at_level[1:])
@@ -200,6 +200,6 @@ class _Work:
         return cls(firsts, lasts, share)
 
     def excludes(self, first: int, last: int) -> bool:
-        """Whether so many changes within the stretch, none of which shows, are beyond chance."""
+        """True where this many changes within the stretch, none of which shows, are beyond chance."""
         count = int(np.sum((self.firsts >= first) & (self.lasts <= last)))
         return count * math.log(self.unseen_share) < math.log(_CHANCE)

@@ -14,7 +14,7 @@ Indices = npt.NDArray[np.int64]
 #: Half of the lines of a regular meter come within this share of its period, none earlier than `EARLY`.
 REGULAR: Final = 0.08
 EARLY: Final = 0.3
-#: So many lines tell, and no more of them at once: a period drifts.
+#: Lines that are needed, and no more of them at once: a period drifts.
 _LEAST_LINES: Final = 10
 _NEAR_LINES: Final = 32
 #: A meter's clock and the estimate of its period differ by no more than this.

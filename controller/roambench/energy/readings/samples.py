@@ -64,7 +64,7 @@ class RepairedSamples:
 
 
 def without_bursts(samples: PowerSamples, nominal_s: float = 1.0) -> RepairedSamples:
-    """Undo catch-up bursts (R5); two different things make them, told apart by the values.
+    """Undo catch-up bursts (R5); two different things make them, distinguished by the values.
 
     The host stalled: the meter printed on time and the lines waited in a buffer. They differ from each
     other and, where their number matches the seconds that passed, each goes back to where it was due; where

@@ -34,7 +34,7 @@ def complete_timeline(
     ends at the last evidence of life before the restart. `begun` are phases that started (`start_ns`) and
     were never recorded as finished (their `end_ns` is ignored): each lasts until the next recorded phase
     or restart, but no longer than the last evidence of life. Where spans overlap the one that started later
-    is right. What is left is LOST: time passed and nobody stamped it.
+    is right. What is left is LOST: time that was not stamped.
     """
     if end_ns < start_ns:
         raise ValueError(f"a run cannot end ({end_ns} ns) before it starts ({start_ns} ns)")
@@ -60,7 +60,7 @@ def complete_timeline(
 
 
 def without_outages(spans: Sequence[PhaseSpan], outages: Iterable[Interval]) -> list[PhaseSpan]:
-    """The timeline with each of `outages` (in which nobody commanded the device: what it did then is void,
+    """The timeline with each of `outages` (in which the device had no command: what it did then is void,
     and done again) as one LOST span. It partitions the same time."""
     whole = list(spans)
     for start_ns, end_ns in outages:

@@ -192,7 +192,7 @@ def _images(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Im
                 pixels = np.asarray(whole, np.uint8)
         except DataError:
             raise
-        except Exception as error:  # whatever a decoder does with foreign bytes
+        except Exception as error:  # a decoder of foreign bytes may raise anything
             raise DataError(f"{where}: not an image ({error})") from None
         planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
         black = np.zeros((len(planes), IMAGE_SIDE, IMAGE_SIDE), np.uint8)

@@ -38,12 +38,12 @@ class BoardAnswer:
 
 
 def ask(link: HostLink) -> BoardAnswer:
-    """HostError if it cannot be asked. What it says is cut and made printable: it may be anybody."""
+    """HostError if it cannot be asked. What it says is cut and made printable: it may be any machine."""
     return read_answer(link.run(_SCRIPT, most_bytes=_MOST_BYTES).out.decode("utf-8", "replace"))
 
 
 def read_answer(text: str) -> BoardAnswer:
-    """What the script printed; lines that are none of its own are passed over."""
+    """What the script printed; other lines are passed over."""
     said: dict[str, str] = {}
     macs: dict[str, str] = {}
     addresses: dict[str, str] = {}

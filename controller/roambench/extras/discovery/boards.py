@@ -27,7 +27,7 @@ class SeenAddress:
 
 @dataclass(frozen=True, slots=True)
 class FoundBoard:
-    """`address` is that of `interface`, "" if nobody could ask; `trouble` says why nobody could."""
+    """`address` is that of `interface`, "" if it could not be asked; `trouble` says why."""
 
     name: str
     address: str
@@ -57,24 +57,24 @@ def seen_addresses(sightings: Sequence[Sighting]) -> list[SeenAddress]:
 
 
 def boards(
-    found: Sequence[SeenAddress], told: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
+    found: Sequence[SeenAddress], answers_at: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
 ) -> list[FoundBoard]:
-    """`told` and `troubles` are by address.
+    """`answers_at` and `troubles` are by address.
 
     Two addresses are one board's if they tell the same serial number, or one tells the other's address or
     MAC as its own.
     """
     groups: list[list[SeenAddress]] = []
     for seen in found:
-        same = [group for group in groups if any(_one_board(seen, other, told) for other in group)]
+        same = [group for group in groups if any(_one_board(seen, other, answers_at) for other in group)]
         groups = [group for group in groups if group not in same]
         groups.append([*(one for group in same for one in group), seen])
-    made = [_board(group, told, troubles) for group in groups]
+    made = [_board(group, answers_at, troubles) for group in groups]
     return sorted(made, key=lambda board: _order(board.address))
 
 
-def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, BoardAnswer]) -> bool:
-    first, second = told.get(one.address), told.get(other.address)
+def _one_board(one: SeenAddress, other: SeenAddress, answers_at: Mapping[str, BoardAnswer]) -> bool:
+    first, second = answers_at.get(one.address), answers_at.get(other.address)
     if first is not None and second is not None and first.serial and first.serial == second.serial:
         return True
     return any(
@@ -85,15 +85,15 @@ def _one_board(one: SeenAddress, other: SeenAddress, told: Mapping[str, BoardAns
 
 
 def _board(
-    group: Sequence[SeenAddress], told: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
+    group: Sequence[SeenAddress], answers_at: Mapping[str, BoardAnswer], troubles: Mapping[str, str]
 ) -> FoundBoard:
-    answers = [told[seen.address] for seen in group if seen.address in told]
+    answers = [answers_at[seen.address] for seen in group if seen.address in answers_at]
     answer = answers[0] if answers else BoardAnswer()
     interfaces = {address: link for link, address in answer.addresses.items()}
     # As the bench has it: the interface that carries models is usually the radio.
     by_radio = [seen for seen in group if interfaces.get(seen.address, "").startswith("wl")]
-    chosen = (by_radio or [one for one in group if one.address in told] or list(group))[0]
-    # Not those of bridges and tunnels, which are nobody's own.
+    chosen = (by_radio or [one for one in group if one.address in answers_at] or list(group))[0]
+    # Not those of bridges and tunnels, which belong to no board.
     own = [mac for link, mac in answer.macs.items() if link.startswith(("e", "w"))]
     names = _distinct((answer.name.lower(), *(name for one in group for name in one.names)))
     return FoundBoard(

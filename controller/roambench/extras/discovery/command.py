@@ -85,8 +85,8 @@ def discover(
         print_json([asdict(board) for board in new])
     else:
         machines = len({one.address for one in seen})
-        told = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
-        print_rows(_table(f"{told}; {machines} addresses seen", new), screen())
+        summary = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
+        print_rows(_table(f"{summary}; {machines} addresses seen", new), screen())
     if out is not None and new:
         controller = known.controller.address if known is not None else seen_from(new[0].address)
         shown_key = str(key.expanduser().absolute()) if key else ""

@@ -1,4 +1,4 @@
-"""Lease files of DHCP servers, told apart by their content: dnsmasq's, ISC dhcpd's, Kea's.
+"""Lease files of DHCP servers, recognised by their content: dnsmasq's, ISC dhcpd's, Kea's.
 
 The last two are logs: the last entry of an address counts.
 """
@@ -78,7 +78,7 @@ def _isc(text: str) -> Iterator[_Entry]:
 
 
 def _kea(text: str, path: Path) -> Iterator[_Entry]:
-    """By the names of its columns: later versions have more. No cell has a comma or a quote of its own."""
+    """By the names of its columns: later versions have more. No cell contains a comma or a quote."""
     head, *lines = text.split("\n")
     columns = head.rstrip("\r").split(",")
     for number, line in enumerate(lines, start=2):

@@ -11,7 +11,7 @@ from roambench.contract.printable import printable
 from roambench.extras.discovery.boards import FoundBoard
 from roambench.provision.inventory.tables import NAME_PATTERN
 
-#: What a board is called that nobody has named.
+#: The name of a board without a name.
 _UNNAMED: Final = ("raspberrypi", "localhost", "")
 _LONGEST: Final = 200
 

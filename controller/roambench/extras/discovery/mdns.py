@@ -23,7 +23,8 @@ def mdns_is_there() -> bool:
 
 
 def browsed(seconds: float) -> list[Sighting]:
-    """Whoever answers within `seconds`; ConfigError without the extra, or where no socket can be had."""
+    """Return the boards that answer within `seconds`; ConfigError without the extra, or where no socket can
+    be had."""
     try:
         import zeroconf
     except ImportError:

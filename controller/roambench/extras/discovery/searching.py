@@ -43,7 +43,7 @@ def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[
         seen += swept(subnet)
     if mdns:
         seen += browsed(_MDNS_S)
-    # Last: whoever answered has made the kernel ask for its MAC.
+    # Last: each answer has made the kernel ask for its sender's MAC.
     own = own_addresses()
     return [one for one in (*seen, *neighbours()) if one.address not in own]
 
@@ -51,7 +51,7 @@ def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[
 def found_boards(seen: Sequence[Sighting], login: StrangerLogin | None, *, every: bool) -> list[FoundBoard]:
     """Those with a Raspberry Pi's MAC, or `every` machine; asked over SSH unless `login` is None."""
     candidates = [one for one in seen_addresses(seen) if every or one.is_raspberry_pi]
-    told: dict[str, BoardAnswer] = {}
+    answers_at: dict[str, BoardAnswer] = {}
     troubles: dict[str, str] = {}
     if login is not None:
         with tempfile.TemporaryDirectory() as scratch:
@@ -60,8 +60,8 @@ def found_boards(seen: Sequence[Sighting], login: StrangerLogin | None, *, every
                 if one.value is None:
                     troubles[one.host.address] = one.reason
                 else:
-                    told[one.host.address] = one.value
-    return boards(candidates, told, troubles)
+                    answers_at[one.host.address] = one.value
+    return boards(candidates, answers_at, troubles)
 
 
 def unknown_to(bench: Bench, found: Sequence[FoundBoard]) -> list[FoundBoard]:

@@ -47,5 +47,5 @@ def sighting(how: str, address: str, mac: str = "", name: str = "") -> Sighting 
 
 
 def made_by_raspberry_pi(mac: str) -> bool:
-    """By its prefix. A board whose MAC somebody has changed is not known by it."""
+    """By its prefix. A board whose MAC was changed is not known by it."""
     return mac.startswith(_RASPBERRY_PI)

@@ -101,7 +101,7 @@ def _experiment(client: Any, name: str, files: str | None) -> str:
 def _this(run: TrackedRun) -> str:
     """MLflow's filter for this run: its id is unique on a bench only, and its time to the second."""
     tags = {"run_id": run.info.run_id, "created": run.info.created_utc}
-    return " and ".join(f"tags.`roambench.{name}` = {_quoted(told)}" for name, told in tags.items())
+    return " and ".join(f"tags.`roambench.{name}` = {_quoted(value)}" for name, value in tags.items())
 
 
 def _quoted(text: str) -> str:
@@ -116,9 +116,9 @@ def _write(
     made = client.create_run(place, start_time=began_ms, run_name=run.name)
     key = made.info.run_id
     try:
-        tags = {f"roambench.{name}": told for name, told in run.tags.items()}
+        tags = {f"roambench.{name}": value for name, value in run.tags.items()}
         tags["mlflow.note.content"] = _note(run)
-        texts = [entities.RunTag(name, _cut(told, _TAG_LENGTH)) for name, told in tags.items()]
+        texts = [entities.RunTag(name, _cut(value, _TAG_LENGTH)) for name, value in tags.items()]
         params = [entities.Param(n, _cut(_text(v), _PARAM_LENGTH)) for n, v in run.parameters.items()]
         metrics = [entities.Metric(p.tag, p.value, began_ms, p.step) for p in run.curves]
         metrics += [entities.Metric(name, value, began_ms, 0) for name, value in run.figures.items()]
@@ -191,14 +191,14 @@ def _refusals(exception: Any, store: str) -> Iterator[None]:
     try:
         yield
     except (exception, OSError) as error:
-        told = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         where = store if "@" not in store else f"{store.partition('://')[0]}://…@{store.rpartition('@')[2]}"
-        said = told[0].replace(store, where)
+        said = lines[0].replace(store, where)
         raise RunError(f"--uri: {where}: {said}") from None
 
 
 def _library() -> tuple[Any, Any, Any]:
-    """MLflow's client, its entities and its error. It tells nobody of its use: no call but to the store."""
+    """MLflow's client, its entities and its error. It makes no call but to the store."""
     os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
     os.environ["MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT"] = "true"
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")

@@ -1,4 +1,4 @@
-"""Runs as offline runs of Weights & Biases: folders that `wandb sync` takes to a server, if anybody does."""
+"""Runs as offline runs of Weights & Biases: folders that `wandb sync` takes to a server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAG_LENGTH: Final = 64
 
 @dataclass(frozen=True)
 class Offline:
-    """A run's folder: what `wandb sync` wants to be told."""
+    """A run's folder: what `wandb sync` reads."""
 
     name: str
     folder: Path
@@ -54,7 +54,7 @@ def _key(run: TrackedRun) -> str:
 
 
 def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:
-    """One run, by Weights & Biases' own process, told to look at nothing of this machine."""
+    """One run, by Weights & Biases' own process, which looks at nothing of this machine."""
     settings = library.Settings(
         mode="offline",
         console="off",
@@ -95,7 +95,7 @@ def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:
 
 
 def _library() -> Any:
-    """Weights & Biases, without its reports of its own errors."""
+    """Weights & Biases, without reports of its errors."""
     os.environ["WANDB_ERROR_REPORTING"] = "false"
     os.environ["WANDB_MODE"] = "offline"
     try:

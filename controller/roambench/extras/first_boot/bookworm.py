@@ -1,7 +1,7 @@
 """Raspberry Pi OS Bookworm: a script that systemd runs once, before anything else of the second boot.
 
 The only way there that covers fixed addresses and the time server, and that a board cannot hang in: it waits
-for nobody, and takes itself off the command line first.
+for no login, and takes itself off the command line first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from roambench.extras.first_boot.settings import FirstBoot
 SCRIPT: Final = "firstrun.sh"
 _PLACE: Final = "/boot/firmware"
 _END: Final = "END_OF_FILE"
-# By its own path, not by /boot/firstrun.sh: an initramfs script rewrites whatever is called that way.
+# By its own path, not by /boot/firstrun.sh: an initramfs script rewrites any file of that name.
 _WORDS: Final = (
     f"systemd.run={_PLACE}/{SCRIPT}",
     "systemd.run_success_action=reboot",
@@ -37,26 +37,26 @@ def bookworm_files(settings: FirstBoot, cmdline: str) -> dict[str, bytes]:
 def _script(settings: FirstBoot) -> Iterator[str]:
     yield f"""\
 #!/bin/sh
-# {settings.host}: written by roambench fleet image. It may run again; nothing in it waits for anybody.
+# {settings.host}: written by roambench fleet image. It may run again; nothing in it waits for a person.
 set +e
 umask 022
 exec >{_PLACE}/firstrun.log 2>&1
-# Off the command line first: whatever follows, the next boot is a plain one.
+# Off the command line first: in any case the next boot is a plain one.
 sed -i 's| systemd\\.[^ ]*||g' {_PLACE}/cmdline.txt
 
-told() {{
+report() {{
     if [ "$1" = 0 ]; then echo "ok: $2"; else echo "FAILED ($1): $2"; fi
 }}
 
 # PATH MODE: a file of root's with what comes in.
 lay() {{
     mkdir -p "${{1%/*}}" && rm -f "$1" && (umask 077 && cat >"$1") && chown root:root "$1" && chmod "$2" "$1"
-    told $? "$1"
+    report $? "$1"
 }}
 
 imager_custom=/usr/lib/raspberrypi-sys-mods/imager_custom"""
     for what, *words in _calls(settings):
-        yield f"{' '.join(words)}; told $? {shlex.quote(what)}"
+        yield f"{' '.join(words)}; report $? {shlex.quote(what)}"
     connection = connection_file(settings)
     for file in (*common_files(settings), *([connection] if connection else [])):
         yield from _laid(file)
@@ -65,7 +65,7 @@ imager_custom=/usr/lib/raspberrypi-sys-mods/imager_custom"""
         yield from _laid(
             CardFile("/var/lib/NetworkManager/NetworkManager.state", "[main]\nWirelessEnabled=true\n")
         )
-        yield "rfkill unblock wifi; told $? radio"
+        yield "rfkill unblock wifi; report $? radio"
         yield 'for file in /var/lib/systemd/rfkill/*:wlan; do [ ! -e "$file" ] || echo 0 >"$file"; done'
     yield f"rm -f {_PLACE}/{SCRIPT}"
     yield "sync"
@@ -77,7 +77,7 @@ def _calls(settings: FirstBoot) -> Iterator[tuple[str, ...]]:
     custom = '"$imager_custom"'
     yield "host name", custom, "set_hostname", shlex.quote(settings.host)
     yield "key", custom, "enable_ssh", "-k", shlex.quote(settings.authorized_key)
-    # "!" is no password's hash: nobody logs in with one.
+    # "!" is no password's hash: no login is possible with one.
     yield "user", "/usr/lib/userconf-pi/userconf", shlex.quote(settings.user), "'!'"
     if settings.country:
         yield "country", custom, "set_wlan_country", shlex.quote(settings.country)

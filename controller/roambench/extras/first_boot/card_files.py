@@ -1,4 +1,4 @@
-"""Files that a first boot lays in the board's root file system, whatever brings them there.
+"""Files that a first boot lays in the board's root file system, by any way.
 
 They are the lab's and not provisioning's: `fleet unprovision` leaves a board on its network.
 """
@@ -50,7 +50,7 @@ def connection_file(settings: FirstBoot) -> CardFile | None:
         "autoconnect=true",
     ]
     if settings.ssid:
-        # As bytes no letter of it means anything to whoever reads the file.
+        # As bytes no letter of it means anything to a reader of the file.
         ssid = "".join(f"{byte};" for byte in settings.ssid.encode())
         lines += ["[wifi]", "mode=infrastructure", f"ssid={ssid}", f"hidden={str(settings.hidden).lower()}"]
         lines += ["[wifi-security]", "key-mgmt=wpa-psk", f"psk={settings.psk}"]

@@ -19,7 +19,7 @@ def trixie_files(settings: FirstBoot, cmdline: str) -> dict[str, bytes]:
     """Files of the boot partition by name; `cmdline` is the line that is there."""
     user = "\n".join([*_user_data(settings), ""])
     network = "\n".join([*_network_config(settings), ""])
-    # cloud-init acts anew on an instance that it has not met: other contents, another instance.
+    # cloud-init acts again on an instance that it has not met: other contents, another instance.
     digest = hashlib.sha256(f"{user}\0{network}".encode()).hexdigest()[:16]
     instance = f"roambench-{settings.host}-{digest}"
     meta = f"# {settings.host}: {_MARK}\ndsmode: local\ninstance-id: {_text(instance)}\n"
@@ -33,7 +33,7 @@ def trixie_files(settings: FirstBoot, cmdline: str) -> dict[str, bytes]:
 
 
 def is_shipped_or_ours(name: str, content: bytes) -> bool:
-    """Whether the file may be written anew: as the image brings it (comments), or as we wrote it."""
+    """True where the file may be replaced: as the image brings it (comments), or as we wrote it."""
     lines = content.decode("utf-8", "replace").splitlines()
     if any(_MARK in line for line in lines[:2]):
         return True

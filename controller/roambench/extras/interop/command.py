@@ -82,7 +82,7 @@ def import_bench(
     try:
         controller = controller or found.controller or seen_from(first)
     except OSError as error:
-        reason = f"how {first} sees this machine cannot be told ({error.strerror})"
+        reason = f"how {first} sees this machine is unknown ({error.strerror})"
         raise ConfigError([f"--controller: expected an address: {reason}"]) from None
     text = bench_text(found, str(source), controller)
     write_out(out, text)

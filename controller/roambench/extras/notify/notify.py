@@ -1,6 +1,6 @@
-"""Tells somebody what an unattended campaign wants a person to know: by a shell command or a webhook.
+"""Tell a person what an unattended campaign needs: by a shell command or a webhook.
 
-A message never hurts the campaign: it is sent by a thread of its own, within a time, and what did not arrive
+A message never hurts the campaign: it is sent by its own thread, within a time, and what did not arrive
 is kept and sent again with the next one. `notify.log` in the campaign's folder tells what was sent, what was
 not and why; it names no URL, no command and nothing that either said, for these have secrets in them.
 """
@@ -139,7 +139,7 @@ def is_due(at: tuple[int, int], last_s: float, now_s: float) -> bool:
 def notifying(
     folder: Path, notify: str | None, summary_at: str | None, console: Console
 ) -> Iterator[Listener]:
-    """What hears the campaign that runs in `folder` while the body lasts; nobody without `notify`.
+    """Listen to the campaign that runs in `folder` while the body lasts; None without `notify`.
     ConfigError, before the body begins, for what is no way or no hour."""
     hour = None if summary_at is None else summary_hour(summary_at)
     if notify is None:
@@ -200,7 +200,7 @@ class Notifier:
             self._thread.join(_END_S)
 
     def _hear_point(self, row: CampaignRow) -> None:
-        """A point that ended badly is told of when something else comes after it; of several that run at a
+        """A point that ended badly is reported when something else comes after it; of several that run at a
         time, which may be tried again after the others, at the end."""
         if row.event is CampaignEvent.POINT_BEGAN:
             self._under_way.add(row.point)
@@ -272,10 +272,10 @@ class Notifier:
             message = self._waiting[0]
             try:
                 self._send(message)
-            except Exception as error:  # whatever a way to somebody does: the campaign goes on
-                told = str(error) if isinstance(error, RoambenchError) else type(error).__name__
+            except Exception as error:  # any failure of a message: the campaign goes on
+                reason = str(error) if isinstance(error, RoambenchError) else type(error).__name__
                 waiting = len(self._waiting)
-                line = f"not sent: {message.event}: {told}; {waiting} wait for the next event"
+                line = f"not sent: {message.event}: {reason}; {waiting} wait for the next event"
                 if not self._silent:
                     self._report(f"notify: {line}")
                 self._silent = True
@@ -293,7 +293,7 @@ class Notifier:
             if path.exists() and path.stat().st_size >= _MOST_LOG_BYTES:
                 path.replace(path.with_suffix(".1.log"))
             append_lines(path, [f"{iso(self._now_s())} {line}"], lambda last: True)
-        except OSError:  # a full disk is told of by the campaign
+        except OSError:  # a full disk is reported by the campaign
             pass
 
 
@@ -326,13 +326,13 @@ def _died_before(folder: Path) -> bool:
 
 
 def _subject(row: CampaignRow) -> str:
-    """The line that tells the row, "" for what nobody has to be woken for."""
+    """Return the row as a line, "" for what is not urgent."""
     why = f": {printable(row.reason)}" if row.reason else ""
     match row.event:
         case CampaignEvent.BEGAN:
             return f"begins, {row.points} points{why}"
         case CampaignEvent.POWER_CYCLED:
-            how = "was switched off and on" if row.done else "was switched off and on in vain"
+            how = "was switched off and on" if row.done else "was switched off and on without effect"
             return f"{row.board} {how}{why}"
         case CampaignEvent.REPLACED:
             if row.done:

@@ -43,14 +43,14 @@ class CommandSwitch:
         if not self._keys.state:
             return None
         words = (await self._run("state", self._keys.state)).split()
-        told = _WORDS.get(words[-1].lower()) if words else None
-        if told is None:
+        state = _WORDS.get(words[-1].lower()) if words else None
+        if state is None:
             raise SwitchError(
                 "power.state: expected `on` or `off` as its last word, "
                 + (f"it prints {short(words[-1])!r}" if words else "it prints nothing"),
                 f"try it: {self._keys.state}",
             )
-        return PowerState(told)
+        return PowerState(state)
 
     async def _switch(self, on: bool) -> None:
         await self._run("on" if on else "off", self._keys.on if on else self._keys.off)

@@ -20,7 +20,7 @@ def emulate_switches(
     shelly2: Annotated[int, typer.Option(min=0, max=32, help="Relays of a Shelly, a later one.")] = 0,
     hub_ports: Annotated[int, typer.Option("--hub", min=0, max=32, help="Ports of a USB hub.")] = 0,
     seconds: Annotated[
-        float | None, typer.Option(min=0.0, help="Stop after so long. Default: at Ctrl-C.")
+        float | None, typer.Option(min=0.0, help="Stop after this long. Default: at Ctrl-C.")
     ] = None,
 ) -> None:
     """Emulate switches on this machine; prints what a bench description's `power` says for each.

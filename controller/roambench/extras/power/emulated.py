@@ -38,7 +38,7 @@ class Reply:
 
 @dataclass
 class EmulatedSwitch(ABC):
-    """Relays (True: on), and a password ("": none is asked for). `auto_off_s` is told, and never happens.
+    """Relays (True: on), and a password ("": none is asked for). `auto_off_s` is shown, and never happens.
 
     An answer takes `takes_s`; `busiest`: how many were asked for at a time. Real devices drop some of them.
     """
@@ -99,8 +99,8 @@ class EmulatedShelly1(EmulatedSwitch):
         """Of `/shelly`, `/relay/N` and `/settings/relay/N`."""
         if path == "/shelly":
             outputs = len(self.relays)
-            told = {"type": "SHSW-1", "mac": _MAC, "auth": bool(self.password), "num_outputs": outputs}
-            return Reply(200, told)
+            values = {"type": "SHSW-1", "mac": _MAC, "auth": bool(self.password), "num_outputs": outputs}
+            return Reply(200, values)
         expected = "Basic " + base64.b64encode(f"{_USER}:{self.password}".encode()).decode()
         if self.password and not hmac.compare_digest(authorization.encode(), expected.encode()):
             return Reply(401, "401 Unauthorized", (("WWW-Authenticate", 'Basic realm="shelly"'),))
@@ -109,8 +109,8 @@ class EmulatedShelly1(EmulatedSwitch):
         if found is None or number is None:
             return Reply(404, "Not Found")
         if found[1]:
-            told = {"name": None, "ison": self.relays[number], "auto_on": 0.0, "auto_off": self.auto_off_s}
-            return Reply(200, told)
+            values = {"name": None, "ison": self.relays[number], "auto_on": 0.0, "auto_off": self.auto_off_s}
+            return Reply(200, values)
         if query.get("turn") in ("on", "off", "toggle"):
             self.relays[number] = {"on": True, "off": False}.get(query["turn"], not self.relays[number])
         on = self.relays[number]
@@ -126,7 +126,7 @@ class EmulatedShelly2(EmulatedSwitch):
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
         """Of `/shelly` and of `/rpc/` with Switch.Set, Switch.GetStatus and Switch.GetConfig."""
         if path == "/shelly":
-            told = {
+            values = {
                 "name": None,
                 "id": _REALM,
                 "mac": _MAC,
@@ -134,7 +134,7 @@ class EmulatedShelly2(EmulatedSwitch):
                 "gen": 2,
                 "app": "Plus1",
             }
-            return Reply(200, {**told, "ver": "1.4.4", "auth_en": bool(self.password)})
+            return Reply(200, {**values, "ver": "1.4.4", "auth_en": bool(self.password)})
         if self.password and not self._may(authorization, method):
             nonce = secrets.token_hex(16)
             self.nonces.add(nonce)
@@ -157,8 +157,8 @@ class EmulatedShelly2(EmulatedSwitch):
         if name == "Switch.GetStatus":
             return Reply(200, {"id": number, "source": "HTTP_in", "output": was_on})
         after_s = self.auto_off_s
-        told = {"id": number, "name": None, "initial_state": "restore_last", "auto_on": False}
-        return Reply(200, {**told, "auto_off": after_s > 0.0, "auto_off_delay": after_s or 60.0})
+        values = {"id": number, "name": None, "initial_state": "restore_last", "auto_on": False}
+        return Reply(200, {**values, "auto_off": after_s > 0.0, "auto_off_delay": after_s or 60.0})
 
     def posted(self, path: str, body: bytes, authorization: str) -> Reply:
         """Of `/rpc`: a frame with a method and its params."""

@@ -19,7 +19,7 @@ _UNAUTHORISED: Final = "401"
 
 @dataclass(frozen=True, slots=True)
 class HttpLogin:
-    """Name and password, given to whoever asks for Basic or Digest (curl: MD5, SHA-256)."""
+    """Name and password, given where a device asks for Basic or Digest (curl: MD5, SHA-256)."""
 
     user: str
     password: str
@@ -35,7 +35,7 @@ class HttpAnswer:
 
 async def get(address: str, path: str, login: HttpLogin | None = None) -> HttpAnswer:
     """GET http://`address``path`. SwitchError, which names the address only (a path may hold a password), for
-    whatever is no answer. 401 is one, without values: `refused` is its error."""
+    where there is no answer. 401 is one, without values: `refused` is its error."""
     lines = [
         f"url = {_quoted(f'http://{address}{path}')}",
         'proto = "=http"',
@@ -75,7 +75,7 @@ async def get(address: str, path: str, login: HttpLogin | None = None) -> HttpAn
 
 async def post(url: str, body: str) -> None:
     """POST `body`, which is JSON, to an http or https URL. SwitchError, which names no more of it than its
-    host (its path and its user may be secrets), for whatever is not answered with success."""
+    host (its path and its user may be secrets), where the answer is no success."""
     where = urlsplit(url).hostname or "webhook"
     lines = [
         f"url = {_quoted(url)}",

@@ -28,7 +28,7 @@ Address = Annotated[
         json_schema_extra={"expected": "HOST or HOST:PORT; an IPv6 address in brackets"},
     ),
 ]
-#: A file with one line that nobody else may know; read when the switch is used, not before.
+#: A file with one line that is secret; read when the switch is used, not before.
 SecretFile = Annotated[
     str,
     AfterValidator(_beside_the_description),

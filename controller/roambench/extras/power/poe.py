@@ -84,17 +84,17 @@ class PoeSwitch:
 
     async def _switch(self, on: bool) -> None:
         await self._ask("snmpset", f"{_ENABLED}.{self._index}", "i", "1" if on else "2")
-        if (told := await self._enabled()) is not on:
-            raise contradicted(self._where, on, told)
+        if (state := await self._enabled()) is not on:
+            raise contradicted(self._where, on, state)
 
     async def _enabled(self) -> bool:
-        (told,) = await self._ask("snmpget", f"{_ENABLED}.{self._index}")
-        if told not in _TRUTH:
+        (state,) = await self._ask("snmpget", f"{_ENABLED}.{self._index}")
+        if state not in _TRUTH:
             raise SwitchError(
-                f"{self._where}: expected 1 or 2 as {_ENABLED}.{self._index}, got {short(told)!r}",
+                f"{self._where}: expected 1 or 2 as {_ENABLED}.{self._index}, got {short(state)!r}",
                 "do group and port name a port with PoE? snmpwalk lists the ports",
             )
-        return _TRUTH[told]
+        return _TRUTH[state]
 
     async def _ask(self, program: str, *words: str) -> list[str]:
         """The values that are answered, one a line."""

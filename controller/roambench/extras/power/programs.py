@@ -28,7 +28,7 @@ _END_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
-    """What a program left behind."""
+    """A program's exit code and output."""
 
     exit_code: int
     out: str
@@ -49,7 +49,7 @@ async def run_program(
     stdin: str = "",
     environment: Mapping[str, str] | None = None,
 ) -> ProgramResult:
-    """Run it in a session of its own. SwitchError, which names `where`, for one that cannot be run, is not
+    """Run it in its own session. SwitchError, which names `where`, for one that cannot be run, is not
     done within the time, or says too much; it is then ended with all that it started."""
     path = f"{os.environ.get('PATH', os.defpath)}:{_SYSTEM_FOLDERS}"
     try:

@@ -77,8 +77,8 @@ class ShellySwitch:
             await self._told(f"/relay/{channel}?turn={'on' if on else 'off'}", "ison")
         else:
             await self._told(f"/rpc/Switch.Set?id={channel}&on={'true' if on else 'false'}", "was_on")
-        if (told := (await self.state()).on) is not on:
-            raise contradicted(self._keys.address, on, told)
+        if (state := (await self.state()).on) is not on:
+            raise contradicted(self._keys.address, on, state)
 
     async def _is_first(self) -> bool:
         """Whether it is of the first generation, which tells its `type`; the others tell `gen`."""
@@ -91,12 +91,12 @@ class ShellySwitch:
 
     async def _told(self, path: str, key: str) -> bool:
         answer = await self._get(path)
-        told: Any = answer.values.get(key)
-        if answer.status != 200 or not isinstance(told, bool):
+        value: Any = answer.values.get(key)
+        if answer.status != 200 or not isinstance(value, bool):
             raise http.unexpected(
                 self._keys.address, answer, f"{key} true or false of relay {self._keys.channel}"
             )
-        return told
+        return value
 
     async def _get(self, path: str) -> http.HttpAnswer:
         answer = await http.get(self._keys.address, path, self._login)

@@ -54,8 +54,8 @@ class TasmotaSwitch:
         """Whether PulseTime would switch the relay back."""
         channel = self._keys.channel
         answer = await self._command(f"PulseTime{channel}")
-        told: Any = answer.values.get(f"PulseTime{channel}")
-        value = told.get("Set") if isinstance(told, dict) else str(told).split(" ")[0]
+        value: Any = answer.values.get(f"PulseTime{channel}")
+        value = value.get("Set") if isinstance(value, dict) else str(value).split(" ")[0]
         try:
             pulse = int(str(value))
         except ValueError:
@@ -68,15 +68,15 @@ class TasmotaSwitch:
     async def _switch(self, on: bool) -> None:
         await self._power("")
         await self._power(" On" if on else " Off")
-        if (told := await self._power("")) is not on:
-            raise contradicted(self._keys.address, on, told)
+        if (state := await self._power("")) is not on:
+            raise contradicted(self._keys.address, on, state)
 
     async def _power(self, word: str) -> bool:
         channel = self._keys.channel
         answer = await self._command(f"Power{channel}{word}")
         names = [f"POWER{channel}", *(["POWER"] if channel == 1 else [])]
-        told = next((answer.values[name] for name in names if name in answer.values), None)
-        on = _WORDS.get(told.upper()) if isinstance(told, str) else None
+        state: Any = next((answer.values[name] for name in names if name in answer.values), None)
+        on = _WORDS.get(state.upper()) if isinstance(state, str) else None
         if on is None:
             raise http.unexpected(self._keys.address, answer, f"{' or '.join(names)} ON or OFF")
         return on

@@ -68,8 +68,8 @@ class UhubctlSwitch:
 
     async def _switch(self, on: bool) -> None:
         await self._run("-a", "on" if on else "off")
-        if (told := (await self.state()).on) is not on:
-            raise contradicted(self._where, on, told)
+        if (state := (await self.state()).on) is not on:
+            raise contradicted(self._where, on, state)
 
     async def _run(self, *words: str) -> str:
         keys = self._keys
@@ -97,15 +97,15 @@ class UhubctlSwitch:
 
 def _state(said: str, location: str, port: int, where: str) -> bool:
     """The last that is said of this port; of a USB 3 hub's two halves the one at `location`."""
-    at, told = "", None
+    at, state = "", None
     for line in said.splitlines():
         if hub := _HUB.match(line):
             at = hub[1]
         elif at == location and (found := _PORT.match(line)) and int(found[1]) == port:
-            told = "power" in found[3].split("[")[0].split()
-    if told is None:
+            state = "power" in found[3].split("[")[0].split()
+    if state is None:
         raise SwitchError(f"{where}: uhubctl tells nothing of it: {short(said)!r}")
-    return told
+    return state
 
 
 def _switch(keys: UhubctlKeys, _host: Host) -> UhubctlSwitch:

@@ -149,7 +149,7 @@ def _environment(local: bool) -> Iterator[None]:
     try:
         yield
     finally:
-        # Ray adds variables of its own, which are nothing to our other child processes.
+        # Ray adds variables, which are nothing to our other child processes.
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)

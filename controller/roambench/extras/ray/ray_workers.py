@@ -141,25 +141,25 @@ class RayWorkers:
         ray = self._session.ray
         actor = self._remote.options(num_cpus=1, max_restarts=0, max_task_retries=0).remote()
         answer = actor.ready.remote(self._setting.to_json(), *self._task_arrays)
-        told: dict[str, Any] | None = None
+        greeting: dict[str, Any] | None = None
         patience_s = None if self._session.local else _READY_S
         wrong = (
             f"no node had room for it, or was fast enough, within {_READY_S:.0f} s; expected a free CPU for "
             "each worker: `ray status` shows them, fewer simulated.workers need less"
         )
         try:
-            told = await asyncio.wait_for(asyncio.wrap_future(answer.future()), patience_s)
+            greeting = await asyncio.wait_for(asyncio.wrap_future(answer.future()), patience_s)
         except TimeoutError:
             pass
         except ray.exceptions.RayError as error:
             wrong = str(error).strip().splitlines()[0]
-        if told is not None:
-            wrong = told["refused"] or _other_versions(told["versions"])
-            wrong = f"{wrong} (on node {told['node']})" if wrong else ""
-        if told is None or wrong:
+        if greeting is not None:
+            wrong = greeting["refused"] or _other_versions(greeting["versions"])
+            wrong = f"{wrong} (on node {greeting['node']})" if wrong else ""
+        if greeting is None or wrong:
             ray.kill(actor)
             raise FleetError(f"a training actor cannot start: {wrong}")
-        self._processes[actor] = told["process"]
+        self._processes[actor] = greeting["process"]
         return actor
 
     def _dismiss(self, actor: Any) -> None:
@@ -178,7 +178,7 @@ def _other_versions(there: Mapping[str, str]) -> str:
 class LentModels:
     """Rows of a run's models in an object store, each once and only as long as a job still needs it.
 
-    `put` stores a model and returns its reference, which frees it when nobody holds it any more.
+    `put` stores a model and returns its reference, which frees it when no process holds it any more.
     """
 
     def __init__(self, rows: ModelRows, jobs: Sequence[TrainingJob], put: Callable[[Vector], Any]) -> None:
@@ -196,7 +196,7 @@ class LentModels:
         return self._lent[row]
 
     def done(self, job: TrainingJob) -> None:
-        """This job has its outcome: what nobody else needs is given up."""
+        """Free what only this job needed: it has its outcome."""
         for row in set(_needed(job)):
             self._uses[row] -= 1
             if not self._uses[row]:

@@ -44,7 +44,7 @@ class Claim(Section):
     )
     better: Literal["more", "less"] = Field(description="Whether the paper says that they have more or less.")
     why: dict[_ScaleKey, str] = Field(
-        default={}, description="What we believe is the reason where it is not reproduced, at each scale."
+        default={}, description="The likely reason where it is not reproduced, at each scale."
     )
 
 

@@ -90,7 +90,7 @@ class Judged:
 def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]:
     """Every claim by these runs, in the order of `ClaimVerdict`."""
     flat = [(run, values_of(run)) for run in runs]
-    told = {
+    fixed = {
         key
         for key in {key for _, values in flat for key in values} - FREE
         if len({repr(values.get(key)) for _, values in flat}) > 1
@@ -99,7 +99,7 @@ def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]
     for claim in claims:
         apart = {key for values in (claim.of, *claim.against) for key, _ in leaves(values)}
         others: list[Values | None] = [*claim.against] or [None]
-        beside = [_difference(claim, values, flat, told - apart) for values in others]
+        beside = [_difference(claim, values, flat, fixed - apart) for values in others]
         known = [one for one in beside if one is not None]
         whole = known if len(known) == len(beside) else []
         found.append(Judged(claim, min(whole, key=_worst, default=None)))

@@ -111,12 +111,12 @@ def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
     """A sentence: what speaks against the paper first."""
     if not verdicts:
         return ""
-    told = [
+    counts = [
         (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
     ]
     what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
     of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
-    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in told)}.**"
+    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in counts)}.**"
 
 
 def _items(catalogue: Catalogue, study: Study) -> str:

@@ -165,7 +165,7 @@ def collect(
 
 
 def _rest(link: HostLink, pace: Pace, report: Callable[[str], None]) -> tuple[float, float]:
-    """From when until when nobody asks anything, by the host's clock."""
+    """Return the start and end of a time without questions, by the host's clock."""
     report(f"at rest for {pace.rest_s:g} s")
     from_s = _now_s(link) + _CALM_S
     time.sleep(pace.rest_s)

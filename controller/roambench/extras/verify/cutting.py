@@ -101,7 +101,7 @@ def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str],
 
 
 def recorded(link: HostLink, seconds: float = _RECORD_S) -> CommandResult:
-    """What the host's meter says at its port in so many seconds, as a transcript."""
+    """What the host's meter says at its port in this many seconds, as a transcript."""
     meter = link.host.meter
     return link.run(
         Script(f'{layout.CURRENT}/bin/python -c "$@"'),

@@ -33,7 +33,7 @@ _MIN_WAVE_S: Final = 120.0
 
 
 def judged(kit: Kit) -> list[Finding]:
-    """All assumptions, in the order of docs/first-contact.md. ConfigError for traits that nobody knows."""
+    """All assumptions, in the order of docs/first-contact.md. ConfigError for unknown traits."""
     if kit.traits not in TRAITS.names():
         raise ConfigError([f"kit: {kit.traits!r}: expected meter traits ({', '.join(TRAITS.names())})"])
     seen = SeenKit(kit, TRAITS.load(kit.traits))

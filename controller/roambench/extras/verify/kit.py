@@ -1,6 +1,6 @@
 """All that was seen of one board and its meter, without names, addresses, serial numbers and keys.
 
-A file of it can be sent to somebody else, and judged there again.
+A file of it can be sent to another person, and judged there again.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Cut:
 class Kit:
     """`edges_s` are when all cores began to compute, rested, began again, and so on.
 
-    `rests_s` are (from, until) in which nobody asked the board for anything. `offsets` are (at, offset,
+    `rests_s` are (from, until) in which the board was asked for nothing. `offsets` are (at, offset,
     bound) of the host's wall clock against the controller's. All times in s.
 
     `trips_s`: how long the first answer after a rest took, and the next ones in the median. `images`: before,

@@ -18,9 +18,9 @@ _PERIOD_SHARE: Final = (0.94, 1.1)
 _CYCLES: Final = 0.05
 #: Windows' ends must be periodic as closely (68 % of them, s).
 _CLOCK_S: Final = 0.01
-#: So many times their noise the two levels must be apart, or readings between them tell nothing.
+#: The two levels must be this many times their noise apart, or readings between them tell nothing.
 _CLEAR: Final = 20.0
-#: So many watts must be multiples of the register's step, and fewer of two or three steps.
+#: This many watts must be multiples of the register's step, and fewer of two or three steps.
 _MULTIPLES: Final = 0.98
 _GAIN: Final = 0.02
 _FED_V: Final = 3.0
@@ -166,7 +166,7 @@ def _partial(seen: SeenKit, high: Level, low: Level) -> tuple[Floats, Floats, Fl
 def _mean_of(name: str, seen: SeenKit, partial: int) -> Finding:
     """By how many of the readings near edges are between the levels: 0.8 of the window's share of time."""
     edges = len(seen.edges_s) - 1
-    lines = edges / seen.nominal_s  # a second after each edge holds so many lines
+    lines = edges / seen.nominal_s  # a second after each edge holds this many lines
     window_s = partial / (0.8 * lines)
     u_s = np.sqrt(max(partial, 1)) / (0.8 * lines)
     fine = abs(window_s - seen.window_s) < 3.0 * u_s + 0.1 * seen.window_s
@@ -192,7 +192,7 @@ def _clock(name: str, nominal_s: float, edges_s: Floats, share: Floats) -> Findi
         mean = np.mean(np.exp(2j * np.pi * (edges_s / period_s + share)))
         if abs(mean) > best:
             best_s, best, turn = float(period_s), float(abs(mean)), complex(mean)
-    # By chance the highest of so many tops is about sqrt(ln(tops) / n).
+    # By chance the highest of this many tops is about sqrt(ln(tops) / n).
     chance = float(np.sqrt(np.log(max(len(periods_s) * _CYCLES, 2.0)) / len(edges_s)))
     off = np.angle(np.exp(2j * np.pi * (edges_s / best_s + share)) / (turn / best if best else 1.0)) / (
         2 * np.pi

@@ -14,11 +14,11 @@ Floats = npt.NDArray[np.float64]
 
 #: A line may come so late, and be so old beyond its window, before that counts (s).
 LATE_S: Final = 0.05
-#: So long after an edge of the square wave nothing of before it is in any reading, whatever the meter is (s).
+#: Seconds after an edge of the square wave until no reading of any meter holds power of before it.
 BROAD_S: Final = 2.0
-#: A reading is of one level alone if no edge is so many windows before it.
+#: A reading is of one level alone if no edge is this many windows before it.
 _WINDOWS: Final = 2.3
-#: Levels beside an edge are medians of so many readings: a board that throttles has other ones by and by.
+#: Levels beside an edge are medians of this many readings: a board that throttles has other ones by and by.
 _NEAR: Final = 5
 
 

@@ -17,7 +17,7 @@ class HeldRows:
 
     `kept_row` is what the local algorithm keeps from training to training.
 
-    A `deferred` training has no row yet: its job says how to compute the model when somebody wants it.
+    A `deferred` training has no row yet: its job says how to compute the model when it is wanted.
     """
 
     trained_row: int = -1
@@ -92,9 +92,9 @@ class HeldModels:
         """Holders and their models, as JSON values; `restore` is the inverse."""
         return [{"device": device, **asdict(held)} for device, held in sorted(self._held.items())]
 
-    def restore(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """The published versions are shared anew by whoever restores them."""
-        for values in told:
+    def restore(self, saved: Sequence[Mapping[str, Any]]) -> None:
+        """Restore all but the published versions, which the caller shares again."""
+        for values in saved:
             rest = {name: value for name, value in values.items() if name != "device"}
             held = self._held[values["device"]] = from_values(HeldRows, rest, "held models")
             if held.global_row >= 0:

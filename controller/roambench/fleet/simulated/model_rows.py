@@ -73,7 +73,7 @@ class ModelRows:
         except OSError as error:
             raise RunError(f"{path}: {capacity} models of {size} parameters: {error.strerror}") from None
         weakref.finalize(self, os.close, self._file)
-        fcntl.flock(self._file, fcntl.LOCK_SH)  # whoever may write is known by it: `free_of_others`
+        fcntl.flock(self._file, fcntl.LOCK_SH)  # `free_of_others` sees writers by it
         self._released: list[int] = []
         self._next = 0
         self._readers: dict[int, int] = {}  # of lent rows
@@ -82,7 +82,7 @@ class ModelRows:
         self._returning = threading.RLock()  # a reader may be collected in any thread, within `release` too
 
     def take(self) -> int:
-        """A row nobody uses, its content undefined; RunError when there is none left."""
+        """Return a free row, its content undefined; RunError when there is none left."""
         if self._released:
             return heapq.heappop(self._released)
         if self._next == self.capacity:
@@ -91,7 +91,7 @@ class ModelRows:
         return self._next - 1
 
     def release(self, row: int) -> None:
-        """Nobody uses it any more, but perhaps those to whom it was lent, or the checkpoint."""
+        """Free a row, but for those to whom it was lent and the checkpoint."""
         with self._returning:
             self._released_but_needed.add(row)
             self._reuse(row)
@@ -109,7 +109,7 @@ class ModelRows:
 
     @property
     def keeps_much(self) -> bool:
-        """Whether there is much in the file that nobody but the checkpoint wants any more."""
+        """True where much in the file is wanted by the checkpoint alone."""
         return len(self._kept & self._released_but_needed) * self._row_bytes > MOST_KEPT_BYTES
 
     def adopt(self, rows: Collection[int]) -> None:
@@ -119,7 +119,7 @@ class ModelRows:
         self.keep(rows)
 
     def sync(self) -> None:
-        """Sync the file: what was written, by whatever process, survives a power cut when this returns;
+        """Sync the file: what any process has written survives a power cut when this returns;
         OSError."""
         os.fdatasync(self._file)
 
@@ -166,7 +166,7 @@ class ModelRows:
         return view
 
     def store(self, model: Vector) -> int:
-        """Copy a model into a row of its own; returns the row."""
+        """Copy a model into a free row; return the row."""
         index = self.take()
         self.write(index, model)
         return index

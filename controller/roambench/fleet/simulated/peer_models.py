@@ -54,9 +54,9 @@ class PeerModels:
         """(device, row of its model, row of its velocity) of everybody; `restore` is the inverse."""
         return [(device, held.model, held.velocity) for device, held in sorted(self._held.items())]
 
-    def restore(self, told: Sequence[Sequence[int]]) -> None:
+    def restore(self, saved: Sequence[Sequence[int]]) -> None:
         """Hold again what `snapshot` returned."""
-        self._held = {device: _Held(model, velocity) for device, model, velocity in told}
+        self._held = {device: _Held(model, velocity) for device, model, velocity in saved}
 
     def rows(self) -> set[int]:
         """The rows that hold a device's model or velocity."""

@@ -49,7 +49,7 @@ class VirtualDevice:
     seed: int = 0
 
     def train_s(self, device: int, sgd_steps: int) -> float:
-        """Seconds that a device takes for so many SGD steps."""
+        """Return the seconds that a device takes for this many SGD steps."""
         return sgd_steps * drawn_step_s(self.sgd_step_s, self.speed_spread, self.seed, device)
 
     def transfer_s(self, transferred_bytes: int, mbit_s: float) -> float:
@@ -163,13 +163,13 @@ class SimulatedFleet:
         """The snapshot was written down: its models stay as they are until the next one was."""
         self.rows.keep(self._held.rows() | self._peers.rows())
 
-    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+    def restore(self, saved: Mapping[str, Any]) -> dict[str, Vector]:
         """Go on from a snapshot with the file opened again; published models by digest. RunError if lost."""
-        self._published = dict(told["published"])
+        self._published = dict(saved["published"])
         for row in self._published.values():
             self._held.share(row)
-        self._held.restore(told["held"])
-        self._peers.restore(told["peers"])
+        self._held.restore(saved["held"])
+        self._peers.restore(saved["peers"])
         self.rows.adopt(self._held.rows() | self._peers.rows())
         models = {digest: self.rows.lend(row) for digest, row in self._published.items()}
         if any(digest_of(encode(model, self._layout)) != digest for digest, model in models.items()):
@@ -204,7 +204,7 @@ class SimulatedFleet:
         held = self._held.of(order.device)
         if held.trained_row < 0 or held.trained_order_id != order.train_order_id:
             return _refused(order, f"no trained model of {order.train_order_id}")
-        model = self.rows.lend(held.trained_row)  # whoever keeps it may do so after its release
+        model = self.rows.lend(held.trained_row)  # it may be kept after its release
         self._held.release(order.device, order.train_order_id, as_own=order.keeps_model)
         mbit_s = order.upload_mbit_s or self._device.upload_mbit_s
         upload_s = self._device.transfer_s(self._blob_bytes, mbit_s)

@@ -21,7 +21,7 @@ ATTEMPTS: Final = 3
 
 
 class StackedTrainer:
-    """The process is started again when it dies, and does the whole batch of jobs anew."""
+    """The process is started again when it dies, and repeats the whole batch of jobs."""
 
     def __init__(self, setting: StackedSetting, folder: Path) -> None:
         self._setting = setting
@@ -76,7 +76,7 @@ class StackedTrainer:
         )
 
     async def stop(self) -> None:
-        """Kill the process: whatever it still does, nobody waits for it."""
+        """Kill the process: its work is not awaited."""
         process, self._process = self._process, None
         if process is None:
             return

@@ -58,7 +58,7 @@ class StackedLearner:
             found: list[TrainingResult | str]
             try:
                 found = self._train_stack([tasks[index] for index in stack])
-            except RoambenchError as error:  # of a loss that somebody else wrote
+            except RoambenchError as error:  # of a loss of another package
                 found = [str(error)] * len(stack)
             for index, result in zip(stack, found, strict=True):
                 results[index] = result
@@ -106,7 +106,7 @@ class StackedLearner:
             spec.optimiser, parameters, spec.learning_rate, spec.momentum, spec.weight_decay
         )
         models: dict[int, Vector] = {}
-        told: list[Tensor] = []
+        step_losses: list[Tensor] = []
         steps = [task.steps for task in tasks]
         for number in range(max(steps)):
             pixels, labels, weights = feed.step(number)
@@ -117,12 +117,12 @@ class StackedLearner:
             with torch.no_grad():
                 proximal.add_to(gradients, parameters)
                 optimiser.step(gradients)
-                told.append(losses.detach())
+                step_losses.append(losses.detach())
                 ended = [index for index, count in enumerate(steps) if count == number + 1]
                 if ended:
                     models.update(zip(ended, model.flat(entries, ended), strict=True))
         cpu_s = (time.process_time() - began_s) / sum(steps)
-        losses_of = [step.cpu().numpy() for step in told]
+        losses_of = [step.cpu().numpy() for step in step_losses]
         results: list[TrainingResult | str] = []
         for index, task in enumerate(tasks):
             if not np.isfinite(models[index]).all():

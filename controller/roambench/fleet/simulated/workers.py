@@ -1,4 +1,4 @@
-"""The pool of training workers: whoever is free takes the next job; one that dies is replaced."""
+"""The pool of training workers: a free one takes the next job; one that dies is replaced."""
 
 from __future__ import annotations
 

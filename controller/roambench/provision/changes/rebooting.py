@@ -18,7 +18,7 @@ _LOOK_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Rebooted:
-    """`back_after_s`: from the request until SSH let us in again; None: nobody waited."""
+    """`back_after_s`: from the request until SSH let us in again; None: not waited for."""
 
     back_after_s: float | None
 

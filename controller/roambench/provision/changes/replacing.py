@@ -28,7 +28,7 @@ _MOVE_S: Final = 600.0
 _MOVING: Final = ".moving-in"
 #: More than the largest spool, models and unsent records, compressed.
 _MOST_STATE_BYTES: Final = 2 * 2**30
-#: Training data comes anew over the data port; the rest is spool, finished runs' records, and models.
+#: Training data is sent again over the data port; the rest is spool, finished runs' records, and models.
 LEFT_BEHIND: Final = "shards"
 _UNSENT: Final = Script(f"test -e {layout.STATE}/{_MOVING} || ls -A {layout.STATE}/unsent")
 _EMPTIED: Final = Script(
@@ -132,7 +132,7 @@ def _proven_machine(bench: Bench, board: Host) -> str:
 
 
 def _is_free(link: HostLink) -> None:
-    """HostError if the spare holds records that nobody has fetched, or takes part in a run."""
+    """HostError if the spare holds records that were not fetched, or takes part in a run."""
     if link.run(Script(f"test -S {layout.CTL_SOCKET}"), root=True).exit_code != 0:
         # What is there while a board's state is moved in is the board's, who has it still.
         found = link.run(_UNSENT, root=True)

@@ -56,9 +56,9 @@ def load_bench(path: Path | str) -> Bench:
     mistaken = _mistaken(HostDefaults, defaults)
     forgiven: set[str] = set()
     if isinstance(defaults, Mapping) and isinstance(defaults.get("power"), Mapping):
-        forgiven, told = default_mistakes(defaults["power"])
+        forgiven, lines = default_mistakes(defaults["power"])
         mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
-        problems += [f"{path.name}: defaults.{line}" for line in told]
+        problems += [f"{path.name}: defaults.{line}" for line in lines]
     hosts = _hosts(tables, _without(defaults, mistaken), path, problems, forgiven)
     if bench is not None:
         problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
@@ -138,8 +138,8 @@ def _hosts(
             power = PowerEntry()
             if isinstance(values.get("power"), Mapping):
                 values["power"] = inherited(defaults.get("power"), single.get("power"))
-                power, told = power_of(values["power"], values, path.parent, forgiven)
-                found += [f"{path.name}: {entry}.{line}" for line in told]
+                power, lines = power_of(values["power"], values, path.parent, forgiven)
+                found += [f"{path.name}: {entry}.{line}" for line in lines]
             host = _checked(HostTable, values, (entry,), path.name, found)
             if host is not None:
                 hosts.append(_host(host, path.parent, power))

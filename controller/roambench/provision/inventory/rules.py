@@ -54,7 +54,7 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
         ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
         ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
-        # Or whoever switches one board off switches another one off.
+        # Or switching one board off switches another one off.
         ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
         ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
     ):

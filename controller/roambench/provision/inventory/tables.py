@@ -111,7 +111,7 @@ def _is_address(text: str) -> str:
 
 
 def _is_timezone(text: str) -> str:
-    """A machine without a time zone database knows none and believes them all."""
+    """A machine without a time zone database knows none and accepts them all."""
     known = available_timezones()
     if known and text not in known:
         raise ValueError

@@ -1,1 +1,1 @@
-"""Whose turn it is on a bench: claims on disk, the rule of the queue, holding one while something runs."""
+"""Leases on a bench: claims on disk, the rule of the queue, holding one while something runs."""

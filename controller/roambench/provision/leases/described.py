@@ -61,8 +61,8 @@ def described(claim: LeaseRequest) -> str:
 
 
 def _names(boards: Sequence[str]) -> str:
-    told = ", ".join(map(printable, boards[:_MOST_NAMES]))
-    return told + (f" and {len(boards) - _MOST_NAMES} more" if len(boards) > _MOST_NAMES else "")
+    names = ", ".join(map(printable, boards[:_MOST_NAMES]))
+    return names + (f" and {len(boards) - _MOST_NAMES} more" if len(boards) > _MOST_NAMES else "")
 
 
 def lasting(seconds: float) -> str:

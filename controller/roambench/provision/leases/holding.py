@@ -20,13 +20,13 @@ LEASE_VARIABLE: Final = "ROAMBENCH_LEASE"
 #: Three heartbeats may be late before a lease has run out.
 _HEARTBEAT_S: Final = LEASE_S / 4.0
 _LOOK_S: Final = 0.5
-#: How long what begins now is expected to need the bench, in seconds; None where nobody knows. It is asked
-#: only where somebody else has booked the bench.
+#: How long what begins now is expected to need the bench, in seconds; None where that is unknown. It is asked
+#: only where another user has booked the bench.
 Expects = Callable[[], float | None]
 
 
 def nobody_knows() -> float | None:
-    """Of what may take any time."""
+    """Return None: the work may take any time."""
     return None
 
 
@@ -45,11 +45,11 @@ class LeasedBench(Protocol):
 
 
 class HeldLease:
-    """A lease in one's hands. A lost one cannot come back: somebody else may have used the bench.
+    """A lease that is held. A lost one cannot come back: another user may have used the bench.
 
     `ours` looks whether it is still; in between, heartbeats do. `waits` looks whom the next piece of work,
-    which takes so long, has to make way for: "" for nobody, None where the lease is gone. `steps_aside` is
-    told the boards that are kept. `beside`: who kept some, and which, when it began.
+    which takes that long, has to make way for: "" for none, None where the lease is gone. `steps_aside` is
+    called with the boards that are kept. `beside`: who kept some, and which, when it began.
     """
 
     def __init__(
@@ -66,14 +66,14 @@ class HeldLease:
 
     @property
     def gave_way(self) -> bool:
-        """Whether somebody who has booked the bench may use it now, and this lease waits."""
+        """True while another user, who has booked the bench, may use it and this lease waits."""
         return self._gave_way.is_set()
 
     def turn(self, expects_s: float | None) -> str:
         """Ask between two pieces of work: "" where the next one, which is expected to take `expects_s`, may
         begin now, else whom it waits for and until when. From then on the bench is another's, until a later
         call gives "" again; the place in the queue stays. FleetError if the lease is lost."""
-        self._gave_way.set()  # before anybody's heartbeat can miss it
+        self._gave_way.set()  # before a heartbeat can miss it
         waits_for = self._waits(expects_s)
         if waits_for is None:
             self.lose()
@@ -84,10 +84,10 @@ class HeldLease:
 
     def make_way(self, expects_s: float | None, report: Callable[[str], None]) -> None:
         """Wait until the next piece of work, which is expected to take `expects_s`, may begin."""
-        told = ""
+        reported = ""
         while waits_for := self.turn(expects_s):
-            if waits_for != told:
-                told = waits_for
+            if waits_for != reported:
+                reported = waits_for
                 report(waits_for)
             time.sleep(_LOOK_S)
 
@@ -98,11 +98,11 @@ class HeldLease:
 
     @property
     def lost(self) -> bool:
-        """Whether somebody else has taken the lease."""
+        """True once another user has taken the lease."""
         return self._lost.is_set()
 
     def lose(self) -> None:
-        """Note that somebody else has taken the lease."""
+        """Note that another user has taken the lease."""
         self._lost.set()
 
     def still(self) -> bool:
@@ -112,7 +112,7 @@ class HeldLease:
         return not self.lost
 
     def ensure(self) -> None:
-        """FleetError if the lease is lost: what is measured from then on may be somebody else's."""
+        """FleetError if the lease is lost: what is measured from then on may be another user's."""
         if not self.still():
             raise FleetError(
                 f"{self._bench}: the lease was lost (released by force, or this process stood still for "
@@ -135,8 +135,8 @@ def holding(
     """Hold the bench for the body. FleetError says who holds it if it is not free within `wait_s` seconds,
     or at the end that the lease was lost meanwhile. The lease is renewed every `heartbeat_s`.
 
-    Until it steps aside (`HeldLease.keep`) it has the whole bench, but it waits for nobody who keeps none of
-    its `boards` (() for all). What `expects` to need the bench beyond the beginning of somebody else's
+    Until it steps aside (`HeldLease.keep`) it has the whole bench, but it waits for no user who keeps none of
+    its `boards` (() for all). What `expects` to need the bench beyond the beginning of another user's
     booking is not begun before it.
 
     Who waits keeps a place in the queue, first come first served; `report` gets whom one waits for. Inside a
@@ -155,7 +155,7 @@ def holding(
         return found is not None and found.allows(number)
 
     def waits(expects_s: float | None) -> str | None:
-        """Whose lease it is makes way; who was started under it does as it is told."""
+        """The lease's owner makes way; a process that was started under it follows."""
         found = book.turn(number, expects_s) if inherited is None else book.renew(number)
         if found is None or (inherited is not None and not found.allows(number)):
             return None
@@ -212,7 +212,7 @@ def wait_for_turn(
 ) -> LeaseStanding:
     """How everybody stands when its turn has come; FleetError if that is not within `wait_s` seconds."""
     deadline_s = time.monotonic() + wait_s
-    told: tuple[int, ...] = ()
+    reported: tuple[int, ...] = ()
     while True:
         found = book.renew(number)
         if found is None:
@@ -222,8 +222,8 @@ def wait_for_turn(
         ahead = found.before(number)
         if time.monotonic() >= deadline_s:
             raise FleetError(refusal(bench, found, number))
-        if told != (numbers := tuple(claim.number for claim in ahead)):
-            told = numbers
+        if reported != (numbers := tuple(claim.number for claim in ahead)):
+            reported = numbers
             report(waiting_for(bench, found, number))
         time.sleep(min(_LOOK_S, max(0.0, deadline_s - time.monotonic())))
 

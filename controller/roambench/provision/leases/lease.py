@@ -1,6 +1,7 @@
 """The bench's lease on disk: claims in one SQLite file, each transaction alone, nothing kept in memory.
 
-A claim is written, renewed and dropped in transactions that no other process can come between; whoever looks
+A claim is written, renewed and dropped in transactions that no other process can come between; every process
+that looks
 first removes the dead. Dead is at once what was a process of this machine that is no more, or of an earlier
 boot of it: a claim left by `kill -9` does not have to run out. Dead is also what was not renewed in time, as
 soon as another process wants the bench: until then, a process that stood still finds its claim as it was.
@@ -34,7 +35,7 @@ from roambench.provision.leases.queue import (
     standing,
 )
 
-#: A process's claim lives so long without being renewed.
+#: A process's claim lives this long without being renewed.
 LEASE_S: Final = 60.0
 #: A bench's calendar ends somewhere.
 MOST_BOOKINGS: Final = 100
@@ -57,7 +58,7 @@ _COLUMNS: Final = (
 
 
 class BookedError(FleetError):
-    """Somebody has the bench at that time: `there` are the reservations and bookings in the way."""
+    """The bench is taken at that time: `there` are the reservations and bookings in the way."""
 
     def __init__(self, there: Sequence[LeaseRequest]) -> None:
         self.there = tuple(there)
@@ -108,7 +109,7 @@ class LeaseBook:
 
     def book(self, purpose: str, from_s: float, until_s: float) -> int:
         """The bench is this user's between these moments; the booking's number. BookedError where it is
-        somebody's already, FleetError where the calendar is full."""
+        taken already, FleetError where the calendar is full."""
         with self._transaction() as claims:
             living = _living(claims, looks=True)
             if there := collisions(living, from_s, until_s):
@@ -124,8 +125,8 @@ class LeaseBook:
             return found.lastrowid
 
     def turn(self, number: int, expects_s: float | None) -> LeaseStanding | None:
-        """Between two pieces of work: make way for a booking of somebody else that has begun, or begins
-        before the next piece, which takes so long, is expected to end. The place in the queue stays. None
+        """Between two pieces of work: make way for another user's booking that has begun, or begins
+        before the next piece, which takes that long, is expected to end. The place in the queue stays. None
         where the claim is gone."""
         with self._transaction() as claims:
             _live_on(claims, number)
@@ -149,8 +150,8 @@ class LeaseBook:
             return _standing(claims)
 
     def reserve(self, number: int, *, lasts_s: float) -> bool:
-        """Turn a process's claim, whose turn it is, into its user's reservation; False where it is gone.
-        BookedError where somebody else booked a part of that time meanwhile."""
+        """Turn the claim of the process that has the bench into its user's reservation; False where it is
+        gone. BookedError where another user booked a part of that time meanwhile."""
         with self._transaction() as claims:
             _live_on(claims, number)
             there = collisions(_living(claims), time.time(), time.time() + lasts_s)
@@ -172,7 +173,7 @@ class LeaseBook:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """A connection of its own that holds the write lock: safe with threads, forks and a kill."""
+        """A connection that holds the write lock: safe with threads, forks and a kill."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             new = not self.path.exists()
@@ -240,7 +241,7 @@ def _live_on(claims: sqlite3.Connection, number: int) -> None:
 
 
 def _standing(claims: sqlite3.Connection, *, looks: bool = False) -> LeaseStanding:
-    """How the living stand; whose turn it is keeps it from now on."""
+    """Return where the living claims stand; the first keeps the bench from now on."""
     found = standing(_living(claims, looks=looks), time.time())
     for claim in (found.holder, found.runner):
         if claim is not None and not claim.begun and not claim.books:

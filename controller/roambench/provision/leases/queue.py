@@ -15,9 +15,9 @@ class LeaseRequest:
 
     `user` is "name@host". `machine` tells where the process `pid` can be looked up. Times are seconds since
     the epoch; a claim that is not renewed until `expires_s` is dead. `begun`: its turn has come once, and
-    nobody who asked earlier comes in between any more. `from_s`: of a booking, when it begins; it ends with
-    `expires_s`. `expects_s`: how long a process will need the bench; None where nobody knows. `boards`: the
-    only ones that it is about; () for all. `aside`: it has had its turn and keeps but these.
+    no earlier claim comes in between any more. `from_s`: of a booking, when it begins; it ends with
+    `expires_s`. `expects_s`: how long a process will need the bench; None where that is unknown. `boards`:
+    the only ones that it is about; () for all. `aside`: it has had its turn and keeps but these.
     """
 
     number: int
@@ -52,7 +52,7 @@ class LeaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class LeaseStanding:
-    """`holder` uses the bench or has reserved it; `runner` works under the reservation of its own user.
+    """`holder` uses the bench or has reserved it; `runner` works under its user's reservation.
 
     `waiting` are the others in the order they will come, `bookings` what begins later, the next one first,
     `now_s` when this was so. `beside` are those that have stepped aside: each keeps some boards, and only who
@@ -102,9 +102,9 @@ class LeaseStanding:
 
 
 def standing(claims: Sequence[LeaseRequest], now_s: float) -> LeaseStanding:
-    """Of living claims: a process that has begun goes on to its end, whatever was reserved for then. Else the
+    """Of living claims: a process that has begun goes on to its end, also into reserved time. Else the
     reservation or booking of now holds, and the oldest process of the same user runs under it. Else the
-    oldest holds that is expected to end before the next booking of somebody else. Who has stepped aside holds
+    oldest holds that is expected to end before the next booking of another user. Who has stepped aside holds
     the bench no more, and keeps those waiting who need its boards.
     """
     beside = tuple(sorted((claim for claim in claims if claim.aside), key=lambda claim: claim.number))
@@ -137,7 +137,7 @@ def standing(claims: Sequence[LeaseRequest], now_s: float) -> LeaseStanding:
 
 def earliest_s(claim: LeaseRequest, claims: Iterable[LeaseRequest], now_s: float) -> float:
     """The first moment from now on at which it may begin and is expected to end before the next booking of
-    somebody else. What takes nobody knows how long may begin in every gap. A booking waits for none."""
+    another user. Work of unknown length may begin in every gap. A booking waits for none."""
     if claim.books:
         return now_s
     begins_s = now_s

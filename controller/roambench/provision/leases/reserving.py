@@ -13,7 +13,7 @@ from roambench.provision.leases.lease import BookedError, LeaseBook, user
 from roambench.provision.leases.local_time import shown
 from roambench.provision.leases.queue import LeaseRequest, LeaseStanding
 
-#: Bookings begin within so many days.
+#: Bookings begin within this many days.
 _MOST_DAYS_AHEAD: Final = 366.0
 
 
@@ -59,8 +59,8 @@ def book_ahead(bench: LeasedBench, purpose: str, from_s: float, lasts_s: float) 
 
 
 def give_back(bench: LeasedBench, *, booking: int | None = None, force: bool = False) -> list[str]:
-    """End this user's reservations of now, or the `booking` of that number; with `force` also somebody
-    else's, and whoever holds the bench now. Says what was ended."""
+    """End this user's reservations of now, or the `booking` of that number; with `force` also another
+    user's, and the lease that holds the bench now. Return what was ended."""
     book = LeaseBook(bench.state_dir)
     found = book.standing()
     if booking is not None:

@@ -25,7 +25,7 @@ def power_of(
     """What a host's merged `power` table says, and its mistakes, each with its key.
 
     `{host}` and `{address}` in its texts are the host's. `folder` is the bench description's. Keys that are
-    `forgiven` may be missing: their mistake is told elsewhere.
+    `forgiven` may be missing: their mistake is reported elsewhere.
     """
     row, mistakes = _row(table)
     if row is None:
@@ -36,8 +36,8 @@ def power_of(
         return PowerEntry(_name(table), row.keys.model_validate(keys, context={"folder": folder})), []
     except ValidationError as error:
         missing = {f"power.{key}: is missing" for key in forgiven}
-        told = [str(mistake) for mistake in mistakes_of(error, row.keys, ("power",))]
-        return PowerEntry(), [line for line in told if line.partition(",")[0] not in missing]
+        lines = [str(mistake) for mistake in mistakes_of(error, row.keys, ("power",))]
+        return PowerEntry(), [line for line in lines if line.partition(",")[0] not in missing]
 
 
 def default_mistakes(table: Mapping[str, Any]) -> tuple[set[str], list[str]]:
@@ -51,8 +51,8 @@ def default_mistakes(table: Mapping[str, Any]) -> tuple[set[str], list[str]]:
     except ValidationError as error:
         wrong = {str(one["loc"][0]) for one in error.errors() if one["loc"] and one["type"] != "missing"}
         wrong &= keys.keys()
-        told = mistakes_of(error, row.keys, ("power",))
-        return wrong, [str(mistake) for mistake in told if mistake.path[1:2] and mistake.path[1] in wrong]
+        found = mistakes_of(error, row.keys, ("power",))
+        return wrong, [str(mistake) for mistake in found if mistake.path[1:2] and mistake.path[1] in wrong]
     return set(), []
 
 

@@ -17,7 +17,7 @@ class MeterKeys(Section):
 
 
 async def autorun_of(host: Host) -> bool | str:
-    """Whether the meter switches its output on after a reset, or why nobody knows; never raises.
+    """Return whether the meter switches its output on after a reset, or why that is unknown; never raises.
 
     A meter that is read over its WebSocket is not asked: when the asker hangs up, its reader hears nothing
     for some 10 s.
@@ -53,7 +53,7 @@ def _switch(_keys: MeterKeys, host: Host) -> BoardSwitch:
 METER: Final = SwitchRow(
     "the board's own meter, over its WebSocket (`wifi_hop`)",
     MeterKeys,
-    lambda _keys: "",  # two meters with one `wifi_hop` are a mistake of their own
+    lambda _keys: "",  # two meters with one `wifi_hop` are another mistake
     _switch,
     "is the gateway up, and in the meter's Wi-Fi?",
 )

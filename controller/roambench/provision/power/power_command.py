@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-#: Off for so long before on again: capacitors, and a card that still writes.
+#: The time off before on again: capacitors, and a card that still writes.
 OFF_S: Final = 5.0
 
 

@@ -18,7 +18,7 @@ _LONGEST = 300  # characters of a switch's own words that are shown
 class BoardSwitch(Protocol):
     """Every call ends within its own time and raises a RoambenchError (`SwitchError`) when it failed.
 
-    A switch that can be asked asks after `on` and `off`, and fails where it is told the contrary.
+    A switch that can be asked asks after `on` and `off`, and fails where the answer is the contrary.
     """
 
     async def on(self) -> None:
@@ -26,7 +26,7 @@ class BoardSwitch(Protocol):
         ...
 
     async def off(self) -> None:
-        """Cut the board's power: whatever runs on it is lost."""
+        """Cut the board's power: all that runs on it is lost."""
         ...
 
     async def state(self) -> PowerState | None:
@@ -57,7 +57,7 @@ class SwitchRow:
 
     `keys` describes the table without `switch`. `outlet` names the one thing that is switched, the same for
     two hosts that would cut each other's power; "" where no two can meet. `switch` touches nothing, and
-    raises a RoambenchError where there is no way. `next_action` goes with errors that have none of their own.
+    raises a RoambenchError where there is no way. `next_action` goes with errors that name none.
     `device` names who is asked, the same for all its outlets: one question at a time; "" where many may be.
     """
 
@@ -75,7 +75,7 @@ def short(text: str) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
-def contradicted(where: str, wanted: bool, told: bool) -> SwitchError:
+def contradicted(where: str, wanted: bool, state: bool) -> SwitchError:
     """The error of a switch that was switched and says that it is not."""
     words = ("off", "on")
-    return SwitchError(f"{where}: was switched {words[wanted]}, but says that it is {words[told]}")
+    return SwitchError(f"{where}: was switched {words[wanted]}, but says that it is {words[state]}")

@@ -1,4 +1,4 @@
-"""Boards on and off, each by its own switch: one answer per host, whatever goes wrong there.
+"""Boards on and off, each by its own switch: one answer per host, also where something goes wrong.
 
 All at once, but for those that hang on one device: what is asked of it waits for the answer before. Embedded
 web servers and SNMP agents drop what comes while they are busy, and uhubctl takes hold of the hub.
@@ -23,7 +23,7 @@ from roambench.provision.power.table import SWITCHES
 #: Longer than any switch of ours may take; it ends those of other packages that forgot to end themselves.
 MOST_S: Final = 300.0
 _LOOK_S: Final = 0.02
-#: By sort of switch and device; threads ask, each with an event loop of its own.
+#: By sort of switch and device; threads ask, each with its own event loop.
 _BUSY: Final[defaultdict[str, threading.Lock]] = defaultdict(threading.Lock)
 
 
@@ -46,7 +46,7 @@ class Switched:
 
 @dataclass(frozen=True, slots=True)
 class SeenSwitch:
-    """A switch that was asked and not switched. `asked` is False where there is nobody to ask.
+    """A switch that was asked and not switched. `asked` is False where there is nothing to ask.
 
     `trouble`: why it may cut the board's power by itself. `reason`: why it gives no answer.
     """
@@ -98,7 +98,7 @@ async def _one(host: Host, command: PowerCommand, off_s: float) -> Switched:
         return Switched(
             host,
             False,
-            reason="nobody can say: this switch cannot be asked",
+            reason="unknown: this switch cannot be asked",
             next_action="give its power table a `state` command, or look at the board",
         )
     return Switched(
@@ -128,7 +128,7 @@ def _next_action(host: Host) -> str:
 
 @asynccontextmanager
 async def _asked(host: Host) -> AsyncIterator[None]:
-    """Nobody else asks the host's device meanwhile, and it has its time."""
+    """Hold the host's device for one caller, and give it its time."""
     device = SWITCHES.load(host.power.switch).device(host.power.keys)
     busy = _BUSY[f"{host.power.switch} {device}"] if device else threading.Lock()
     while not busy.acquire(blocking=False):  # noqa: ASYNC110
@@ -147,7 +147,7 @@ async def _do(host: Host, switch: BoardSwitch, command: PowerCommand, off_s: flo
                 await switch.off()
         if command is PowerCommand.CYCLE:
             await asyncio.sleep(off_s)
-    finally:  # also when somebody presses Ctrl-C: a cycle leaves no board off
+    finally:  # also after Ctrl-C: a cycle leaves no board off
         if command in (PowerCommand.ON, PowerCommand.CYCLE):
             async with _asked(host):
                 await switch.on()

@@ -20,7 +20,7 @@ _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
 #: A meter says something every second; after three it is stale (rule R6).
 _FRESH_S: Final = 3.0
-#: So long a certificate should last still.
+#: A certificate should still last this long.
 _SOON: Final = dt.timedelta(days=2)
 
 
@@ -45,12 +45,12 @@ KINDS: Final = (
     BoardKind("Raspberry Pi 5", 2.0, 5.0),
     BoardKind("Raspberry Pi Zero 2", 0.3, 1.3),
 )
-#: What the emulator makes of an idle board, whatever the container runs on.
+#: What the emulator makes of an idle board, on every container host.
 EMULATED: Final = BoardKind("emulated Raspberry Pi 3B+", 1.3, 2.6)
 
 
 def kind_of(model: str) -> BoardKind | None:
-    """None for a board that nobody has told us about."""
+    """None for an unknown board."""
     return next((kind for kind in KINDS if model.startswith(kind.model)), None)
 
 
@@ -113,7 +113,7 @@ def wheels(facts: Facts, expected: str) -> Check:
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whom the bench believes: its authorities' certificates, and the serials that it revoked."""
+    """The trust of a bench: its authorities' certificates, and the serials that it revoked."""
 
     authority_pem: bytes
     revoked: frozenset[int] = frozenset()
@@ -149,7 +149,7 @@ def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:
 
 
 def certificate(facts: Facts, host: Host, trust: Trust | None, now: dt.datetime) -> Check:
-    """`trust` None: the bench has no authority yet, so nobody can tell who issued it."""
+    """`trust` None: the bench has no authority yet, so its issuer is unknown."""
     name = "certificate"
     if not facts.certificate_pem:
         return Check(name, CheckVerdict.FAIL, "none", f"one of {host.name}", _PROVISION)
@@ -207,14 +207,14 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     return Check(name, CheckVerdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
 
 
-def autorun(told: bool | str, host: Host) -> Check:
-    """Whether the meter's output comes back after a reset. `told`: what it says, or why nobody knows."""
+def autorun(state: bool | str, host: Host) -> Check:
+    """Check that the meter's output comes back after a reset. `state`: what it says, or why it is unknown."""
     name = "autorun"
     if host.meter.driver == NO_METER:
         return Check(name, CheckVerdict.SKIP, _NONE)
-    if isinstance(told, str):
-        return Check(name, CheckVerdict.SKIP, told)
-    if told:
+    if isinstance(state, str):
+        return Check(name, CheckVerdict.SKIP, state)
+    if state:
         return Check(name, CheckVerdict.PASS, "on")
     return Check(
         name,
@@ -232,7 +232,7 @@ def port_openers(facts: Facts, host: Host) -> Check:
     if host.meter.emulated or not host.meter.port.startswith("/"):
         return Check(name, CheckVerdict.SKIP, _NONE)
     if not facts.port_openers:
-        return Check(name, CheckVerdict.PASS, "nobody else opens serial ports")
+        return Check(name, CheckVerdict.PASS, "no other process opens serial ports")
     running = " and ".join(facts.port_openers)
     return Check(
         name,
@@ -261,7 +261,7 @@ def idle_watts(facts: Facts, agent: AgentAnswers, host: Host) -> Check:
             CheckVerdict.WARN,
             f"{watts:.2f} W",
             "",
-            f"nobody knows what {board} draws: judge for yourself",
+            f"what {board} draws is unknown: judge for yourself",
         )
     found, expected = f"{watts:.2f} W", f"{kind.least_idle_w:g} to {kind.most_idle_w:g} W ({kind.model})"
     if kind.least_idle_w <= watts <= kind.most_idle_w:

@@ -41,7 +41,7 @@ class AgentAnswers:
     meter_state: str = ""
     meter_detail: str = ""  # why it is unavailable or lost, as the agent says
     meter_age_s: float | None = None
-    idle_watts: float | None = None  # median of the last readings before anybody asked
+    idle_watts: float | None = None  # median of the last readings before the probe
     smoke_ok: bool | None = None  # None: not asked
     smoke: str = ""
     reason: str = ""
@@ -72,7 +72,7 @@ class AgentAnswers:
 class Seen:
     """All that was found of one host. `facts` and `clock` are None where `reason` says why.
 
-    `autorun`: whether its meter's output comes back on after the meter's reset; text says why nobody knows.
+    `autorun`: whether its meter's output comes back on after the meter's reset; text says why it is unknown.
     """
 
     facts: Facts | None

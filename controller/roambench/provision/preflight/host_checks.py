@@ -17,7 +17,7 @@ _MIB: Final = 2**20
 #: Between stamps of two machines (rule R2): from here on a run is flagged, and from there on refused.
 _WARN_CLOCK_S, _FAIL_CLOCK_S = 0.1, 0.4
 _WARN_DISK: Final = 2048 * _MIB
-#: What a run may write to a host's disk before somebody fetches it.
+#: What a run may write to a host's disk before it is fetched.
 LEAST_DISK_BYTES: Final = 512 * _MIB
 #: A trainer of the small models takes 260 MB.
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB

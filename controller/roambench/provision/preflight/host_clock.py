@@ -11,7 +11,8 @@ from roambench.provision.ssh.script import Script
 
 
 def host_clock(link: HostLink, exchanges: int) -> ClockOffset:
-    """From the quickest of so many exchanges; HostError where the host does not tell the time."""
+    """Return the offset of the quickest of these exchanges; HostError where the host does not tell the
+    time."""
     found = []
     for _ in range(exchanges):
         asked_s = time.time()

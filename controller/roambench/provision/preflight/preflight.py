@@ -79,7 +79,7 @@ def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
 
 
 def trust_of(bench: Bench) -> Trust | None:
-    """Whom the bench believes; None while it has no authority: looking makes none."""
+    """Return the bench's trust; None while it has no authority: looking makes none."""
     if not (bench.state_dir / "authority").is_dir():
         return None
     authority = BenchAuthority(bench.state_dir)

@@ -30,7 +30,7 @@ class TooMuch(Exception):
 
 
 class ConnectionEnded(OSError):
-    """It was lost before the command's exit code came: nobody knows how the command ended."""
+    """It was lost before the command's exit code came: how the command ended is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def stream(
     no exit code comes any more; what a sink raises ends the command. Both sinks are called from threads,
     each from one.
 
-    Input and both outputs move at once, each in a thread of its own: the outputs share one window, and a
-    command whose outputs nobody takes stops reading its input. Nobody selects on the channel: its one
+    Input and both outputs move at once, each in its own thread: the outputs share one window, and a
+    command whose outputs are not taken stops reading its input. No thread selects on the channel: its one
     descriptor for two streams may miss what arrives while the other stream is emptied.
     """
     deadline = time.monotonic() + timeout_s
@@ -111,9 +111,9 @@ def stream(
                 raise TimeoutError
             exit_code = channel.recv_exit_status()
         finally:
-            channel.close()  # whoever still waits is let go
+            channel.close()  # threads that wait for it go on
     moving[2].result()
-    if exit_code == SIGNALLED:  # or there was nobody left to report the end
+    if exit_code == SIGNALLED:  # or no process was left to report the end
         transport = channel.get_transport()
         transport.join(_LAST_S)
         if not transport.is_active():
@@ -148,7 +148,7 @@ def _take(channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: 
         try:
             sink(piece)
         except BaseException:
-            channel.close()  # whoever waits for the other output need wait no more
+            channel.close()  # the thread of the other output goes on
             raise
 
 
@@ -165,7 +165,7 @@ def _send(channel: paramiko.Channel, stdin: Input | None, deadline: float) -> No
         raise
     except OSError:
         if not channel.closed and not channel.eof_received:
-            channel.close()  # whoever waits for the command's outputs need wait no more
+            channel.close()  # threads of the command's outputs go on
             raise  # otherwise the command ended without reading: its exit code tells more
 
 

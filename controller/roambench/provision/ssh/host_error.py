@@ -69,7 +69,7 @@ def _explained(
             return (
                 f"another host key than recorded: {fingerprint(error.key)} instead of "
                 f"{fingerprint(error.expected_key)}",
-                "if its SD card was flashed anew: "
+                "if its SD card was flashed again: "
                 f"{shlex.join(['ssh-keygen', '-R', recorded[0], '-f', str(recorded[1])])}; "
                 "if not, someone is in between",
             )

@@ -1,4 +1,4 @@
-"""SSH to the hosts of a bench: all at once, and a reason and a next action from whoever cannot."""
+"""SSH to the hosts of a bench: all at once, with a reason and a next action for each that fails."""
 
 from __future__ import annotations
 
@@ -118,13 +118,13 @@ class HostLink:
             ) from None
 
     def hang_up(self) -> None:
-        """Whoever waits for a command on this link waits no more, and no other takes its place; from any
+        """End the wait for a command on this link, and refuse others; from any
         thread."""
         self._hung_up.set()
         self._transport.close()
 
     @contextmanager
-    def anew(self) -> Iterator[None]:
+    def reconnected(self) -> Iterator[None]:
         """Another login in the place of a lost one; HostError once it was hung up."""
         with logged_in(self.bench, self.host) as self._transport:
             if self.hung_up:
@@ -192,7 +192,7 @@ def on_hosts(
 ) -> list[HostOutcome[T]]:
     """Do `work` on all hosts, `at_once` of them at a time; one outcome per host, in their order.
 
-    Whatever goes wrong with a host is its outcome's reason and stops no other. Ctrl-C hangs up everywhere:
+    What goes wrong with a host is its outcome's reason and stops no other. Ctrl-C hangs up everywhere:
     what a host is doing it may finish, and no other command follows.
     """
     open_links: set[HostLink] = set()

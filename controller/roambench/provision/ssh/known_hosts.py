@@ -57,7 +57,7 @@ class KnownHosts:
                     raise paramiko.BadHostKeyException(name, key, next(iter(known.values())))
                 return
             line = f"{name} {key.get_name()} {key.get_base64()}"
-            # People edit it, too: an unknown last line stays, whatever it is.
+            # People edit it, too: an unknown last line stays, of any kind.
             append_lines(self.path, [line], lambda last: True, mode=0o600)
 
     @contextmanager
@@ -91,7 +91,9 @@ class TrustOnFirstUse(paramiko.MissingHostKeyPolicy):
         """Record the key of a host that was never seen before."""
         if key in self._revoked:
             reason = f"its host key {fingerprint(key)} is revoked by your known_hosts"
-            raise HostKeyRefusedError(reason, "whoever has this key may be anybody: make the host a new one")
+            raise HostKeyRefusedError(
+                reason, "this key is published and proves nothing: make the host a new one"
+            )
         if not self._strangers:
             reason = f"its host key {fingerprint(key)} is in none of your known_hosts (StrictHostKeyChecking)"
             address, _, port = hostname.removeprefix("[").partition("]:")

@@ -148,14 +148,14 @@ def logged_in(bench: Bench, host: Host, connect_s: float = CONNECT_S) -> Iterato
 def host_group(bench: Bench, words: Sequence[str] = ()) -> ThreadingGroup:
     """Fabric's group of the hosts that any of `words` (names, tags) means, all without words.
 
-    For a lab's own tasks; nobody is dialled yet. HostError where OpenSSH cannot tell the way to a host,
+    For a lab's own tasks; no host is dialled yet. HostError where OpenSSH cannot tell the way to a host,
     ConfigError for unknown words.
     """
     return ThreadingGroup.from_connections([HostConnection(bench, host) for host in bench.only(words)])
 
 
 def _jump_hosts(target: SshOptions, seen: set[str]) -> Iterator[SshOptions]:
-    """Those of `ProxyJump`, in its order; the first of them may have jump hosts of its own."""
+    """Those of `ProxyJump`, in its order; the first of them may have jump hosts, too."""
     hops = [ssh_options(word) for word in target.jumps]
     hops = [hop for hop in hops if hop.name not in seen and hop.address != target.address]
     if hops:

@@ -32,7 +32,7 @@ class NoOptionsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TheirKeys:
-    """What the user's own known_hosts files say of a host: keys that it may have, and those that nobody may
+    """What the user's own known_hosts files say of a host: keys that it may have, and those that no host may
     have any more. `file` is the first one that names the host."""
 
     file: Path | None

@@ -18,7 +18,7 @@ _LONGEST = 60
 
 def shell_words(script: Script, values: tuple[str, ...], *, root: bool) -> list[str]:
     """The words of a command that runs `script` with `values`; what root makes has the modes that Debian's
-    root gives it, whatever umask the login came with."""
+    root gives it, under any umask the login came with."""
     return ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{script}" if root else script, "sh", *values]
 
 

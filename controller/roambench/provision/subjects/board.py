@@ -26,7 +26,7 @@ ExecStop=/bin/sh {layout.BOARD_SCRIPT} restore
 [Install]
 WantedBy=multi-user.target
 """
-#: 2: disabled. Whenever NetworkManager connects anew it would set what it thinks is right.
+#: 2: disabled. Whenever NetworkManager connects again it would set its own choice.
 _NETWORK_CONF = "[connection]\nwifi.powersave = 2\n"
 _STARTED = Script(
     f"systemctl daemon-reload && systemctl enable --quiet {layout.BOARD_UNIT} && "

@@ -121,7 +121,7 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
 
 
 def needed_bytes(facts: Facts, wanted: Wanted) -> dict[str, int]:
-    """Room on the disk, by what it is for. Nobody ships a build to a host that could then not run, or never
+    """Room on the disk, by what it is for. No build is shipped to a host that could then not run, or never
     have another: a build lies beside the one before it."""
     house = wanted.build.wheelhouse
     if facts.builds.get(wanted.build.hash) is not None:

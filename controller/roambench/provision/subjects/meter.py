@@ -1,4 +1,4 @@
-"""The meter's stable name: it is known by its USB serial number, whatever port it is in and when it came."""
+"""The meter's stable name: it is known by its USB serial number, in any port and at any time."""
 
 from __future__ import annotations
 

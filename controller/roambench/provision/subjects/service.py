@@ -16,7 +16,7 @@ _UNIT = """\
 [Unit]
 Description=roambench agent
 Wants=network-online.target time-sync.target
-# A board has no clock of its own: before it knows the time, no certificate is valid yet.
+# A board has no real-time clock: before it knows the time, no certificate is valid yet.
 After=network-online.target time-sync.target {board}
 StartLimitIntervalSec=0
 

@@ -1,4 +1,4 @@
-"""Whose turn it is to be sent something: few hosts at a time, those first that are soon done."""
+"""Turns of hosts that are sent something: few at a time, those first that are soon done."""
 
 from __future__ import annotations
 

@@ -53,7 +53,9 @@ class UserPackage:
             raise ConfigError([f"{path}: is roambench itself, which hosts get from this source tree"])
         with zipfile.ZipFile(path) as archive:
             if any(name.startswith(f"{_OURS}/") for name in archive.namelist()):
-                raise ConfigError([f"{path}: has files in roambench's own package, expected one of its own"])
+                raise ConfigError(
+                    [f"{path}: has files in roambench's own package, expected a package of another name"]
+                )
         return cls(path, wheel)
 
     @property

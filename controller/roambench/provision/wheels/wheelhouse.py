@@ -66,7 +66,7 @@ class Wheelhouse:
 
     @property
     def shipped(self) -> tuple[ShippedFile, ...]:
-        """What hosts get: the wheels, and their digests in a file of its own."""
+        """What hosts get: the wheels, and their digests in a separate file."""
         sums = _sums(self.wheels)
         wheels = (ShippedFile(wheel.file, wheel.size_bytes, wheel.sha256) for wheel in self.wheels)
         return (ShippedFile(_SUMS, len(sums), hashlib.sha256(sums).hexdigest()), *wheels)

@@ -199,7 +199,7 @@ class InfluxForwarder:
                 )
 
     def _report_once(self, reason: str) -> None:
-        """Every spool meets the same trouble; it is told once, and once when it is over."""
+        """Every spool meets the same trouble; it is reported once, and once when it is over."""
         if reason != self._reported:
             self._reported = reason
             self._trouble(reason)

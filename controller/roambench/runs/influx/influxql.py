@@ -1,6 +1,6 @@
 """InfluxQL over HTTP: `GET /query`, the one way of reading that InfluxDB 1.x, 2.x and 3 Core have in common.
 
-What comes back is untrusted: its shape is checked here, its values by whoever asked.
+What comes back is untrusted: its shape is checked here, its values by the caller.
 """
 
 from __future__ import annotations

@@ -205,14 +205,14 @@ def _where(scope: str, device: str | None, start: int | None, end: int | None) -
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One point by field name. Anybody with a token may have written it: every value is checked."""
+    """One point by field name. Any holder of a token may have written it: every value is checked."""
 
     source: str
     values: dict[str, Any]
 
     @property
     def key(self) -> tuple[str, int]:
-        """Names the record, whatever time or tags it was written under."""
+        """The record's name, under any time and tags."""
         return self.text("spool"), self.integer("seq")
 
     def integer(

@@ -45,7 +45,7 @@ class DeviceEnergy:
     `meter` says what measured it and how it was calibrated, `samples` are its usable readings, calibrated and
     in the board's time, `account.idle` is the idle power before and after. `doubt` says why the device is in
     no sum: its records cannot be accounted (it then counts as one that said nothing), or its clock is refused
-    (rule R2: phases without a reading, since nobody knows which reading is of which phase). `clock` is the
+    (rule R2: phases without a reading, since it is unknown which reading is of which phase). `clock` is the
     board's, `u_clock_s` the standard uncertainty between readings and phases. `reopened`: from where on its
     meter is not proven to be its own. `frozen` are stretches of lines that the meter repeated: gaps.
     """
@@ -78,7 +78,7 @@ class DeviceEnergy:
     @property
     def rounding(self) -> float | None:
         """Share of rounding to a step in the uncertainty of the offset; None unless an emulated meter
-        has neither gain nor offset of its own."""
+        has neither a gain nor an offset."""
         if self.truth is None or not self.truth.perfect_meter:
             return None
         u_offset_w = self.meter.calibration.u_offset_w
@@ -129,7 +129,7 @@ class RunEnergy:
 
     @property
     def whole_run(self) -> Energy:
-        """All boards together: each has a meter of its own, so that only a common reference is shared."""
+        """All boards together: each has its own meter, so that only a common reference is shared."""
         return total(device.whole_run for device in self.counted)
 
     @property
@@ -184,7 +184,7 @@ def account_run(
             if not all(map(math.isfinite, (made.whole_run.joules, made.whole_run.u_joules))):
                 raise ArithmeticError(f"{made.whole_run.joules} J")
             return made
-        except Exception as error:  # whatever one board's numbers do to its sums, the others have theirs
+        except Exception as error:  # one board's numbers may break its sums, the others have theirs
             return account(name, _Found.nothing(error))
 
     devices = tuple(account_or_doubt(name) for name in names)
@@ -195,7 +195,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
     """The phase that an event of this kind begins, should the phase itself never have been recorded as
     finished: its joules are booked there. None for a kind that begins none."""
     if not isinstance(kind, EventKind):
-        return None  # another version's: where its joules belong nobody can say
+        return None  # another version's: where its joules belong is unknown
     match kind:
         case EventKind.DOWNLOAD_STARTED:
             return Phase.DOWNLOAD
@@ -206,11 +206,11 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
         case EventKind.EXCHANGE_STARTED:
             return Phase.EXCHANGE
         case (
-            # A phase that has ended is recorded as a span of its own.
+            # A phase that has ended is recorded as another span.
             EventKind.TRAIN_FINISHED
             | EventKind.EXCHANGE_FINISHED
             | EventKind.TRANSFER_BROKE_OFF
-            # What happens to an agent, its records, its meter and its readiness is in whatever phase is open.
+            # What happens to an agent, its records, its meter and its readiness is in the phase that is open.
             | EventKind.AGENT_STARTED
             | EventKind.AGENT_STOPPING
             | EventKind.AGENT_STATE_DAMAGED

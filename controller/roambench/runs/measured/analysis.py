@@ -27,7 +27,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
     """By which code and with which parameters the ledger was made: raw readings outlive analyses (R12).
 
     `assumptions` are the constants of the analysis by module, priors among them; every board has its meter,
-    the bound of its clock, its baselines and how its phases were told apart. Unknown is null.
+    the bound of its clock, its baselines and how its phases were separated. Unknown is null.
     """
     found: dict[str, Any] = {
         **own_code(),
@@ -59,7 +59,7 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
 
 
 def _split(split: Split) -> dict[str, Any]:
-    """How phases were told apart; `scatter` is how much more their sums scatter than sampling explains."""
+    """How phases were separated; `scatter` is how much more their sums scatter than sampling explains."""
     return {
         "method": split.method.value,
         "rest_s": split.rest_s,

@@ -38,7 +38,7 @@ class ReaderCase(StrEnum):
 class BoardClock:
     """One board's clock against the controller's, over a run; that of its meter's reader as well, if remote.
 
-    `fits` holds one straight line per boot of the board (its clock starts anew with each). `bound_ns` is
+    `fits` holds one straight line per boot of the board (its clock starts again with each). `bound_ns` is
     the worst bound within the run, in device time: divided by `time_scale` it is what the machines saw.
     """
 
@@ -85,7 +85,7 @@ class BoardClock:
         if not self.fits:
             return "no clock probes"
         if math.isinf(self.bound_ns):
-            return f"nobody probed the clock of {self.reader}"
+            return f"the clock of {self.reader} was never probed"
         known = f"bound {self.bound_ns * 1e-6:.1f} ms"
         if self.time_scale != 1.0:
             host_ms = self.bound_ns * 1e-6 / self.time_scale
@@ -125,7 +125,7 @@ def board_clock(
     for number, fit in enumerate(fits.values(), 1):
         first_ns, last_ns = fit.bursts[0].at_ns, fit.bursts[-1].at_ns
         # The first boot's clock reaches back to the run's start, the last one's on to its end. When it
-        # changed in between nobody knows, so no line is drawn out on that side.
+        # changed in between is unknown, so no line is drawn out on that side.
         if number == 1 and start_ns is not None:
             first_ns = min(start_ns, last_ns)
         if number == len(fits) and end_ns is not None:
@@ -167,7 +167,8 @@ def board_clocks(
 
 
 def _with_reader(clock: BoardClock, boards: Mapping[str, BoardClock]) -> BoardClock:
-    """Where another board reads the meter, both clocks' bounds add up; a reader nobody probed is refused.
+    """Where another board reads the meter, both clocks' bounds add up; a reader that was never probed is
+    refused.
 
     The reader may be the controller's own machine, whose clock is the one that asks: it is right.
     """

@@ -59,7 +59,7 @@ def boots_of(bursts: Mapping[str, Sequence[ClockBurst]]) -> dict[str, int]:
 
 
 class OneClock:
-    """`Records` of the controller's clock. A boot that nobody probed goes by the boards' wall clock.
+    """`Records` of the controller's clock. A boot that was not probed goes by the boards' wall clock.
 
     What no clock at all is known of keeps its stamps.
     """

@@ -33,9 +33,9 @@ _RECTANGULAR: Final = 1.0 / math.sqrt(3.0)
 
 @dataclass(frozen=True)
 class DeviceMeter:
-    """The meter of one device. `description` is None where no agent told of one: a Smart Power 2 then.
+    """The meter of one device. `description` is None where no agent reported one: a Smart Power 2 then.
 
-    `calibrated`: somebody said how well it is known. `calibrated_as` is the name of the table that did, a
+    `calibrated`: its uncertainty was given. `calibrated_as` is the name of the table that did, a
     serial number or a device ("": the section, for all), `calibrated_on` its date (None: it has none).
     """
 
@@ -76,7 +76,7 @@ class DeviceMeter:
 
     @property
     def undated(self) -> bool:
-        """Whether its own calibration has no date: it may be older than a year, and nobody would be told."""
+        """True where its own calibration has no date: it may be older than a year without a flag."""
         return bool(self.calibrated_as) and self.calibrated_on is None
 
 
@@ -152,7 +152,7 @@ def samples_of(
 
 
 def _only_fit(clock: BoardClock | None) -> ClockFit | None:
-    """The line of a board that did not boot in between; with several nobody knows whose stamps are whose."""
+    """The line of a board that did not boot in between; with several it is unknown whose stamps are whose."""
     return next(iter(clock.fits.values())) if clock is not None and len(clock.fits) == 1 else None
 
 

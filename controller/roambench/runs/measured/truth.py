@@ -34,7 +34,7 @@ class BoardTruth:
     would have drawn idling at the same moments, which warms up and cools down; that of an active phase holds
     what it still caused in the guard behind it, and its gross energy, too. Of an older run, whose truth
     does not say that, it is above the mean of the idle baselines before and after the work; NaN without.
-    `perfect_meter`: its emulated meter has neither gain nor offset of its own.
+    `perfect_meter`: its emulated meter has neither a gain nor an offset.
     """
 
     whole_j: float
@@ -67,7 +67,7 @@ def board_truth(
     if idle is not None:
         idling = _Integral(idle)
         net_j = gross_j - _within(idling, covered, starts, ends)
-        # What a phase left behind, a radio's tail, is the phase's and not the rest's.
+        # What follows a phase, a radio's tail, is the phase's and not the rest's.
         for window in windows_of(spans, guard_s) if guard_s else ():
             after = slice(window.last + 1, len(spans))
             until_ns = spans[0].start_ns + round(window.until_s * 1e9)
@@ -86,7 +86,7 @@ def board_truth(
 
 
 def perfect_meters(folder: Path) -> frozenset[str]:
-    """The devices of a run folder whose emulated meters have neither gain nor offset of their own."""
+    """The devices of a run folder whose emulated meters have neither a gain nor an offset."""
     path = folder / "emulator.json"
     try:
         spec = EmulatorSpec.from_json(path.read_text(encoding="utf-8"), str(path))

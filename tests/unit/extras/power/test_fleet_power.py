@@ -123,7 +123,7 @@ def test_the_table_says_what_was_read_back_and_what_was_not(tmp_path: Path) -> N
     assert lines["pi-2"].split("│")[2].strip().startswith("on was done; nothing was read back")
     state = roambench("fleet", "power", bench, "state")
     assert state.returncode == 1
-    assert "nobody can say" in state.stdout
+    assert "unknown: this switch" in state.stdout
 
 
 def test_off_for_less_than_the_capacitors_need_is_refused(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ async def test_without_a_state_command_nothing_is_claimed(tmp_path: Path) -> Non
     assert switched.detail == "cycle was done; nothing was read back: this switch cannot be asked"
     assert (tmp_path / "did").read_text() == "off\non\n"
     state = await done(tmp_path, PowerCommand.STATE, **power)
-    assert (state.done, state.reason) == (False, "nobody can say: this switch cannot be asked")
+    assert (state.done, state.reason) == (False, "unknown: this switch cannot be asked")
     assert "state" in state.next_action
     seen = await seen_switch(switched_host(tmp_path, **power))
     assert (seen.asked, seen.reason) == (False, "")
