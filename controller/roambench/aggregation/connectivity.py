@@ -1,5 +1,5 @@
-"""How well a changing network carries models: figures about neighbour and mixing matrices, none of which
-enters a training."""
+"""Measures of how well a changing network carries models: figures about neighbour and mixing matrices, none
+of which enters a training."""
 
 from __future__ import annotations
 
@@ -58,7 +58,8 @@ def spectral_gap(mixing: Mixing) -> float:
 def cumulative_neighbours(
     steps: Iterable[Neighbours], high_mobility: npt.ArrayLike, *, unique: bool = False
 ) -> npt.NDArray[np.float64]:
-    """How many neighbours a device has had up to each step, on average over a class (de Heredia Fig. 7, 8).
+    """Return how many neighbours a device has had up to each step, on average over a class (de Heredia Fig.
+    7, 8).
 
     `high_mobility`: bool of shape (devices,). Returns shape (steps, 2): the high-mobility devices' mean, then
     the low-mobility ones'; NaN for a class without devices. A neighbour counts again at every step
@@ -82,7 +83,8 @@ def cumulative_neighbours(
 
 
 def neighbourhood_distances(neighbours: Neighbours, class_counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
-    """How far the classes that a device reaches are from those of the whole population, shape (devices,).
+    """Return how far the classes that a device reaches are from those of the whole population, shape
+    (devices,).
 
     The distance of the journal's Eq. 10 between the class distribution over oneself and one's neighbours and
     that over everybody: 0 where the neighbourhood is a fair sample, at most √2. `class_counts`: shape

@@ -146,7 +146,7 @@ def left_out(mixing: Mixing, receivers: Sequence[int], senders: Sequence[int]) -
 
 
 def mixing_row(mixing: Mixing, device: int) -> tuple[Devices, Weights]:
-    """Whose models device mixes, ascending and itself among them, and their weights."""
+    """Return whose models device mixes, ascending and itself among them, and their weights."""
     start, stop = mixing.indptr[device : device + 2]
     sources: Devices = np.asarray(mixing.indices[start:stop], np.int64)
     weights: Weights = np.array(mixing.data[start:stop], np.float64)

@@ -1,4 +1,4 @@
-"""What a mixing rule is, and the names of ours: read for every experiment file, and `mixing` not."""
+"""The type of a mixing rule, and the names of ours: read for every experiment file, and `mixing` not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much each model counts in an aggregation: by data size, all the same, or as known when it arrives."""
+"""Weights of models in an aggregation: by data size, all the same, or as known when it arrives."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class EmulatedLoad(BoardLoad):
             self._draw(self._clock.now_ns())
 
     def works(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        """What the agent itself computes is drawn, too, where the settings ask for it."""
+        """Return what the agent itself computes is drawn, too, where the settings ask for it."""
         return {"own cost": self._draw_for_the_agent} if self._counts_agent else {}
 
     async def _draw_for_the_agent(self) -> None:

@@ -1,4 +1,4 @@
-"""How an emulated meter is read: which of our drivers understands it, and how its port is then spelled."""
+"""The driver of an emulated meter, and the spelling of its port."""
 
 from __future__ import annotations
 

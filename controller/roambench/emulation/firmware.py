@@ -95,7 +95,7 @@ class Firmware:
 
     @property
     def due_ns(self) -> int:
-        """When `advance` has something to do next."""
+        """The time at which `advance` has something to do next."""
         due = self._next_tick_ns
         for agenda in (self._script, self._faults, self._switches):
             if agenda and agenda[0][0] < due:

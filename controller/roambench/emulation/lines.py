@@ -1,4 +1,4 @@
-"""What a firmware holds when it prints, and the layouts by which it spells that as a line."""
+"""The values that a firmware holds when it prints, and the layouts by which it spells that as a line."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Printout:
 
     @property
     def current(self) -> str:
-        """As ytrikoz prints it: milliamperes below half an ampere."""
+        """The current as ytrikoz prints it: milliamperes below half an ampere."""
         return f"{1e3 * self.amps:3.0f}mA" if self.amps < 0.5 else f"{self.amps:.2f}A"
 
     @cached_property
@@ -84,7 +84,8 @@ def checksums(data: bytes, *, cast: bool) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LineLayout:
-    """How a firmware spells a printout on one transport: `text` is a format string of the printout's values.
+    """The spelling of a firmware's printout on one transport: `text` is a format string of the printout's
+    values.
 
     `while_off`: it prints while the output is off, too. `most_bytes`: what is longer is cut; 0: nothing is.
     """

@@ -20,7 +20,7 @@ Line = Callable[[Printout], bytes | None]
 
 
 class Transport(StrEnum):
-    """How bytes leave a meter."""
+    """The way on which bytes leave a meter."""
 
     SERIAL = "serial"
     TELNET = "telnet"  # TCP, one client

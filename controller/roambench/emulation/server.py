@@ -256,7 +256,7 @@ class EmulatorServer:
         return {port.board.name: port.addresses for port in self._ports}
 
     def stats(self) -> dict[str, object]:
-        """How much was said and heard; the latenesses are device time."""
+        """Return how much was said and heard; the latenesses are device time."""
         return {
             "chunks": self._lines,
             "records": self._records,

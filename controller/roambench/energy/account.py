@@ -55,7 +55,7 @@ UNSEEN_SHARE: Final = 0.1
 
 
 class Method(StrEnum):
-    """How a device's joules were divided over its phases."""
+    """The way a device's joules were divided over its phases."""
 
     RESTS = "rests"  # sums of readings around each phase
     TOUCHING = "touching"  # phases touch: constant powers, a model
@@ -64,7 +64,8 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """How the rows were made. `rest_s` and `guard_s` are 0 where phases touch, `idle_w` is NaN unmeasured.
+    """The way the rows were made. `rest_s` and `guard_s` are 0 where phases touch, `idle_w` is NaN
+    unmeasured.
 
     `excess` says by phase how much more the sums of its windows scatter than the meter's sampling explains.
     """
@@ -95,7 +96,7 @@ class DeviceAccount:
 
 @dataclass(slots=True)
 class _Columns:
-    """Of each span, shape (spans,): joules above idle, idle power, and uncertainties in J.
+    """Values of each span, shape (spans,): joules above idle, idle power, and uncertainties in J.
 
     `own_j` is the span's own, `idle_j` of the net energy and `idle_gross_j` of the gross one come of the
     board's idle power, `level_j` is shared by all spans of the phase.
@@ -166,8 +167,8 @@ def account_device(
 
 @dataclass(frozen=True, slots=True)
 class _Board:
-    """What a meter saw of one device: arrivals in seconds after the timeline's start and watts, shape
-    (readings,), the timeline, the seconds that count, and the meter's traits."""
+    """The readings that a meter made of one device: arrivals in seconds after the timeline's start and watts,
+    shape (readings,), the timeline, the seconds that count, and the meter's traits."""
 
     at_s: Floats
     watts: Floats
@@ -181,7 +182,7 @@ class _Board:
 
 
 def _split(seen: _Board) -> tuple[_Columns, Split]:
-    """What each span drew, by sums around rests where there are any, else by constant powers."""
+    """Return what each span drew, by sums around rests where there are any, else by constant powers."""
     spans, rest_s = seen.spans, rest_of(seen.spans)
     if not len(seen.at_s) or not spans:
         return _Columns.empty(len(spans)), Split(Method.NOTHING, 0.0, 0.0, np.nan, {}, RestChecks())
@@ -296,7 +297,8 @@ def _around_rests(
 
 
 def _widen_lost(columns: _Columns, seen: _Board) -> None:
-    """What the board did in LOST time is not known: its joules are as uncertain as what was sampled of it."""
+    """Widen LOST time, in which the board's work is unknown: its joules are as uncertain as what was sampled
+    of it."""
     sampled_j = seen.curve.u_between(*span_stamps(seen.spans))
     lost = np.array([span.phase is Phase.LOST for span in seen.spans])
     columns.own_j[lost] = np.maximum(columns.own_j, sampled_j)[lost]

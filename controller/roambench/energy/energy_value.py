@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 
 class UncertaintyPart(StrEnum):
-    """Where an energy's uncertainty comes from (rule R9)."""
+    """A source of an energy's uncertainty (rule R9)."""
 
     GAIN = "gain"
     OFFSET = "offset"
@@ -149,6 +149,6 @@ def _merged(terms: Iterable[Term]) -> tuple[Term, ...]:
 
 
 def told_from_zero(reference: float, u: float, value: float = 0.0) -> bool:
-    """Whether a ratio of `value` to `reference` says anything: `reference` is more than the standard
+    """Return whether a ratio of `value` to `reference` says anything: `reference` is more than the standard
     uncertainty `u`, and more than what rounding may leave of a difference of sums like `value`."""
     return abs(reference) > max(u if math.isfinite(u) else 0.0, 1e-9 * abs(value))

@@ -201,12 +201,12 @@ class Ledger:
         return np.isin(self.phase, [PHASES.index(phase) for phase in phases])
 
     def wasted(self, *, finished: bool = True) -> Chosen:
-        """Whose joules were wasted; a model outstanding when the run has finished is."""
+        """Return whose joules were wasted; a model outstanding when the run has finished is."""
         outcomes = [Outcome.WASTED, Outcome.PENDING] if finished else [Outcome.WASTED]
         return np.isin(self.outcome, [OUTCOMES.index(outcome) for outcome in outcomes])
 
     def failed(self) -> Chosen:
-        """Whose joules went into trainings that failed."""
+        """Return whose joules went into trainings that failed."""
         return np.isin(self.outcome, OUTCOMES.index(Outcome.FAILED))
 
     def total(self, kind: Kind = "gross", rows: Rows = EVERY) -> Energy:

@@ -58,8 +58,8 @@ _SHORT_PERIODS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """What a phase still drew when its guard was over: `watts` above the board at rest, `z` in standard
-    uncertainties, and the rest that would be long enough."""
+    """The power that a phase still drew when its guard was over: `watts` above the board at rest, `z` in
+    standard uncertainties, and the rest that would be long enough."""
 
     watts: float
     z: float
@@ -67,7 +67,7 @@ class Tail:
 
 
 class EarlyCause(StrEnum):
-    """Why power rises before a phase begins."""
+    """A reason why power rises before a phase begins."""
 
     CLOCK = "clocks"  # before trainings, too: readings are stamped too early
     TRANSFER = "transfers"  # before transfers alone: something begins before their stamp
@@ -196,7 +196,8 @@ def _tail(
 def _spoils(
     heat: Heat, windows: Sequence[Window], own: Sequence[int], judged: Sequence[int], joules: Floats
 ) -> bool:
-    """Whether trainings, the windows `own`, outlast their guard, by more than the windows `judged` bear."""
+    """Return whether trainings, the windows `own`, outlast their guard, by more than the windows `judged`
+    bear."""
     if not heat.is_remnant:
         return False
     left_w = heat.watts * float(heat.shape(np.array([windows[j].until_s for j in own])).mean())
@@ -234,8 +235,8 @@ def _lost_share(at_s: Floats, windows: Sequence[Window], period_s: float) -> flo
 
 
 def _early_w(quiet: ArrivedPower, windows: Sequence[Window], guard_s: float, scatter_w: float) -> float:
-    """How much more is drawn right before these phases than earlier in the same rests, W; 0 if not surely.
-    `scatter_w` is that of readings far from phases."""
+    """Return how much more is drawn right before these phases than earlier in the same rests, W; 0 if not
+    surely. `scatter_w` is that of readings far from phases."""
     quiet_s = guard_s * (1.0 / GUARD_SHARE - 1.0)
     last_w, calm_w = [], []
     for window in windows:
@@ -259,7 +260,7 @@ def _baseline_w(quiet: ArrivedPower, windows: Sequence[Window]) -> float:
 
 
 def _median(values: Sequence[float]) -> float:
-    """Of those that are known: one burst of a card or a daemon is no tail."""
+    """Return the median of the known ones: one burst of a card or a daemon is no tail."""
     known = [value for value in values if math.isfinite(value)]
     return float(np.median(known)) if known else math.nan
 
@@ -273,7 +274,7 @@ def _u_median(values: Sequence[float]) -> float:
 
 
 def _is_locked(at_s: Floats, windows: Sequence[Window], period_s: float) -> bool:
-    """Whether these short phases begin at one instant of the meter's period."""
+    """Return whether these short phases begin at one instant of the meter's period."""
     starts = np.array([w.start_s for w in windows if w.end_s - w.start_s < _SHORT_PERIODS * period_s])
     following = np.searchsorted(at_s, starts, side="right")
     starts, following = starts[following < len(at_s)], following[following < len(at_s)]

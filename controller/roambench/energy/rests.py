@@ -98,7 +98,7 @@ def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:
 
 
 def _rested(spans: Sequence[PhaseSpan], before: int, after: int, guard_s: float) -> bool:
-    """Whether the guard behind span `before` fits into what lies between it and span `after`."""
+    """Return whether the guard behind span `before` fits into what lies between it and span `after`."""
     between = spans[before + 1 : after]
     if any(span.phase is Phase.LOST for span in between):
         return True

@@ -145,8 +145,8 @@ def u_idle_j(
 
 
 def _unseen_j2(above_w: Floats, cells_s: Floats) -> float:
-    """What scatter from line to line within a phase adds: half the mean square of the differences between
-    neighbours, for each of its lines."""
+    """Return what scatter from line to line within a phase adds: half the mean square of the differences
+    between neighbours, for each of its lines."""
     if len(above_w) < 3:
         return 0.0
     return 0.5 * float(np.mean(np.square(np.diff(above_w)))) * float(cells_s @ cells_s)

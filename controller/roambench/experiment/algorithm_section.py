@@ -99,5 +99,6 @@ class AlgorithmSection(Section):
 
 
 def is_own_table(name: str, value: object) -> bool:
-    """Whether a key of `[algorithm]` is the table of a system's or a local algorithm's own parameters."""
+    """Return whether a key of `[algorithm]` is the table of a system's or a local algorithm's own
+    parameters."""
     return isinstance(value, dict) and name not in AlgorithmSection.model_fields

@@ -1,4 +1,4 @@
-"""What to do about trainings that `fleet.deadline_s` is too short for."""
+"""Remedies for trainings that `fleet.deadline_s` is too short for."""
 
 from __future__ import annotations
 

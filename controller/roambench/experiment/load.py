@@ -119,8 +119,8 @@ def anchored(change: Override, folder: Path) -> Override:
 
 
 def _token_file_mistakes(values: Mapping[str, Any], written: WrittenExperiment) -> list[str]:
-    """Who writes an experiment file says where the token is sent: no other secret of this machine may be
-    named as one. A file that the command line names may be any."""
+    """Return who writes an experiment file says where the token is sent: no other secret of this machine may
+    be named as one. A file that the command line names may be any."""
     table = values.get("influxdb")
     path = table.get("token_file") if isinstance(table, dict) else None
     if not isinstance(path, str) or not path:

@@ -17,7 +17,8 @@ class LocalMeter(Section):
 
 
 class LocalSection(Section):
-    """How processes on one machine stand for boards (`--fleet local`, plans of a bench); others ignore it."""
+    """Settings of processes that stand for boards on one machine (`--fleet local`, plans of a bench); others
+    ignore it."""
 
     time_scale: float = Field(
         4.0,

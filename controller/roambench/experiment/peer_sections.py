@@ -10,7 +10,7 @@ from roambench.written.toml_file import Section
 
 
 class DecentralisedSection(Section):
-    """How the `fleet.agents` devices of decentralised systems train and mix; other systems ignore it."""
+    """Training and mixing of the `fleet.agents` devices of decentralised systems; other systems ignore it."""
 
     iterations: int = Field(
         100,
@@ -45,7 +45,7 @@ class DecentralisedSection(Section):
 
 
 class MobilitySection(Section):
-    """How the devices of decentralised systems move (docs/decentralised.md); others have `[trace]`."""
+    """Movement of the devices of decentralised systems (docs/decentralised.md); others have `[trace]`."""
 
     model: Literal["static", "random", "dam", "dcm", "reflected_walk", "trace"] = Field(
         "random",
@@ -82,7 +82,7 @@ class MobilitySection(Section):
 
 
 class ContactsSection(Section):
-    """Which devices of decentralised systems are neighbours."""
+    """The neighbours of devices in decentralised systems."""
 
     radius: float = Field(
         3.0,

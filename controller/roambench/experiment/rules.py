@@ -66,7 +66,7 @@ def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
 
 
 def _used(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """What a key of a table is: its default where the file leaves it out."""
+    """Return what a key of a table is: its default where the file leaves it out."""
     found, field = _at(values, path), field_at(Experiment, path)
     assert field is not None
     return field.get_default(call_default_factory=True) if found is None else found
@@ -143,7 +143,8 @@ def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _own_parameters(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Of systems and local algorithms: tables of what takes part, and in them what its row knows."""
+    """Yield mistakes of systems and local algorithms: tables of what takes part, and in them what its row
+    knows."""
     algorithm = values.get("algorithm")
     if not isinstance(algorithm, Mapping):
         return
@@ -321,7 +322,7 @@ def _meter_stall(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _peers(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Of decentralised experiments; nothing for hierarchical systems."""
+    """Yield mistakes of decentralised experiments; nothing for hierarchical systems."""
     systems = values.get("systems")
     named = [name for name in systems if isinstance(name, str)] if isinstance(systems, list) else []
     ours = [name for name in named if is_peer_system(name)]

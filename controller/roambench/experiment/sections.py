@@ -68,7 +68,7 @@ class TraceSection(Section):
 
 
 class FleetSection(Section):
-    """How many devices and access points take part."""
+    """The number of devices and access points take part."""
 
     agents: int = Field(
         8,
@@ -97,7 +97,7 @@ class FleetSection(Section):
     )
 
     def agents_of(self, devices: int) -> int:
-        """How many of a trace's `devices` take part."""
+        """Return how many of a trace's `devices` take part."""
         return min(self.agents, devices) if self.agents else devices
 
     @property
@@ -109,7 +109,7 @@ class FleetSection(Section):
 
 
 class LinksSection(Section):
-    """How fast a device's data plane is, and which radio model its transfers are compared with."""
+    """The speed of a device's data plane, and the radio model that its transfers are compared with."""
 
     link: Literal["native", "modelled"] = Field(
         "native",
@@ -145,7 +145,7 @@ class LinksSection(Section):
 
 
 class ClockSection(Section):
-    """How often the agents' clocks are compared with the controller's."""
+    """The interval at which agents' clocks are compared with the controller's."""
 
     period_s: float = Field(
         60.0,
@@ -156,7 +156,8 @@ class ClockSection(Section):
 
 
 class HostSection(Section):
-    """How often a board's own state is kept beside its readings: CPU, temperature, throttle bits, bytes."""
+    """The interval at which a board's own state is kept beside its readings: CPU, temperature, throttle bits,
+    bytes."""
 
     period_s: float = Field(
         5.0,

@@ -248,7 +248,7 @@ class _End:
         self._stillness = Stillness()
 
     def hangs(self) -> str:
-        """Why the agent will never end by itself; empty as long as it may."""
+        """Return why the agent will never end by itself; empty as long as it may."""
         cpu_s = cpu_s_of(self._pid)
         still_s = self._stillness.seconds({self._pid: cpu_s})
         if still_s > STILL_S:

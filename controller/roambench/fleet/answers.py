@@ -70,7 +70,7 @@ def answer_from(
 
 
 def _cost(message: wire.Answer, order: Task | TransferOrder) -> TrainReply | ExchangeReply | None:
-    """Of a training or a half step that made no model: no losses, and nothing exchanged."""
+    """Return the cost of a training or a half step that made no model: no losses, and nothing exchanged."""
     if isinstance(order, TrainOrder) and message.HasField("train"):
         return _costs(TrainReply, message.train)
     if isinstance(order, ExchangeOrder) and message.HasField("exchange"):

@@ -73,7 +73,8 @@ class Guard:
         self._last_reported: dict[tuple[str, str, str], float] = {}
 
     def name_in(self, certificate_pem: bytes) -> str:
-        """Whose certificate this is; IdentityError unless it is the bench's, valid now and not revoked.
+        """Return whose certificate this is; IdentityError unless it is the bench's, valid now and not
+        revoked.
 
         TLS has checked authority and dates once, when the connection began; here it is checked for now.
         """

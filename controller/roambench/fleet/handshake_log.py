@@ -1,4 +1,5 @@
-"""Why a TLS handshake failed: gRPC's core tells Python nothing of it, but it can be made to write it down.
+"""Reasons of failed TLS handshakes: gRPC's core tells Python nothing of it, but it can be made to write it
+down.
 
 The core writes to C's `stderr` and nowhere else. `HandshakeLog` gives it another one, a bounded file in
 memory, and reads that. The descriptor 2 stays as it is: what Python and child processes say is not touched.

@@ -33,8 +33,8 @@ _UNKNOWN: Final = "none, expired, or of another authority"
 
 
 class Handshakes:
-    """Of this process's `ports` (number: name). `refused` gets an address, a port and a reason once a
-    minute, with a count. `hosts` has the address (or its name) of each device that is expected."""
+    """Handshakes of this process's `ports` (number: name). `refused` gets an address, a port and a reason
+    once a minute, with a count. `hosts` has the address (or its name) of each device that is expected."""
 
     def __init__(
         self, refused: Refused, log: HandshakeLog | None = None, hosts: Mapping[str, str] | None = None
@@ -157,7 +157,7 @@ class Handshakes:
 
 
 def _by_address(hosts: Mapping[str, str]) -> dict[str, str]:
-    """Whose address it is; of names that cannot be resolved nothing is known."""
+    """Return whose address it is; of names that cannot be resolved nothing is known."""
     devices: dict[str, list[str]] = {}
     for device, host in hosts.items():
         try:

@@ -21,7 +21,7 @@ class LeftProcesses:
         self._looked_s = time.monotonic()
 
     def hang(self, patience_s: float) -> bool:
-        """Whether they have been still for `patience_s`. To be asked again and again; it looks once a
+        """Return whether they have been still for `patience_s`. To be asked again and again; it looks once a
         second."""
         now_s = time.monotonic()
         if now_s - self._looked_s < min(LOOK_S, patience_s):

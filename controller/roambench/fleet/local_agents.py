@@ -50,7 +50,7 @@ _AGENTS_LOG: Final = "agent_fork_server.log"
 
 @dataclass(frozen=True, slots=True)
 class LocalSettings:
-    """How a laptop stands in for a bench."""
+    """Settings of a laptop that stands in for a bench."""
 
     cpu_slowdown: float | None  # None: training lasts as long as it does on this machine
     sgd_step_s: float = 0.0  # device seconds of an SGD step; 0: this machine's CPU-seconds x cpu_slowdown
@@ -187,7 +187,7 @@ class LocalAgents:
 
     @property
     def may_come_back(self) -> bool:
-        """Whether agents that are not there would be started again."""
+        """True if agents that are not there would be started again."""
         fork_server = self._processes.get(_FORK_SERVER)
         return fork_server is not None and not fork_server.end.done()
 
@@ -196,7 +196,7 @@ class LocalAgents:
         return [_memory(name, pid) for name, pid in sorted(self.pids.items()) if psutil.pid_exists(pid)]
 
     def settings_of(self, index: int, name: str) -> AgentSettings:
-        """What one agent starts with; makes its certificate and its state folder.
+        """Return what one agent starts with; makes its certificate and its state folder.
 
         Tests override it where they want other agents, such as late ones.
         """
@@ -306,7 +306,7 @@ class LocalAgents:
                 await asyncio.wait({process.end})
 
     def _log_of(self, name: str) -> Path:
-        """What a process printed, whose name is "meter emulator" or "agent fork server"."""
+        """Return what a process printed, whose name is "meter emulator" or "agent fork server"."""
         return self._folder / f"{name.removeprefix('meter ').replace(' ', '_')}.log"
 
     def _reason(self, name: str, status: int) -> str:

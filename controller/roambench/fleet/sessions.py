@@ -93,7 +93,7 @@ class Sessions:
             session.send(farewell)
 
     def refusal(self, identity: str, hello: Hello) -> Refusal | None:
-        """Why this hello is not accepted, or None. `identity` is the certificate's name."""
+        """Return why this hello is not accepted, or None. `identity` is the certificate's name."""
         if hello.protocol_version != PROTOCOL_VERSION:
             reason = (
                 f"agent speaks protocol version {hello.protocol_version}, "
@@ -185,8 +185,8 @@ class Sessions:
         session.reachable.set()
 
     def peer_address(self, device: int) -> str:
-        """Where its neighbours find the device, or found it until its session broke a moment ago: its peer
-        port is still there, if its agent is. Empty: nowhere."""
+        """Return where its neighbours find the device, or found it until its session broke a moment ago: its
+        peer port is still there, if its agent is. Empty: nowhere."""
         if (session := self.of(device)) is not None:
             return session.peer_address
         address, at_s = self._left_at.get(device, ("", 0.0))

@@ -55,7 +55,7 @@ class MeterEntry:
 
 @dataclass(frozen=True, slots=True)
 class CardEntry:
-    """What a host's SD card is given for its first boot, besides what the bench knows of the host anyway.
+    """Settings of a host's SD card for its first boot, besides what the bench knows of the host anyway.
 
     No `ssid`: its network is a cable. No `subnet` (an IPv4 network): the router gives the address.
     """
@@ -72,7 +72,7 @@ class CardEntry:
 
 @dataclass(frozen=True, slots=True)
 class PowerEntry:
-    """What switches a board: a name of `roambench list switches` and its keys, of that row's own class (None:
+    """The switch of a board: a name of `roambench list switches` and its keys, of that row's own class (None:
     a meter's, which has none)."""
 
     switch: str = "meter"
@@ -101,7 +101,7 @@ class Host:
     power: PowerEntry = PowerEntry()
 
     def is_called(self, word: str) -> bool:
-        """Whether `--only word` means this host: its name or one of its tags."""
+        """Return whether `--only word` means this host: its name or one of its tags."""
         return word == self.name or word in self.tags
 
 

@@ -79,12 +79,12 @@ class BenchAuthority:
 
     @property
     def overlaps(self) -> bool:
-        """Whether the authority before is still accepted."""
+        """True if the authority before is still accepted."""
         return self._before.exists()
 
     @property
     def serial(self) -> str:
-        """Of the authority that signs."""
+        """The serial number of the authority that signs."""
         return f"{serial_of(_load(self._signer).certificate_pem):x}"
 
     def fleet_identity(self) -> FleetIdentity:
@@ -111,7 +111,7 @@ class BenchAuthority:
             return credential
 
     def doubt(self, name: str, certificate_pem: bytes | None) -> str:
-        """Why the holder of this certificate needs a new one; empty while it does not."""
+        """Return why the holder of this certificate needs a new one; empty while it does not."""
         if not certificate_pem:
             return "no certificate"
         try:
@@ -248,7 +248,7 @@ def issue_for(bench: Bench, host: Host, *, lifetime: dt.timedelta = LIFETIME) ->
 
 
 def _is_old(certificate_pem: bytes) -> bool:
-    """Whether less than a third of its life is left."""
+    """Return whether less than a third of its life is left."""
     from cryptography import x509
 
     certificate = x509.load_pem_x509_certificate(certificate_pem)

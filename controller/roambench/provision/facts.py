@@ -31,7 +31,8 @@ class FileFacts:
 
 @dataclass(frozen=True, slots=True)
 class UnitFacts:
-    """As systemd says: "active", "enabled"; `stale` "yes" when its file was changed since."""
+    """A unit's state, in systemd's words: "active", "enabled"; `stale` "yes" when its file was changed
+    since."""
 
     active: str
     enabled: str
@@ -61,7 +62,7 @@ class PackageFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a host says of itself, before it is provisioned and before a run. None: not known.
+    """Facts that a host reports of itself, before it is provisioned and before a run. None: not known.
 
     `builds` maps the hash of an agent's build to what its build.json says, None while it is not whole;
     `wheels` is one digest over all wheels that the running build has.
@@ -110,7 +111,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """Which packages, files (folders, too) and units the script looks at.
+    """The packages, files (folders, too) and units the script looks at.
 
     `wheels`: also at all that the running build has; `python_packages`: at the files of those, by name.
     """

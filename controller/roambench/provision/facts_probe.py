@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
 
 
 def _output(root: Path, *command: str) -> str:
-    """What a program of this host prints; under a test's root what its file in `said` holds."""
+    """Return what a program of this host prints; under a test's root what its file in `said` holds."""
     if root != Path("/"):
         return _text(root / "said" / command[0])
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
@@ -115,7 +115,7 @@ def _memory(root: Path) -> dict[str, int]:
 
 
 def _free_bytes(path: Path, root: Path) -> int | None:
-    """Of the disk where `path` is, or would be."""
+    """Return the free bytes of the disk where `path` is, or would be."""
     try:
         return shutil.disk_usage(path if path.is_dir() else root).free
     except OSError:
@@ -225,7 +225,7 @@ def _board(root: Path) -> dict[str, Any]:
 
 
 def _chosen(text: str) -> str:
-    """Of "none [mmc0] timer": mmc0."""
+    """Return the chosen word: "mmc0" of "none [mmc0] timer"."""
     return text.partition("[")[2].partition("]")[0]
 
 
@@ -248,14 +248,15 @@ def _serials(root: Path) -> dict[str, str]:
 
 
 def _running(root: Path, names: tuple[str, ...]) -> list[str]:
-    """Which of these programs run, however they were started; names are cut to 15 letters by the kernel."""
+    """Return which of these programs run, however they were started; names are cut to 15 letters by the
+    kernel."""
     # Not by a pattern of more than one level: a process that ends meanwhile would be an error of the search.
     found = {_text(process / "comm") for process in root.glob("proc/[0-9]*")}
     return [name for name in names if name in found]
 
 
 def _throttled(root: Path) -> int | None:
-    """As `vcgencmd get_throttled` spells it: bits 0 to 3 now, 16 to 19 since boot."""
+    """Return the bits as `vcgencmd get_throttled` spells it: bits 0 to 3 now, 16 to 19 since boot."""
     written = _text(root / "sys/devices/platform/soc/soc:firmware/get_throttled")
     if not written:
         written = _output(root, "vcgencmd", "get_throttled").partition("=")[2]

@@ -101,7 +101,7 @@ def _who_they_are(
 
 
 def _keeps_another(elapsed_s: float, next_s: float) -> bool:
-    """Whether agents still have the first reading when another board of `next_s` is over."""
+    """Return whether agents still have the first reading when another board of `next_s` is over."""
     return elapsed_s + next_s + _SLOW_S <= _KEPT_S
 
 

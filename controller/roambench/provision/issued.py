@@ -28,7 +28,7 @@ class Issued:
 
     @property
     def ends(self) -> dt.datetime:
-        """When the certificate expires."""
+        """The time at which the certificate expires."""
         return dt.datetime.fromisoformat(self.expires)
 
 

@@ -57,7 +57,7 @@ def journal(link: HostLink, lines: int, since: str = "") -> list[JournalLine]:
 
 
 def follow(link: HostLink, lines: int, since: str, take: Callable[[list[JournalLine]], None]) -> None:
-    """As `journal`, and then every line as it is written, until the link is hung up.
+    """Do as `journal`, then pass on every line as it is written, until the link is hung up.
 
     HostError when it is lost or the journal cannot be followed.
     """

@@ -1,4 +1,4 @@
-"""Where provisioning puts things on a host."""
+"""The folders and files of provisioning on a host."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _DAY_S: Final = 86_400.0
 
 
 class Proof(StrEnum):
-    """Whether the meter that the bench file gives a board is proven to be its own, or what is wrong."""
+    """A verdict: the meter that the bench file gives a board is proven to be its own, or what is wrong."""
 
     PROVEN = "proven"
     SWAPPED = "swapped"  # another board's meter moved
@@ -200,7 +200,7 @@ def doubts(
     now_s: float,
     machine_ids: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Why the energy of which boards cannot be trusted: host -> reason; empty when all are proven.
+    """Return why the energy of which boards cannot be trusted: host -> reason; empty when all are proven.
 
     A proof no longer counts when it is old, when the bench file gives the board another address or meter, or
     when another machine answers by its name (`machine_ids`: those that are known now).

@@ -1,4 +1,4 @@
-"""Which meter moves when one board is loaded: step heights against their noise, and what follows; pure.
+"""The meter that moves when one board is loaded: step heights against their noise, and what follows; pure.
 
 A board is loaded alone for some seconds, then rests, then comes the next. For each window the mean power of
 every meter inside is set against the line through its means in the rests on both sides, so that a slow drift
@@ -60,12 +60,12 @@ class PowerStep:
 
     @property
     def moved(self) -> bool:
-        """Whether the meter moved beyond its noise."""
+        """True if the meter moved beyond its noise."""
         return self.watts >= max(LEAST_STEP_W, LEAST_SIGMAS * self.u_watts)
 
 
 class Match(StrEnum):
-    """Which meters moved while a board was loaded."""
+    """The meters that moved while a board was loaded."""
 
     FOUND = "found"
     NOTHING_MOVED = "nothing moved"

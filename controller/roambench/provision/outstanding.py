@@ -52,7 +52,7 @@ def read_outstanding(link: HostLink, run: str) -> Outstanding | None:
 
 
 def save_outstanding(found: Outstanding, device: str, run: str, path: Path) -> Path:
-    """As safetensors with one tensor, "model"; the metadata says whose it is and of which order."""
+    """Save them as safetensors with one tensor, "model"; the metadata says whose it is and of which order."""
     try:
         vector = decode(found.blob)
     except ModelError as error:

@@ -1,4 +1,4 @@
-"""How one host is now: what its agent says by `ctl status`, and its clock."""
+"""The state of one host: what its agent says by `ctl status`, and its clock."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Shipment:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
+        """The size of all files together."""
         return sum(file.size_bytes for file in self.files)
 
 
@@ -79,7 +79,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class HostRefusal:
-    """Why nothing can be done on this host, and what would help."""
+    """A reason why nothing can be done on this host, and what would help."""
 
     reason: str
     next_action: str

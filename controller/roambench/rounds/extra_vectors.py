@@ -29,7 +29,7 @@ class ExtraVectors:
         return self.model_size + self.length * len(self.merges)
 
     def first(self, model: Vector) -> Vector:
-        """What the first download has: the model, and vectors of zeros."""
+        """Return what the first download has: the model, and vectors of zeros."""
         if not self.merges:
             return model
         return np.concatenate([model, np.zeros(self.size - self.model_size, model.dtype)])
@@ -45,15 +45,16 @@ class ExtraVectors:
         }
 
     def at_edge(self, model: Vector, before: Vector, came: Sequence[Vector], weights: Weights) -> Vector:
-        """What an AP has after an aggregation of what `came`: its new `model`, and for MEAN the mean of the
-        vectors by the models' weights, for SUM what it had before plus their sum over all devices."""
+        """Return what an AP has after an aggregation of what `came`: its new `model`, and for MEAN the mean
+        of the vectors by the models' weights, for SUM what it had before plus their sum over all devices."""
         if not self.merges:
             return model
         share = np.full(len(came), 1.0 / self.devices)
         return self._with(model, before, came, weights, [1.0, *share])
 
     def in_cloud(self, model: Vector, before: Vector, came: Sequence[Vector], weights: Weights) -> Vector:
-        """What the cloud has after an aggregation of its APs: for SUM, what every AP added is added."""
+        """Return what the cloud has after an aggregation of its APs: for SUM, what every AP added is
+        added."""
         if not self.merges:
             return model
         return self._with(model, before, came, weights, [1.0 - len(came), *[1.0] * len(came)])

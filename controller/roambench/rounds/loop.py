@@ -137,7 +137,7 @@ class _Run:
             self.metrics |= {f"{ap_metric(ap)}, {name}": value for name, value in found.metrics.items()}
 
     def reached(self, score: Score | None, step: int) -> str:
-        """Why the run ends here, before the trace does; "" if it goes on."""
+        """Return why the run ends here, before the trace does; "" if it goes on."""
         if score is None or step == self.settings.steps - 1 or not self.system.cloud_due(step):
             return ""
         return score.reached(self.settings.stop_at)

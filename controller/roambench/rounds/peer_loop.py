@@ -201,7 +201,7 @@ class _Run:
         return found
 
     def reached(self, step: int, scores: PeerScores | None) -> str:
-        """Why the run ends here, before its last step; "" if it goes on."""
+        """Return why the run ends here, before its last step; "" if it goes on."""
         if scores is None or step == self._settings.steps - 1:
             return ""
         return scores.mean.reached(self._settings.stop_at)

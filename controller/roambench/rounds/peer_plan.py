@@ -162,5 +162,5 @@ def _share_of_a_model(order: ExchangeOrder, reply: ExchangeReply) -> int:
 
 
 def needs_start(answer: Answer) -> bool:
-    """Whether the device has lost its model: its next order names one to start from."""
+    """Return whether the device has lost its model: its next order names one to start from."""
     return answer.status is AnswerStatus.REFUSED and answer.reason == NO_MODEL_HELD

@@ -50,13 +50,13 @@ class PeerSettings:
             raise ConfigError(problems)
 
     def scored(self, step: int) -> bool:
-        """Whether everybody's model is scored after this step: every n-th, and the last."""
+        """Return whether everybody's model is scored after this step: every n-th, and the last."""
         return (step + 1) % self.evaluate_every == 0 or step == self.steps - 1
 
 
 @dataclass(frozen=True, slots=True)
 class PeerScores:
-    """Of the models that devices hold; `average` is of the mean of these models."""
+    """Scores of the models that devices hold; `average` is of the mean of these models."""
 
     devices: tuple[int, ...]
     scores: tuple[Score, ...]

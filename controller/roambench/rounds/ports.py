@@ -56,8 +56,8 @@ class Journal(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good a global model is on the test set. `metrics`: a task's own, NaN for none; `better`: of each,
-    whether "higher" or "lower" is."""
+    """The quality of a global model on the test set. `metrics`: a task's own, NaN for none; `better`: of
+    each, whether "higher" or "lower" is."""
 
     accuracy: float | None  # 0..1; None where labels are no classes
     loss: float
@@ -66,7 +66,8 @@ class Score:
 
     @property
     def judged(self) -> tuple[Metric, float]:
-        """What the task is judged by, accuracy or its first metric, and the model's value of it."""
+        """The figure that the task is judged by, accuracy or its first metric, and the model's value of
+        it."""
         if self.accuracy is not None:
             return ACCURACY, self.accuracy
         name = next(iter(self.better))

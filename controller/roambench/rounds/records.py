@@ -115,7 +115,8 @@ class StepClosed:
 
 @dataclass(frozen=True, slots=True)
 class PeersDescribed:
-    """Of a decentralised run: which devices are of high mobility, and the speeds that mixing may go by."""
+    """Facts of a decentralised run: which devices are of high mobility, and the speeds that mixing may go
+    by."""
 
     step: int  # before which it holds
     high_mobility: tuple[int, ...]

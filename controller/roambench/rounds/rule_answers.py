@@ -1,4 +1,4 @@
-"""What rules of a system return, checked before a run goes on with it; other packages have rules; pure."""
+"""Checks of what a system's rules return, which may be another package's; pure."""
 
 from __future__ import annotations
 

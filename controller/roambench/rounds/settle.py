@@ -165,7 +165,7 @@ def aggregate_cloud(
 
 
 def spoiled(trainings: Iterable[Training]) -> list[GivenUp]:
-    """Of trainings whose models APs ask for, those that ended without one."""
+    """Return, of the trainings whose models APs ask for, those that ended without one."""
     return [GivenUp(training, Outcome.FAILED, training.refused) for training in trainings if training.refused]
 
 

@@ -16,7 +16,7 @@ MEMORY_DTYPES: Final = ("float32", "float64")
 
 
 def edge_key(ap: int) -> str:
-    """Where `RoundState.memories` has what the edge rule keeps for an AP."""
+    """Return where `RoundState.memories` has what the edge rule keeps for an AP."""
     return f"ap {ap}"
 
 

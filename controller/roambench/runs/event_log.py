@@ -78,7 +78,7 @@ class EventLog(Sequence[RoundRecord]):
             yield next(each[code])
 
     def count(self, kind: Any) -> int:
-        """How many records of a kind there are; of a record itself, how often it is in the log."""
+        """Return how many records of a kind there are; of a record itself, how often it is in the log."""
         if isinstance(kind, type):
             return cast(int, self._tables[kind].num_rows)
         return super().count(kind)
@@ -100,7 +100,7 @@ class EventLog(Sequence[RoundRecord]):
         return places(self.texts(kind, field), pa.array(values, pa.string()))
 
     def missing(self, kind: type[Any], field: str) -> npt.NDArray[np.bool_]:
-        """Where an optional field is None."""
+        """Return where an optional field is None."""
         return cast("npt.NDArray[np.bool_]", self._tables[kind][field].is_null().to_numpy())
 
     def lists(self, kind: type[Any], field: str) -> tuple[npt.NDArray[Any], Codes]:
@@ -186,7 +186,7 @@ def _text(value: Any) -> Any:
 
 
 def places(texts: pa.StringArray, among: pa.StringArray) -> Codes:
-    """Where each of `texts` stands in `among`, the last place of equal ones; -1 where it does not."""
+    """Return where each of `texts` stands in `among`, the last place of equal ones; -1 where it does not."""
     backwards = among.take(pa.array(np.arange(len(among) - 1, -1, -1)))
     found = pc.index_in(texts, value_set=backwards).fill_null(len(among)).to_numpy()
     return np.asarray(len(among) - 1 - found, np.int64)

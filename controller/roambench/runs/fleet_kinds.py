@@ -27,12 +27,12 @@ class FleetKind:
 
     @property
     def is_virtual(self) -> bool:
-        """Whether devices train, but are none: their times, transfers and joules are modelled."""
+        """True if devices train, but are none: their times, transfers and joules are modelled."""
         return self.trains and not self.has_agents
 
     @property
     def usage(self) -> str:
-        """As `--fleet` takes it."""
+        """The spelling that `--fleet` takes."""
         return f"{self.name}:FILE" if self.has_file else self.name
 
 

@@ -176,7 +176,7 @@ class RunFolder:
         return Marks(self.journal.number, self.journal.rows, self.records.ends(), files)
 
     def losses(self) -> list[str]:
-        """What it held when its controller said so last and holds no more, a phrase each."""
+        """Return what it held when its controller said so last and holds no more, a phrase each."""
         return losses(self.path, self.info.marks)
 
     def doubt(self, text: str) -> None:

@@ -37,7 +37,7 @@ class Group:
     mark: str = ""
 
     def folder(self, system: str) -> Path:
-        """Where the system's run lies."""
+        """Return where the system's run lies."""
         return self.path / system
 
     def run_id(self, name: str, system: str) -> str:
@@ -82,7 +82,7 @@ def home_of(run: Path) -> str:
 
 
 def run_name(run: Path) -> str:
-    """What to call the run elsewhere: `<name>-<system>` in a group, else as its folder."""
+    """Return what to call the run elsewhere: `<name>-<system>` in a group, else as its folder."""
     home, name = home_of(run), run.resolve().name
     return f"{home}-{name}" if home else name
 

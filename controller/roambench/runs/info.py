@@ -16,7 +16,7 @@ from roambench.runs.whole_file import read_whole
 
 
 class RunState(StrEnum):
-    """How a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     FINISHED = "finished"

@@ -55,7 +55,7 @@ class SqliteJournal:
 
     @property
     def rows(self) -> int:
-        """How many records were ever written to it."""
+        """The number of records that were ever written to it."""
         with self._lock, naming(self.path):
             return int(self._connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0])
 

@@ -102,7 +102,7 @@ class LearningSummary:
 
     @property
     def cloud_aggregations(self) -> int:
-        """How often the cloud aggregated."""
+        """The number of cloud aggregations."""
         return sum(point.cloud for point in self.points)
 
     @property
@@ -216,7 +216,7 @@ def _first_round(log: EventLog) -> int:
 
 
 def training_summary(records: Sequence[RoundRecord]) -> TrainingSummary:
-    """How many trainings were ordered, aggregated, wasted and failed, and why."""
+    """Return how many trainings were ordered, aggregated, wasted and failed, and why."""
     log = EventLog.of(records)
     trainings = TrainingColumns.of(log)
     wasted, failed, aggregated = (

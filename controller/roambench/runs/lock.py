@@ -58,7 +58,7 @@ def _locked(descriptor: int) -> bool:
 
 
 def is_held(path: Path) -> bool:
-    """Whether a live process (this one included) writes the run."""
+    """Return whether a live process (this one included) writes the run."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

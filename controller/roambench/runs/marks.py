@@ -1,4 +1,4 @@
-"""How far a run's files had come when its controller said so last, and what of that its folder has lost."""
+"""The state of a run's files when its controller said so last, and what of that its folder has lost."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVENTS, RECORDS = "events.sqlite", "records.sqlite"
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """What the folder holds at least. `log`: the number drawn for its event log (0 for that of an older
+    """The least that the folder holds. `log`: the number drawn for its event log (0 for that of an older
     version), `events`: rows in it; `records`: by device and spool the highest number stored; `files`: others
     by their path in the folder."""
 
@@ -25,7 +25,7 @@ class Marks:
 
 
 def losses(folder: Path, marks: Marks) -> list[str]:
-    """What is not there any more, or is another run's, a phrase each."""
+    """Return what is not there any more, or is another run's, a phrase each."""
     return [
         *_losses_of_log(folder / EVENTS, marks),
         *_losses_of_records(folder / RECORDS, marks),

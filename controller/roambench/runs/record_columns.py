@@ -25,7 +25,7 @@ _BATCH: Final = 10_000  # records made at a time
 
 @dataclass(frozen=True)
 class RecordColumns:
-    """How a class of record lies in a table: one column per field, in the order of the class."""
+    """The layout of a class of record in a table: one column per field, in the order of the class."""
 
     make: type[Any]
     schema: pa.Schema

@@ -192,7 +192,7 @@ class RecordStore:
         return [name for (name,) in self._rows("SELECT DISTINCT device FROM record ORDER BY device", ())]
 
     def counts(self, device: str) -> dict[RecordKind, int]:
-        """How many records of each kind a device has."""
+        """Return how many records of each kind a device has."""
         rows = self._rows("SELECT kind, count(*) FROM record WHERE device = ? GROUP BY kind", (device,))
         return {RecordKind(kind): count for kind, count in rows}
 
@@ -219,7 +219,7 @@ class RecordStore:
         return sorted(found, key=lambda event: event.monotonic_ns)
 
     def host_samples(self, device: str) -> list[HostSample]:
-        """How the board of `device` was, ascending by time."""
+        """Return how the board of `device` was, ascending by time."""
         found = [HostSample.from_bytes(payload) for _, payload in self._payloads(device, RecordKind.HOST)]
         return sorted(found, key=lambda sample: sample.monotonic_ns)
 
@@ -251,7 +251,7 @@ class RecordStore:
         return int(self._rows("PRAGMA data_version", ())[0][0])
 
     def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
-        """How many records of a spool lie behind `seq`."""
+        """Return how many records of a spool lie behind `seq`."""
         query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
         return int(self._rows(query, (device, spool_uuid, seq))[0][0])
 
@@ -294,7 +294,7 @@ class RecordStore:
 
 
 def _doubt(device: str, seq: int, kind: int, payload: bytes) -> str | None:
-    """Why a record cannot be kept as a good one, or None. The bytes come from an untrusted machine."""
+    """Return why a record cannot be kept as a good one, or None. The bytes come from an untrusted machine."""
     if not 0 <= seq <= _INT64_MAX:
         return f"seq {seq} does not fit 63 bits"
     try:

@@ -20,7 +20,7 @@ class Records(Protocol):
         ...
 
     def counts(self, device: str) -> dict[RecordKind, int]:
-        """How many records of each kind there are; a kind without any is left out."""
+        """Return how many records of each kind there are; a kind without any is left out."""
         ...
 
     def readings(self, device: str) -> ReadingColumns:
@@ -36,7 +36,7 @@ class Records(Protocol):
         ...
 
     def host_samples(self, device: str) -> list[HostSample]:
-        """How the board of `device` was, ascending by time."""
+        """Return how the board of `device` was, ascending by time."""
         ...
 
 

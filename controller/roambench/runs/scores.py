@@ -1,4 +1,4 @@
-"""What models of a run scored on the test set, by step: accuracy, or what its task has instead."""
+"""The scores of a run's models on the test set, by step: accuracy, or what its task has instead."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scores:
 
 
 def scores_of(records: Sequence[RoundRecord]) -> Scores:
-    """Of a run's records, whether or not anything was scored."""
+    """Return the scores among a run's records, also where there are none."""
     log = EventLog.of(records)
     own: dict[Metric, None] = {}
     metrics: dict[str, dict[int, float]] = {}

@@ -149,7 +149,8 @@ def steps_table(log: EventLog) -> pa.Table:
 
 
 def exchanges_table(names: Sequence[str], log: EventLog) -> pa.Table:
-    """Who sent a model to whom; empty for systems whose devices do not. `names`: of the devices, by index."""
+    """Return who sent a model to whom; empty for systems whose devices do not. `names`: of the devices, by
+    index."""
     rows = [
         {**asdict(item), "sender": names[item.sender], "receiver": names[item.receiver]}
         for item in peer_transfers(log.only(MixingPlanned, ModelsExchanged, OrderAnswered))
@@ -158,7 +159,7 @@ def exchanges_table(names: Sequence[str], log: EventLog) -> pa.Table:
 
 
 def host_table(store: Records) -> pa.Table:
-    """How the boards themselves were, every few seconds."""
+    """Return how the boards themselves were, every few seconds."""
     samples = {device: list(store.host_samples(device)) for device in store.devices()}
     table = _HOST.table([sample for ours in samples.values() for sample in ours])
     names = [device for device, ours in samples.items() for _ in ours]

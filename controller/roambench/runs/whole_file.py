@@ -10,12 +10,12 @@ from roambench.runs.database import naming
 
 
 def write_whole(path: Path, text: str, *, synced: bool = True) -> None:
-    """As `roambench.contract.whole_file.write_whole`; RunError where that is refused."""
+    """Do as `roambench.contract.whole_file.write_whole`; RunError where that is refused."""
     with naming(path):
         whole_file.write_whole(path, text, synced=synced)
 
 
 def read_whole(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind:
-    """As `roambench.contract.json_values.from_file`; RunError instead of ConfigError."""
+    """Do as `roambench.contract.json_values.from_file`; RunError instead of ConfigError."""
     with naming(path):
         return from_file(kind, path, finite=finite)

@@ -44,7 +44,7 @@ class SystemOptions:
 
     @property
     def training(self) -> LocalTraining:
-        """As long as the options say, by the local algorithm they name: else on plain cross-entropy or with
-        FedProx's term."""
+        """Return the training that the options describe, by the local algorithm they name: else on plain
+        cross-entropy or with FedProx's term."""
         objective = self.local or (f"fedprox:mu={self.proximal!r}" if self.proximal else "ce")
         return LocalTraining(epochs=self.k1, steps=self.local_steps, objective=objective)

@@ -46,5 +46,5 @@ PEER_SYSTEMS: Final = Table(
 
 
 def is_peer_system(name: str) -> bool:
-    """Whether a system without a server is called so, ours or one that another package adds."""
+    """Return whether a system without a server is called so, ours or one that another package adds."""
     return name in PEER_SYSTEMS.names()

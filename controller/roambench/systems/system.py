@@ -29,7 +29,7 @@ Memory = Mapping[str, npt.NDArray[np.floating[Any]]]
 
 
 class UploadRule(Enum):
-    """When a finished model is sent, and so to which AP."""
+    """The time at which a finished model is sent, and so its AP."""
 
     NEXT_STEP = "next_step"  # at the beginning of a later step, to the AP where the device is then
     SAME_STEP = "same_step"  # at the end of the step it was trained in, to the AP it was downloaded from
@@ -40,7 +40,7 @@ EDGE_PAIR: Final = "edge_pair"
 
 
 class Participants(Enum):
-    """Which APs the cloud aggregates."""
+    """The APs that the cloud aggregates."""
 
     ALL = "all"  # every AP, also those that aggregated nothing
     AGGREGATED = "aggregated"  # A: those that aggregated a model since the last cloud aggregation
@@ -260,5 +260,5 @@ class System:
         return self.sync is SyncRule.APS_AND_DEVICES
 
     def trains_at(self, step: int, steps: int) -> bool:
-        """Whether a model trained at `step` of `steps` can still be uploaded within the run."""
+        """Return whether a model trained at `step` of `steps` can still be uploaded within the run."""
         return self.upload is UploadRule.SAME_STEP or step < steps - 1

@@ -66,7 +66,7 @@ def expected(field: FieldInfo) -> str:
 
 
 def expected_key(table: FieldInfo | None) -> str:
-    """Of a key of such a table: a key, one of "small", "full"."""
+    """Return what is expected of a key of such a table: a key, one of "small", "full"."""
     annotation = None if table is None else table.annotation
     kind = _kind(get_args(annotation)[0]) if get_origin(annotation) is dict else ""
     return f"a key, {kind}" if kind else "another key"

@@ -128,7 +128,7 @@ def _line_of_longest_number(text: str) -> int:
 
 
 def _mistake(message: str, text: str) -> str:
-    """What tomllib says of a text as: the place, what was expected, the line that stands there."""
+    """Return what tomllib says of a text as: the place, what was expected, the line that stands there."""
     said, _, place = message.removesuffix(")").rpartition(" (at ")
     lines = text.splitlines() or [""]
     found = re.fullmatch(r"line (\d+), column (\d+)", place)

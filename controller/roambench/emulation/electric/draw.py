@@ -102,7 +102,7 @@ class BoardDraw:
         self.load.prune(before_ns)
 
     def _place(self, ns: int) -> int:
-        """Which of the states holds at `ns`."""
+        """Return which of the states holds at `ns`."""
         return bisect_right(self._states, ns, key=lambda state: state[0]) - 1
 
     def _after(self, state: _State, activity: Activity, ns: int) -> _State:

@@ -1,4 +1,4 @@
-"""How much a Raspberry Pi 3B+ draws for what it does."""
+"""The power that a Raspberry Pi 3B+ draws for its work."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Activity:
 
     @property
     def moves(self) -> bool:
-        """Whether bytes are on their way, not only a radio that is on."""
+        """True if bytes are on their way, not only a radio that is on."""
         return max(self.tx_mbit_s, self.rx_mbit_s) > _RESTING_MBIT_S
 
     def radio_resting(self) -> Activity:

@@ -35,7 +35,8 @@ SUPPLY_OHM: Final = 0.020
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """How this meter's parts differ from their print: relative gains, offsets at the chip's inputs."""
+    """The differences of this meter's parts from their print: relative gains, offsets at the chip's
+    inputs."""
 
     current_gain: float = 0.0
     voltage_gain: float = 0.0
@@ -157,6 +158,6 @@ class Ina231:
 
 
 def _mean_w(signal: PowerSignal, start_ns: int, end_ns: int) -> float:
-    """Of a window that began before the signal did: what is known of it."""
+    """Return the mean of the known part of a window that began before the signal did."""
     start_ns = max(start_ns, signal.start_ns)
     return signal.mean_w(start_ns, max(end_ns, start_ns + 1))

@@ -48,7 +48,7 @@ class PowerShape:
 
     @property
     def warms(self) -> bool:
-        """Whether idle power changes at all."""
+        """True if idle power changes at all."""
         return self.warm_w != 0.0 or self.heat_w != 0.0
 
 

@@ -17,7 +17,7 @@ class PowerSignal:
 
     @property
     def start_ns(self) -> int:
-        """Where knowledge begins (moves forward with `prune`)."""
+        """The time at which knowledge begins (moves forward with `prune`)."""
         return self._ns[0]
 
     @property

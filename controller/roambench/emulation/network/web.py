@@ -248,6 +248,6 @@ def web_console(firmware: Firmware) -> WebConsole:
 
 
 def _number(text: str) -> float:
-    """As the firmware reads numbers: the longest prefix that is one, else 0."""
+    """Read a number as the firmware does: the longest prefix that is one, else 0."""
     match = _NUMBER.match(text)
     return float(match[0]) if match else 0.0

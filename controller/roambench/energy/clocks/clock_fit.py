@@ -24,7 +24,7 @@ UNKNOWN_DRIFT: Final = 100e-6
 
 
 class ClockVerdict(StrEnum):
-    """Whether phases stamped by one host may be laid over readings stamped by another."""
+    """A verdict: phases stamped by one host may be laid over readings stamped by another."""
 
     GOOD = "good"
     FLAGGED = "flagged"  # known worse than 100 ms, or from too few probes
@@ -108,8 +108,8 @@ class ClockFit:
         return np.asarray(self.offset_ns + self.drift * since)
 
     def bound_ns_at(self, ns: int) -> float:
-        """How wrong `offset_ns_at` can be: the bursts' bounds as the line combines them, its residual, and
-        100 ppm of unwatched drift since the nearest burst outside of which `ns` lies.
+        """Return how wrong `offset_ns_at` can be: the bursts' bounds as the line combines them, its residual,
+        and 100 ppm of unwatched drift since the nearest burst outside of which `ns` lies.
         """
         if not self.bursts:
             return math.inf

@@ -70,5 +70,5 @@ def _under(ns: Stamps, ms: npt.NDArray[np.int64]) -> Stamps:
 
 
 def _turns_right(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    """Whether b lies on or above the straight line from a to c."""
+    """Return whether b lies on or above the straight line from a to c."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]) <= 0.0

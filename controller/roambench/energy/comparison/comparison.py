@@ -34,7 +34,7 @@ class ComparisonTotal(MeasuredAndModelled):
     true_net_j: float  # of emulated boards; NaN where unknown
 
     def verdict(self, basis: ModelBasis) -> ModelVerdict:
-        """What the sum decides about the model on this basis."""
+        """Return what the sum decides about the model on this basis."""
         return verdict_of(self.ratio(basis), transfers=self.transfers, left_out=self.left_out)
 
 

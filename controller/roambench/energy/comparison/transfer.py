@@ -99,11 +99,11 @@ class Transfer(MeasuredAndModelled):
 
     @property
     def seen(self) -> bool:
-        """Whether the meter saw (nearly) all of it: half a transfer compares with nothing."""
+        """True if the meter saw (nearly) all of it: half a transfer compares with nothing."""
         return self.covered_s >= MIN_COVERAGE * self.duration_s and self.covered_s > 0.0
 
     def verdict(self, basis: ModelBasis) -> ModelVerdict:
-        """What this transfer decides about the model on this basis."""
+        """Return what this transfer decides about the model on this basis."""
         return verdict_of(self.ratio(basis), transfers=int(self.seen), left_out=int(not self.seen))
 
 

@@ -18,7 +18,7 @@ SETTLING: Final = 0.25
 
 
 class ModelFinding(StrEnum):
-    """How a model stands beside a measurement."""
+    """The standing of a model beside a measurement."""
 
     NOTHING = "nothing"  # no transfer that was seen in full, or no model for it
     NOT_RESOLVED = "not resolved"  # the interval holds 1 and a factor of two
@@ -80,7 +80,7 @@ class ModelVerdict:
 
     @property
     def settled(self) -> bool:
-        """Whether the measurement decided anything about the model."""
+        """True if the measurement decided anything about the model."""
         return self.finding in (ModelFinding.AGREES, ModelFinding.OVERSTATES, ModelFinding.UNDERSTATES)
 
 
@@ -113,7 +113,7 @@ def verdict_of(ratio: Ratio, *, transfers: int, left_out: int) -> ModelVerdict:
 
 
 def _enough(transfers: int, ratio: Ratio) -> str:
-    """How many transfers would settle it: what does not last falls with the root of their number."""
+    """Return how many transfers would settle it: what does not last falls with the root of their number."""
     left = (SETTLING / K) ** 2 - ratio.u_lasting**2
     if left > 0.0:
         needed = math.ceil(transfers * (ratio.u**2 - ratio.u_lasting**2) / left)

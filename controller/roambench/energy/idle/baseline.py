@@ -60,7 +60,8 @@ def idle_level(watts: npt.ArrayLike, step_w: float = 0.0) -> IdleLevel:
 
 
 def has_drifted(before: IdleLevel, after: IdleLevel) -> bool:
-    """Whether the two differ by more than 3 u or by more than 2 %: then neither is the run's idle power."""
+    """Return whether the two differ by more than 3 u or by more than 2 %: then neither is the run's idle
+    power."""
     difference = abs(after.watts - before.watts)
     u = math.hypot(before.u_watts, after.u_watts)
     return difference > DRIFT_SIGMAS * u or difference > DRIFT_SHARE * abs(before.watts)
@@ -77,21 +78,21 @@ class IdleBaselines:
 
     @property
     def drifted(self) -> bool:
-        """Whether the two differ too much for either to be the run's idle power (`has_drifted`)."""
+        """True if the two differ too much for either to be the run's idle power (`has_drifted`)."""
         return has_drifted(self.before, self.after)
 
 
 @dataclass(frozen=True, slots=True)
 class NoBaselines:
-    """How many readings saw the board idle before and after its work: too few for a baseline, at one end at
-    least (`MIN_BASELINE_READINGS`)."""
+    """The number of readings that saw the board idle before and after its work: too few for a baseline, at
+    one end at least (`MIN_BASELINE_READINGS`)."""
 
     readings_before: int
     readings_after: int
 
     @property
     def short(self) -> bool:
-        """Whether the board was read idling at both ends, only not for long enough."""
+        """True if the board was read idling at both ends, only not for long enough."""
         return min(self.readings_before, self.readings_after) > 0
 
 

@@ -44,7 +44,7 @@ class Heat:
 
     @property
     def idle_w(self) -> float:
-        """What of `watts` is idle power: a remnant is training's own."""
+        """Return the part of `watts` that is idle power: a remnant is training's own."""
         return 0.0 if self.is_remnant else self.watts
 
     def shape(self, at_s: Floats) -> Floats:

@@ -74,7 +74,8 @@ class IdleLines:
         return np.asarray(self.watts[window] + self.slope_w_per_s[window] * (at_s - self.middle_s[window]))
 
     def mean_of(self, window: int, column: Floats) -> float:
-        """What `column`, shape (readings,), adds to the mean idle power of a window if readings have it."""
+        """Return what `column`, shape (readings,), adds to the mean idle power of a window if readings have
+        it."""
         weights, first = self.weights[window], self.first[window]
         return float(weights @ column[first : first + len(weights)])
 
@@ -82,7 +83,7 @@ class IdleLines:
 def quiet_readings(
     at_s: Floats, spans: Sequence[PhaseSpan], windows: Sequence[Window], window: MeterWindow
 ) -> npt.NDArray[np.bool_]:
-    """Which readings, by their arrival, saw quiet phases alone and no guard, shape (readings,)."""
+    """Return which readings, by their arrival, saw quiet phases alone and no guard, shape (readings,)."""
     quiet = np.zeros(len(at_s), dtype=np.bool_)
     origin_ns = spans[0].start_ns if spans else 0
     starts, ends = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))

@@ -64,7 +64,7 @@ class LinkFit:
 
     @property
     def shares_beta(self) -> bool:
-        """Whether one beta serves both directions: the 95 % interval of their difference holds 0."""
+        """True if one beta serves both directions: the 95 % interval of their difference holds 0."""
         return abs(self.beta_difference_mw) <= self.half_width_beta_difference_mw
 
 
@@ -162,8 +162,8 @@ def fit_link(
 
 
 def pooled(name: str, fits: Sequence[LinkFit]) -> tuple[KnownLink, tuple[float, float, float]]:
-    """What is to be expected of devices like these: the mean of the fits, its covariance from their scatter;
-    and that scatter (sd).
+    """Return what is to be expected of devices like these: the mean of the fits, its covariance from their
+    scatter; and that scatter (sd).
 
     The scatter between devices holds all that differs from one to the next, their meters' gains included.
     It is never taken as smaller than what the single fits leave open. With one device it is that device's

@@ -62,7 +62,8 @@ class KnownLink:
         return np.asarray(np.sqrt(np.diag(self.total_covariance)))
 
     def student(self, confidence: float = 0.95) -> float:
-        """How much wider than the normal distribution's the intervals of the fit's part are, with `dof`."""
+        """Return how much wider than the normal distribution's the intervals of the fit's part are, with
+        `dof`."""
         tail = 0.5 + 0.5 * confidence
         if math.isinf(self.dof):
             return 1.0
@@ -81,7 +82,7 @@ class KnownLink:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a model comes from. `rates_mbit_s` is the range it was fitted on; (0, inf): unknown."""
+    """The origin of a model. `rates_mbit_s` is the range it was fitted on; (0, inf): unknown."""
 
     source: str
     date: str = ""
@@ -106,7 +107,7 @@ class LinkModel:
 
     @property
     def fitted(self) -> bool:
-        """Whether it was fitted on a bench (and knows its uncertainty)."""
+        """True if it was fitted on a bench (and knows its uncertainty)."""
         return ANY in self.links
 
     def of(self, link: str, device: str = "") -> KnownLink:

@@ -1,4 +1,4 @@
-"""Which transfers a calibration makes, in which order: sizes x rates x directions, several times."""
+"""The transfers of a calibration in their order: sizes x rates x directions, several times."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SweepPoint:
 
 
 def long_enough(seconds: float) -> bool:
-    """Whether a window of that length counts in a fit."""
+    """Return whether a window of that length counts in a fit."""
     return seconds >= SHORTEST_S - _ROUNDING_S
 
 
@@ -135,7 +135,7 @@ def plan_sweep(settings: SweepSettings, seed: int, device: int) -> list[SweepWin
 
 
 def sweep_s(windows: Sequence[SweepWindow], idle_s: float) -> float:
-    """How long the sweep lasts, idle times included, without the transfers' own overhead."""
+    """Return how long the sweep lasts, idle times included, without the transfers' own overhead."""
     return math.fsum(window.duration_s for window in windows) + idle_s * (len(windows) + 1)
 
 

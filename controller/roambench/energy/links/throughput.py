@@ -47,7 +47,7 @@ def lte_throughput_mbit_s(
 
 
 def is_wifi(distance_m: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Whether the link is Wi-Fi (not further than 100 m), same shape."""
+    """Return whether the link is Wi-Fi (not further than 100 m), same shape."""
     return np.asarray(np.asarray(distance_m, dtype=np.float64) <= WIFI_RADIUS_M)
 
 

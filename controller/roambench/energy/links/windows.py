@@ -52,7 +52,7 @@ class WindowPower:
 
     @property
     def counts(self) -> bool:
-        """Whether it lasted long enough for a fit (rule R7)."""
+        """True if it lasted long enough for a fit (rule R7)."""
         return long_enough(self.active_s)
 
 
@@ -139,7 +139,7 @@ def _as_span(stretch: _Stretch) -> PhaseSpan:
 
 
 def _joined(stretches: Sequence[_Stretch], index: int) -> bool:
-    """Whether a window has idle stretches for neighbours, without a hole between them."""
+    """Return whether a window has idle stretches for neighbours, without a hole between them."""
     if not 0 < index < len(stretches) - 1:
         return False
     before, here, after = stretches[index - 1 : index + 2]

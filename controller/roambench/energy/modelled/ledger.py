@@ -76,7 +76,7 @@ class ModelledWork:
     transfers: Codes | None = None  # how many a row stands for, each with its overhead; None: one each
 
     def sent(self) -> Chosen:
-        """Which rows' bytes leave the device."""
+        """Return which rows' bytes leave the device."""
         up: Chosen = self.phase == _UP
         return up if self.sends is None else up | self.sends
 

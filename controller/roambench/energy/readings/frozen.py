@@ -112,7 +112,7 @@ def _repeats(values: Watts) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class _Noise:
-    """How the lines outside the suspect stretches differ from their neighbours."""
+    """The differences of lines outside the suspect stretches from their neighbours."""
 
     watts: Watts
     same: npt.NDArray[np.bool_]  # pairs of lines whose second repeats the first
@@ -153,7 +153,8 @@ class _Noise:
         return math.log(len(self.watts)) + (last - first) * math.log(repeats) < math.log(_CHANCE)
 
     def _was_quiet(self, first: int, last: int, share: float) -> bool:
-        """Whether more than a share of the lines right before the stretch, or right behind it, repeat each
+        """Return whether more than a share of the lines right before the stretch, or right behind it, repeat
+        each
         other: then the board fell quiet. Other suspect stretches count if they are a few steps away: a meter
         may freeze twice."""
         counts = self.outside | (np.abs(self.watts[:-1] - self.watts[first]) <= _QUIET_STEPS * self.step_w)

@@ -1,4 +1,5 @@
-"""Which phase each reading looked at: a meter's averaging window, blurred by its unknown age, over spans."""
+"""The phase that each reading looked at: a meter's averaging window, blurred by its unknown age, over
+spans."""
 
 from __future__ import annotations
 

@@ -36,13 +36,13 @@ def steps_of(at_s: Floats, period_s: float, longest_s: float) -> Floats:
 
 
 def is_regular(steps_s: Floats, period_s: float) -> bool:
-    """Whether a meter with such times between its lines prints in a period."""
+    """Return whether a meter with such times between its lines prints in a period."""
     return len(steps_s) > 0 and float(np.median(np.abs(steps_s - period_s))) < REGULAR * period_s
 
 
 def keeps_time(at_s: Floats, period_s: float) -> bool:
-    """Whether lines of a regular meter come when its period says, but for some that are late, so that the
-    times between them say nothing of what it measured."""
+    """Return whether lines of a regular meter come when its period says, but for some that are late, so that
+    the times between them say nothing of what it measured."""
     if len(at_s) < _LEAST_LINES or not is_regular(np.diff(at_s), period_s):
         return False
     due_s = period_s * np.concatenate(([0.0], np.cumsum(periods_between(at_s, period_s))))

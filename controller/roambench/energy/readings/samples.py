@@ -96,7 +96,7 @@ def without_bursts(samples: PowerSamples, nominal_s: float = 1.0) -> RepairedSam
 
 
 def _due_stamps(ns: Stamps, first: int, last: int, period_ns: float) -> Stamps | None:
-    """When the lines of the burst `first`..`last` were due, or None if their number does not fit."""
+    """Return when the lines of the burst `first`..`last` were due, or None if their number does not fit."""
     if first == 0:
         return None
     count = last - first + 1

@@ -1,4 +1,4 @@
-"""Who a machine says that it is, over SSH: its board's serial number, its model, its interfaces."""
+"""The identity of a machine, asked over SSH: its board's serial number, its model, its interfaces."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def ask(link: HostLink) -> BoardAnswer:
 
 
 def read_answer(text: str) -> BoardAnswer:
-    """What the script printed; other lines are passed over."""
+    """Return what the script printed; other lines are passed over."""
     said: dict[str, str] = {}
     macs: dict[str, str] = {}
     addresses: dict[str, str] = {}

@@ -12,7 +12,7 @@ from roambench.extras.discovery.sighting import Sighting, made_by_raspberry_pi
 
 @dataclass(frozen=True, slots=True)
 class SeenAddress:
-    """What all sources say of one address."""
+    """The answers of all sources about one address."""
 
     address: str
     macs: tuple[str, ...]

@@ -18,7 +18,7 @@ _INSTANCE: Final = re.compile(r"\[([0-9A-Fa-f:]{17})\]")
 
 
 def mdns_is_there() -> bool:
-    """Whether the extra `mdns` is installed."""
+    """Return whether the extra `mdns` is installed."""
     return find_spec("zeroconf") is not None
 
 

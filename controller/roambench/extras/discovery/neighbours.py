@@ -1,4 +1,4 @@
-"""Who is on this machine's own networks: the kernel's neighbour table, filled by a gentle sweep first."""
+"""The neighbours in this machine's networks: the kernel's neighbour table, filled by a gentle sweep first."""
 
 from __future__ import annotations
 

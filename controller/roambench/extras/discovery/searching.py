@@ -28,7 +28,7 @@ _AT_ONCE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class StrangerLogin:
-    """How strangers are asked; None and "" leave it to the user's SSH configuration."""
+    """The login by which unknown machines are asked; None and "" leave it to the user's SSH configuration."""
 
     user: str | None
     key: Path | None

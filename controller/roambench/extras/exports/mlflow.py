@@ -157,7 +157,7 @@ def _artifacts(client: Any, key: str, run: TrackedRun, limit_mib: float) -> tupl
 
 
 def _note(run: TrackedRun) -> str:
-    """What MLflow shows as a run's description."""
+    """Return what MLflow shows as a run's description."""
     return "\n".join([run.finding, *(f"- {flag}" for flag in run.summary.flags)])
 
 

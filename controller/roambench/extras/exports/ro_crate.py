@@ -32,7 +32,7 @@ _TYPES: Final = {".parquet": _PARQUET, ".json": "application/json", ".html": "te
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """What only its makers know of a crate. `license` is an SPDX identifier or an address."""
+    """Facts of a crate that only its makers know. `license` is an SPDX identifier or an address."""
 
     license: str
     title: str = ""

@@ -73,7 +73,7 @@ imager_custom=/usr/lib/raspberrypi-sys-mods/imager_custom"""
 
 
 def _calls(settings: FirstBoot) -> Iterator[tuple[str, ...]]:
-    """What it is, and the words of the image's own programs, as they take them."""
+    """Return what it is, and the words of the image's own programs, as they take them."""
     custom = '"$imager_custom"'
     yield "host name", custom, "set_hostname", shlex.quote(settings.host)
     yield "key", custom, "enable_ssh", "-k", shlex.quote(settings.authorized_key)

@@ -1,4 +1,4 @@
-"""What a host's card has to say: from the bench description, the login key and the Wi-Fi's passphrase."""
+"""The contents of a host's card: from the bench description, the login key and the Wi-Fi's passphrase."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _first_boot(bench: Bench, host: Host, way: SshOptions, key: str, psk: str) -
 
 
 def _mistakes(host: Host, way: SshOptions) -> Iterator[str]:
-    """What is right for a bench and not for a card of Raspberry Pi OS."""
+    """Return what is right for a bench and not for a card of Raspberry Pi OS."""
     if not _LABEL.fullmatch(host.name):
         yield f"name: expected a host name of at most 63 letters, digits and '-', got {host.name!r}"
     if way.user == "root" or not _USER.fullmatch(way.user):

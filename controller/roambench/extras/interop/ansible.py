@@ -45,7 +45,8 @@ _GROUP: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def listed(inventory: Path) -> Any:
-    """What `ansible-inventory --list` prints of an inventory; a `.json` is such a print. ConfigError."""
+    """Return what `ansible-inventory --list` prints of an inventory; a `.json` is such a print.
+    ConfigError."""
     if inventory.suffix == ".json":
         try:
             return json.loads(inventory.read_bytes()[:_MOST_BYTES])

@@ -13,7 +13,7 @@ from roambench.cli.fleet.options import BenchArgument
 
 
 class Tool(StrEnum):
-    """Whose file it is."""
+    """The tool that a file belongs to."""
 
     ANSIBLE = "ansible"
     LABGRID = "labgrid"

@@ -25,7 +25,7 @@ class ForeignHost:
 
 @dataclass(frozen=True, slots=True)
 class ForeignBench:
-    """What a file of another tool holds. `left_out`: why some of its hosts are none of the bench's."""
+    """The contents of a file of another tool. `left_out`: why some of its hosts are none of the bench's."""
 
     hosts: Sequence[ForeignHost]
     left_out: Sequence[str] = ()

@@ -70,7 +70,8 @@ class Message:
     values: Mapping[str, str]
 
     def environment(self) -> dict[str, str]:
-        """What a command gets besides the text. NUL bytes, which no environment takes, are left out."""
+        """Return what a command gets besides the text. NUL bytes, which no environment takes, are left
+        out."""
         found = {
             "EVENT": self.event,
             "SUBJECT": self.subject,
@@ -82,7 +83,7 @@ class Message:
         return {f"ROAMBENCH_{name}": value.replace("\0", "") for name, value in found.items()}
 
     def as_json(self) -> dict[str, Any]:
-        """What a webhook gets: `text` is what chat servers show."""
+        """Return what a webhook gets: `text` is what chat servers show."""
         return {
             "text": self.text,
             "event": self.event,
@@ -129,7 +130,7 @@ def summary_hour(text: str) -> tuple[int, int]:
 
 
 def is_due(at: tuple[int, int], last_s: float, now_s: float) -> bool:
-    """Whether that time of day, in local time, came between these moments."""
+    """Return whether that time of day, in local time, came between these moments."""
     today = datetime.fromtimestamp(now_s).replace(hour=at[0], minute=at[1], second=0, microsecond=0, fold=0)
     days = (today, today - timedelta(days=1))
     return any(last_s < moment.timestamp() <= now_s for moment in days)
@@ -298,7 +299,7 @@ class Notifier:
 
 
 def _with_standing(message: Message, folder: Path) -> Message:
-    """How the campaign stands goes with every message, all of it at the end."""
+    """Return how the campaign stands goes with every message, all of it at the end."""
     try:
         found = summary_of(folder)
     except (RoambenchError, ValueError, OSError):
@@ -317,7 +318,7 @@ def _with_standing(message: Message, folder: Path) -> Message:
 
 
 def _died_before(folder: Path) -> bool:
-    """Whether the session before the one that begins had no end."""
+    """Return whether the session before the one that begins had no end."""
     try:
         rows = read_campaign(folder)
     except OSError:

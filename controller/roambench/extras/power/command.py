@@ -16,7 +16,7 @@ _WORDS: Final = {"on": True, "off": False}
 
 
 class CommandKeys(Section):
-    """What runs on this machine, by `sh -c`; 0 is the exit code of success."""
+    """The commands that run on this machine, by `sh -c`; 0 is the exit code of success."""
 
     on: str = Field(min_length=1, description="Gives the board power.")
     off: str = Field(min_length=1, description="Cuts it.")

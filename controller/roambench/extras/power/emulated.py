@@ -69,7 +69,7 @@ class EmulatedTasmota(EmulatedSwitch):
     """The commands Power and PulseTime of Tasmota's `/cm`."""
 
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
-        """Of `/cm?cmnd=...`."""
+        """Return the reply to `/cm?cmnd=...`."""
         if path != "/cm":
             return Reply(404, "Not found")
         if self.password and (query.get("user"), query.get("password")) != (_USER, self.password):
@@ -96,7 +96,7 @@ class EmulatedShelly1(EmulatedSwitch):
     """A Shelly of the first generation."""
 
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
-        """Of `/shelly`, `/relay/N` and `/settings/relay/N`."""
+        """Return the reply to `/shelly`, `/relay/N` and `/settings/relay/N`."""
         if path == "/shelly":
             outputs = len(self.relays)
             values = {"type": "SHSW-1", "mac": _MAC, "auth": bool(self.password), "num_outputs": outputs}
@@ -124,7 +124,8 @@ class EmulatedShelly2(EmulatedSwitch):
     nonces: set[str] = field(default_factory=set)
 
     def reply(self, path: str, query: Mapping[str, str], authorization: str, method: str = "GET") -> Reply:
-        """Of `/shelly` and of `/rpc/` with Switch.Set, Switch.GetStatus and Switch.GetConfig."""
+        """Return the reply to `/shelly` and `/rpc/` with Switch.Set, Switch.GetStatus and
+        Switch.GetConfig."""
         if path == "/shelly":
             values = {
                 "name": None,
@@ -161,7 +162,7 @@ class EmulatedShelly2(EmulatedSwitch):
         return Reply(200, {**values, "auto_off": after_s > 0.0, "auto_off_delay": after_s or 60.0})
 
     def posted(self, path: str, body: bytes, authorization: str) -> Reply:
-        """Of `/rpc`: a frame with a method and its params."""
+        """Return the reply to `/rpc`: a frame with a method and its params."""
         try:
             frame = json.loads(body)
             name, params = str(frame["method"]), dict(frame.get("params", {}))

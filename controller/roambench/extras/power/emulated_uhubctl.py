@@ -26,7 +26,7 @@ def install(folder: Path, location: str, ports: int, *, ganged: bool = False) ->
 
 
 def main(words: list[str]) -> int:
-    """What uhubctl 2.5 prints for these words; the first is the hub's file."""
+    """Return what uhubctl 2.5 prints for these words; the first is the hub's file."""
     parser = argparse.ArgumentParser(prog="uhubctl")
     parser.add_argument("hub", type=Path)
     parser.add_argument("-l", "--location")

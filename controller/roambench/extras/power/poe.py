@@ -63,7 +63,7 @@ class PoeSwitch:
         await self._switch(False)
 
     async def state(self) -> PowerState:
-        """Whether power is enabled, and what the port detects."""
+        """Return whether power is enabled, and what the port detects."""
         enabled = await self._enabled()
         try:
             (detected,) = await self._ask("snmpget", f"{_DETECTED}.{self._index}")
@@ -72,7 +72,7 @@ class PoeSwitch:
         return PowerState(enabled, detail=_DETECTIONS.get(detected, ""))
 
     async def trouble(self) -> str:
-        """Whether the port is enabled and no board takes its power."""
+        """Return whether the port is enabled and no board takes its power."""
         state = await self.state()
         if not state.on or state.detail in ("", _DETECTIONS["3"]):
             return ""

@@ -36,7 +36,7 @@ class ProgramResult:
 
     @property
     def why(self) -> str:
-        """What it says of its failure: its last words, else its exit code."""
+        """The reason of its failure: its last words, else its exit code."""
         lines = [line for line in (self.err.strip() or self.out.strip()).splitlines() if line.strip()]
         return lines[-1].strip() if lines else f"exit code {self.exit_code}"
 

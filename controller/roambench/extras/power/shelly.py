@@ -56,7 +56,7 @@ class ShellySwitch:
         return PowerState(await self._told(f"/rpc/Switch.GetStatus?id={channel}", "output"))
 
     async def trouble(self) -> str:
-        """Whether a timer would switch the relay off."""
+        """Return whether a timer would switch the relay off."""
         channel = self._keys.channel
         if await self._is_first():
             answer = await self._get(f"/settings/relay/{channel}")
@@ -81,7 +81,7 @@ class ShellySwitch:
             raise contradicted(self._keys.address, on, state)
 
     async def _is_first(self) -> bool:
-        """Whether it is of the first generation, which tells its `type`; the others tell `gen`."""
+        """Return whether it is of the first generation, which tells its `type`; the others tell `gen`."""
         if self._first_generation is None:
             answer = await self._get("/shelly")
             if not ("gen" in answer.values or "type" in answer.values):

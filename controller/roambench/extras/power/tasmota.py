@@ -51,7 +51,7 @@ class TasmotaSwitch:
         return PowerState(await self._power(""))
 
     async def trouble(self) -> str:
-        """Whether PulseTime would switch the relay back."""
+        """Return whether PulseTime would switch the relay back."""
         channel = self._keys.channel
         answer = await self._command(f"PulseTime{channel}")
         value: Any = answer.values.get(f"PulseTime{channel}")

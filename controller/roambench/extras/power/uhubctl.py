@@ -60,7 +60,7 @@ class UhubctlSwitch:
         return PowerState(_state(await self._run(), self._keys.location, self._keys.port, self._where))
 
     async def trouble(self) -> str:
-        """Whether the hub switches its ports together."""
+        """Return whether the hub switches its ports together."""
         hubs = dict(_HUB.findall(await self._run()))
         if "ganged" in hubs.get(self._keys.location, ""):
             return "this hub switches all of its ports together"

@@ -45,7 +45,7 @@ class RaySession:
 
     @property
     def local(self) -> bool:
-        """Whether Ray was started here, for us."""
+        """True if Ray was started here, for us."""
         return not self._address
 
     def open(self, cpus: int, store_bytes: int) -> None:

@@ -45,7 +45,7 @@ class RayWorkers:
 
     @property
     def process_ids(self) -> list[int]:
-        """Of the actors, each on its own node."""
+        """Return the process ids of the actors, each on its own node."""
         return list(self._processes.values())
 
     async def start(self) -> None:

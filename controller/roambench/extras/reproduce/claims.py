@@ -1,4 +1,4 @@
-"""What a study's runs say of a paper's claims: differences of two kinds of runs, with intervals.
+"""The verdicts of a study's runs on a paper's claims: differences of two kinds of runs, with intervals.
 
 Runs are paired where everything that the study varies is alike but what the claim tells apart. A seed's
 difference is the mean over its pairs; the interval is Student's of the seeds' differences, 95 %. A claim
@@ -30,7 +30,7 @@ _SEED: Final = "seed"
 
 
 class ClaimVerdict(StrEnum):
-    """What became of a claim, in the order of a page: what speaks against a paper first."""
+    """The verdict on a claim, in the order of a page: what speaks against a paper first."""
 
     WRONG_SIGN = "NOT REPRODUCED, the other way round"
     UNDECIDED = "not decided at this scale"
@@ -39,7 +39,7 @@ class ClaimVerdict(StrEnum):
 
     @property
     def of_ours(self) -> str:
-        """What became of an expectation that is not a paper's."""
+        """Return the verdict on an expectation that is not a paper's."""
         if self is ClaimVerdict.WRONG_SIGN:
             return "THE OTHER WAY ROUND"
         return "so it is" if self is ClaimVerdict.REPRODUCED else str(self)
@@ -66,7 +66,7 @@ class Difference:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """What this difference says of the claim."""
+        """Return the verdict of this difference on the claim."""
         if self.half is None:
             return ClaimVerdict.UNDECIDED
         if self.mean - self.half > 0.0:
@@ -83,7 +83,7 @@ class Judged:
 
     @property
     def verdict(self) -> ClaimVerdict:
-        """What became of the claim."""
+        """The verdict on the claim."""
         return ClaimVerdict.NOT_TRIED if self.difference is None else self.difference.verdict
 
 
@@ -147,7 +147,7 @@ def values_of(run: FinishedRun) -> dict[str, Any]:
 
 
 def is_of(values: Mapping[str, Any], wanted: Values) -> bool:
-    """Whether a run has these values; what a key's table lacks is no value."""
+    """Return whether a run has these values; what a key's table lacks is no value."""
     return all(key in values and values[key] == value for key, value in leaves(wanted))
 
 

@@ -1,4 +1,4 @@
-"""Which catalogue, and how much of it: the options of `roambench reproduce`, read for every `--help`."""
+"""The catalogue and its scale: the options of `roambench reproduce`, read for every `--help`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CATALOGUE: Final = Path("experiments") / "reproduction.toml"
 
 
 class Scale(StrEnum):
-    """How much of a paper's work is done."""
+    """The share of a paper's work that is done."""
 
     SMALL = "small"
     MEDIUM = "medium"

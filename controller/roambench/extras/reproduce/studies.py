@@ -27,7 +27,7 @@ from roambench.study.sweep.sweep_runner import run_sweep
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:
-    """What to reproduce: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
+    """A reproduction: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
     pages to `pages`. `overrides` and `trace_file` as for a sweep."""
 
     catalogue: Catalogue

@@ -57,8 +57,8 @@ def study_page(
     *,
     curves_name: str,
 ) -> ResultsPage:
-    """Of the finished runs of the study's sweep in `folder`; `metrics` are those of its sweep file. RunError
-    where there are none, or where `results` would refuse them."""
+    """Return the page of the finished runs of the study's sweep in `folder`; `metrics` are those of its sweep
+    file. RunError where there are none, or where `results` would refuse them."""
     runs = taken_together([folder])
     found = judged(study.claims, runs)
     ours = not any(item.study == study.name for item in catalogue.items)

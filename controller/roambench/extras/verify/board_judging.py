@@ -1,4 +1,4 @@
-"""What a kit tells of the board, its system, its radio and its switch; pure."""
+"""The verdicts of a kit on the board, its system, its radio and its switch; pure."""
 
 from __future__ import annotations
 

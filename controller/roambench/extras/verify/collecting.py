@@ -1,4 +1,4 @@
-"""What a board and its meter do when they are loaded, left alone, and sent something: a kit."""
+"""A kit: the answers of a board and its meter to load, rest and data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SLOW_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How long things take: with less than this some assumptions are not shown."""
+    """The lengths of the parts: with less than this some assumptions are not shown."""
 
     wave_s: float = 600.0
     rest_s: float = 90.0
@@ -208,7 +208,7 @@ def _move(link: HostLink, direction: str, seconds: float) -> TimedTransfer:
 
 
 def _trips(link: HostLink) -> tuple[float, float]:
-    """How long the first answer after a rest takes, and the next ones in the median."""
+    """Return how long the first answer after a rest takes, and the next ones in the median."""
     took_s = []
     for _ in range(_TRIPS):
         began_s = time.monotonic()

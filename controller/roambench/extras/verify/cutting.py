@@ -1,4 +1,4 @@
-"""What only shows when a board may lose its power: opening its meter's port, and switching it off.
+"""Tests that may cost a board its power: opening its meter's port, and switching it off.
 
 In this order, each only where the one before left the board alive: the meter is asked whether its output
 comes back by itself; the agent is stopped and the port opened as its drivers do; the board is switched off
@@ -53,7 +53,7 @@ print(path.read_text()[:200000])
 
 @dataclass(slots=True)
 class CutPower:
-    """What came of it; `facts` has reasons for what was not tried."""
+    """The results; `facts` has reasons for what was not tried."""
 
     openings: list[Opening] = field(default_factory=list)
     cuts: list[Cut] = field(default_factory=list)
@@ -101,7 +101,7 @@ def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str],
 
 
 def recorded(link: HostLink, seconds: float = _RECORD_S) -> CommandResult:
-    """What the host's meter says at its port in this many seconds, as a transcript."""
+    """Return what the host's meter says at its port in this many seconds, as a transcript."""
     meter = link.host.meter
     return link.run(
         Script(f'{layout.CURRENT}/bin/python -c "$@"'),
@@ -156,7 +156,7 @@ def _alive(bench: Bench, host: Host) -> bytes | None:
 
 
 def latch_of(link: HostLink) -> list[Opening]:
-    """What became of the port that the agent opened in this boot, by its latch."""
+    """Return what became of the port that the agent opened in this boot, by its latch."""
     boot = link.must(_BOOT_ID).decode().strip()
     latches = Script(f"cat {layout.STATE}/meter-opened*.json")
     ran = link.run(latches, root=True, most_bytes=_MOST_BYTES)

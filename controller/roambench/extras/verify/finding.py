@@ -1,4 +1,4 @@
-"""What is made of one assumption."""
+"""The finding about one assumption."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Held(StrEnum):
-    """Whether an assumption holds."""
+    """A verdict on an assumption."""
 
     HOLDS = "holds"
     FAILS = "FAILS"

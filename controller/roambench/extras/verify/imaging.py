@@ -1,4 +1,4 @@
-"""What a host's own system does: clock rate, logs, the meter's name, what was made quiet."""
+"""The settings of a host's system: clock rate, logs, the meter's name, what was made quiet."""
 
 from __future__ import annotations
 

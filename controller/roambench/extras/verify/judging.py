@@ -1,4 +1,4 @@
-"""Which assumptions hold on the board of a kit, and what hangs on those that do not; pure.
+"""The assumptions that hold on the board of a kit, and the consequences of the others; pure.
 
 docs/first-contact.md lists them. Loads and transfers are judged here, the meter's lines in `meter_judging`,
 the board itself in `board_judging`.

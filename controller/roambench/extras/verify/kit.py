@@ -25,7 +25,7 @@ _MOST_BYTES: Final = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class MeterSeries:
-    """What the meter said, by the host's clock from its first line on; None is what a line does not have."""
+    """The meter's values, by the host's clock from its first line on; None is what a line does not have."""
 
     at_s: tuple[float, ...]
     watts: tuple[float | None, ...]
@@ -54,7 +54,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What a host's own system does, asked once. None: there is no such thing there.
+    """The settings of a host's system, asked once. None: there is no such thing there.
 
     `boots_kept`: of how many boots its journal has lines. `meter_named`: whether the bench's name for the
     meter leads to a port. `quiet`, `loud`: values that provisioning has written, and those that are back.

@@ -1,5 +1,5 @@
-"""What a kit tells of its meter, by a square wave of load with known edges: how often it prints, what a value
-is a mean of, how old it is, and whether its conversions keep time; pure."""
+"""The verdicts of a kit on its meter, by a square wave of load with known edges: how often it prints, what a
+value is a mean of, how old it is, and whether its conversions keep time; pure."""
 
 from __future__ import annotations
 

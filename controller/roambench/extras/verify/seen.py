@@ -75,5 +75,5 @@ class Level:
 
     @property
     def noise_w(self) -> float:
-        """How much readings lie off it: what 68 % do, for a step of the level is no noise."""
+        """The distance of readings from it: what 68 % do, for a step of the level is no noise."""
         return float(np.quantile(np.abs(self.watts - self.level_w), 0.68))

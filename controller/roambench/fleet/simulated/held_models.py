@@ -1,4 +1,4 @@
-"""Which models every virtual device holds, as an agent's disk would: trained, its own, the global one."""
+"""The models that every virtual device holds, as an agent's disk would: trained, its own, the global one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class HeldModels:
         self._held[device] = HeldRows(global_row=row, kept_row=held.kept_row)
 
     def keep(self, device: int, row: int) -> None:
-        """What the local algorithm keeps on the device now lies in `row`."""
+        """Note that what the local algorithm keeps on the device now lies in `row`."""
         held = self.of(device)
         self._free(held.kept_row)
         held.kept_row = row

@@ -1,4 +1,5 @@
-"""What a worker starts with, its jobs and its answers, as JSON: models travel as rows of the file."""
+"""The values that a worker starts with, its jobs and its answers, as JSON: models travel as rows of the
+file."""
 
 from __future__ import annotations
 

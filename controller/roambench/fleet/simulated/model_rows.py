@@ -113,7 +113,7 @@ class ModelRows:
         return len(self._kept & self._released_but_needed) * self._row_bytes > MOST_KEPT_BYTES
 
     def adopt(self, rows: Collection[int]) -> None:
-        """Of a file that was opened again: these are in use, and kept, and all others are not."""
+        """Take over a file that was opened again: these rows are in use, and kept, and all others are not."""
         self._next = max(rows, default=-1) + 1
         self._released = sorted(set(range(self._next)) - set(rows))
         self.keep(rows)

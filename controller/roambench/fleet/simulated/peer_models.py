@@ -33,7 +33,7 @@ class Exchanged:
 
     @property
     def refused(self) -> str:
-        """Why there was no half step; empty if there was one."""
+        """The reason why there was no half step; empty if there was one."""
         return self.outcome.refused
 
 

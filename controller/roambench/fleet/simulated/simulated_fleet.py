@@ -37,7 +37,7 @@ from roambench.vectors import distance_share
 
 @dataclass(frozen=True, slots=True)
 class VirtualDevice:
-    """How fast virtual devices are. Rates of 0: the transfer takes no time.
+    """The speeds of virtual devices. Rates of 0: the transfer takes no time.
 
     Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed.
     """
@@ -150,7 +150,7 @@ class SimulatedFleet:
 
     @property
     def keeps_much(self) -> bool:
-        """Whether much in the models' file is wanted by the checkpoint alone."""
+        """True if much in the models' file is wanted by the checkpoint alone."""
         return self.rows.keeps_much
 
     def snapshot(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ class SimulatedFleet:
         return _done(order, exchange_reply(order, exchanged, self._blob_bytes, self._device))
 
     def _half_step_in_vain(self, order: ExchangeOrder, exchanged: Exchanged) -> ExchangeReply | None:
-        """What a half step without a model cost; nothing where its device had none to begin with."""
+        """Return what a half step without a model cost; nothing where its device had none to begin with."""
         if exchanged.refused == NO_MODEL_HELD:
             return None
         work = self._foresee(order)

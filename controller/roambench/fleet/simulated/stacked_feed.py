@@ -58,7 +58,7 @@ class StackedFeed:
         self._weights = torch.from_numpy(np.concatenate(weights)).to(device, dtype)
 
     def step(self, number: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Of step `number`: pixels (devices, n, channels, height, width), labels (devices, n, ...) and
+        """Return step `number`: pixels (devices, n, channels, height, width), labels (devices, n, ...) and
         weights (devices, n).
 
         The weights of one device add up to 1. Steps are asked for in order, from 0.
@@ -77,7 +77,7 @@ class StackedFeed:
         )
 
     def counts(self, number: int) -> Counts:
-        """How many of the images in step `number` are a device's own, by device; they come first."""
+        """Return how many of the images in step `number` are a device's own, by device; they come first."""
         left: Counts = self._samples - number % self.per_epoch * self._size
         return np.minimum(left, self._size)
 

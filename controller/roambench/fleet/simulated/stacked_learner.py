@@ -149,7 +149,7 @@ class StackedLearner:
 
 
 def _mistake(task: StackedTask, size: int) -> str:
-    """Why the task cannot be done, in the words of `train`; empty if it can."""
+    """Return why the task cannot be done, in the words of `train`; empty if it can."""
     try:
         objective = find_algorithm(task.objective)
         if objective.changes_steps:

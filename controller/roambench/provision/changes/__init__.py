@@ -1,1 +1,1 @@
-"""What changes a provisioned bench: upgrades, rotations, replacements, reboots, removal."""
+"""Changes of a provisioned bench: upgrades, rotations, replacements, reboots, removal."""

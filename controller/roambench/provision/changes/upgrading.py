@@ -74,7 +74,7 @@ def _seen(link: HostLink, done: HostOutcome[Provisioned], before: str) -> Upgrad
 
 
 def _doubt(link: HostLink, build: str) -> str:
-    """Why the agent does not run `build`, once UP_S are over; "" as soon as it does."""
+    """Return why the agent does not run `build`, once UP_S are over; "" as soon as it does."""
     deadline_s = time.monotonic() + UP_S
     said = ""
     while time.monotonic() < deadline_s:

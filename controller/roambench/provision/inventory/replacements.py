@@ -1,4 +1,5 @@
-"""Which spare plays which dead board: kept in the bench's state folder, because its description is people's.
+"""The spares that stand in for dead boards: kept in the bench's state folder, because its description is
+people's.
 
 A board that was replaced keeps its name, slot and tags, and is reached, logged in to and metered where the
 spare is; the spare's own name is out of service until the replacement is taken back.

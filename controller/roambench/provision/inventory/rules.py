@@ -71,7 +71,8 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
 
 
 def _shared(meter: MeterEntry) -> bool:
-    """Whether the port is the same meter from wherever one opens it: an address, not a host's own file."""
+    """Return whether the port is the same meter from wherever one opens it: an address, not a host's own
+    file."""
     address = meter.port.partition("?")[0]
     return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver != "replay"
 
@@ -104,7 +105,8 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
 
 
 def _card_mistakes(host: Host) -> Iterator[str]:
-    """Of the table that most benches do not have: between its keys, and with the host's own."""
+    """Yield mistakes of the table that most benches do not have: between its keys, and with the host's
+    own."""
     card, where = host.card, f"hosts: {host.name}: card"
     if card.ssid and not card.country:
         yield f"{where}.country: is missing, expected the country's two letters with an ssid"
@@ -123,7 +125,7 @@ def _card_mistakes(host: Host) -> Iterator[str]:
 
 
 def _is_inside(text: str, network: IPv4Network) -> bool:
-    """Whether it is an address that a machine of the network may have."""
+    """Return whether it is an address that a machine of the network may have."""
     try:
         address = IPv4Address(text)
     except AddressValueError:

@@ -46,7 +46,7 @@ class ControllerTable(Section):
 
 
 class InfluxTable(Section):
-    """Where the boards' readings go besides the run folder. Tokens on boards may only write."""
+    """The database that boards' readings go to besides the run folder. Tokens on boards may only write."""
 
     url: str = Field(description='For example "http://10.36.0.1:8086".')
     bucket: str = Field(min_length=1, description='A bucket, or for api "v1" a database.')
@@ -122,7 +122,8 @@ _ADDRESS_OR_NONE: JsonDict = {"expected": "an IPv4 address"}
 
 
 class CardTable(Section):
-    """What `roambench fleet image` writes on a host's SD card, besides name, user, key and time server."""
+    """The data that `roambench fleet image` writes on a host's SD card, besides name, user, key and time
+    server."""
 
     ssid: Annotated[str, AfterValidator(_is_ssid)] = Field(
         "",

@@ -17,7 +17,7 @@ _MOST_NAMES: Final = 8
 
 
 def refusal(bench: str, found: LeaseStanding, number: int) -> str:
-    """Why the bench cannot be had now, and what one can do."""
+    """Return why the bench cannot be had now, and what one can do."""
     ahead = found.before(number)
     if all(claim in found.bookings for claim in ahead):
         return (
@@ -32,7 +32,7 @@ def refusal(bench: str, found: LeaseStanding, number: int) -> str:
 
 
 def waiting_for(bench: str, found: LeaseStanding, number: int) -> str:
-    """Whom one waits for, and until when at least."""
+    """Return whom a caller waits for, and the earliest end."""
     ahead = found.before(number)
     line = f"{bench}: waiting for {' and '.join(map(described, ahead))}"
     if any(claim in found.bookings for claim in ahead):

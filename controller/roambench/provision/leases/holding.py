@@ -106,7 +106,7 @@ class HeldLease:
         self._lost.set()
 
     def still(self) -> bool:
-        """Whether it was never lost, as of now."""
+        """Return whether it was never lost, as of now."""
         if not self.lost and not self.gave_way and not self._ours():
             self.lose()
         return not self.lost
@@ -162,7 +162,7 @@ def holding(
         return "" if found.allows(number) else waiting_for(bench.name, found, number)
 
     def steps_aside(kept: Sequence[str]) -> None:
-        """Whose lease it is decides what others may use."""
+        """Let others use what the lease's owner leaves free."""
         if inherited is None:
             book.step_aside(number, kept)
 
@@ -210,7 +210,8 @@ def _inherited(book: LeaseBook) -> int | None:
 def wait_for_turn(
     bench: str, book: LeaseBook, number: int, wait_s: float, report: Callable[[str], None]
 ) -> LeaseStanding:
-    """How everybody stands when its turn has come; FleetError if that is not within `wait_s` seconds."""
+    """Return how everybody stands when its turn has come; FleetError if that is not within `wait_s`
+    seconds."""
     deadline_s = time.monotonic() + wait_s
     reported: tuple[int, ...] = ()
     while True:

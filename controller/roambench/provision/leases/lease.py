@@ -211,7 +211,7 @@ def user() -> str:
 
 
 def machine() -> str:
-    """Where a process id can be looked up: this boot of this machine, this process namespace."""
+    """Return where a process id can be looked up: this boot of this machine, this process namespace."""
     parts = [socket.gethostname()]
     for name in ("/etc/machine-id", "/proc/sys/kernel/random/boot_id"):
         try:
@@ -224,7 +224,7 @@ def machine() -> str:
 
 
 def _was_booted_since(there: str, here: str) -> bool:
-    """Whether `there` is an earlier boot of the machine that `here` is."""
+    """Return whether `there` is an earlier boot of the machine that `here` is."""
     (*before, boot), (*same, now) = there.split()[:3], here.split()[:3]
     return before == same and boot != now and _UNKNOWN not in (*before, boot)
 
@@ -275,7 +275,7 @@ def _living(claims: sqlite3.Connection, *, looks: bool = False) -> list[LeaseReq
 
 
 def _has_died(claim: LeaseRequest, here: str) -> bool:
-    """Whether its process surely is no more. Another that got the same id lets it run out instead."""
+    """Return whether its process surely is no more. Another that got the same id lets it run out instead."""
     if claim.reserves:
         return False
     if claim.machine != here:

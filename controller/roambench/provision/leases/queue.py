@@ -35,16 +35,16 @@ class LeaseRequest:
 
     @property
     def reserves(self) -> bool:
-        """Whether it is a reservation by hand, of no process."""
+        """True if it is a reservation by hand, of no process."""
         return self.pid == NO_PROCESS
 
     @property
     def books(self) -> bool:
-        """Whether it is a reservation that was made for later."""
+        """True if it is a reservation that was made for later."""
         return self.from_s is not None
 
     def needs_any_of(self, other: LeaseRequest) -> bool:
-        """Whether it works on a board that the other one keeps. A reservation works on none."""
+        """Return whether it works on a board that the other one keeps. A reservation works on none."""
         if self.reserves:
             return False
         return not self.boards or not other.boards or not set(self.boards).isdisjoint(other.boards)
@@ -72,7 +72,7 @@ class LeaseStanding:
         return self._first + self.beside + self.waiting + self.bookings
 
     def allows(self, number: int) -> bool:
-        """Whether the claim of this number may use the bench, or the boards that it keeps."""
+        """Return whether the claim of this number may use the bench, or the boards that it keeps."""
         return any(claim.number == number for claim in self._first + self.beside)
 
     def before(self, number: int) -> tuple[LeaseRequest, ...]:
@@ -87,7 +87,8 @@ class LeaseStanding:
         return (*self._first, *kept, *ahead, *booked)
 
     def begins_s(self, number: int) -> float:
-        """When this claim could begin as far as bookings go; `now_s` where none of them keeps it waiting."""
+        """Return when this claim could begin as far as bookings go; `now_s` where none of them keeps it
+        waiting."""
         (me,) = (claim for claim in self.everybody if claim.number == number)
         return earliest_s(me, self.everybody, self.now_s)
 
@@ -102,7 +103,7 @@ class LeaseStanding:
 
 
 def standing(claims: Sequence[LeaseRequest], now_s: float) -> LeaseStanding:
-    """Of living claims: a process that has begun goes on to its end, also into reserved time. Else the
+    """Order the living claims: a process that has begun goes on to its end, also into reserved time. Else the
     reservation or booking of now holds, and the oldest process of the same user runs under it. Else the
     oldest holds that is expected to end before the next booking of another user. Who has stepped aside holds
     the bench no more, and keeps those waiting who need its boards.
@@ -159,5 +160,5 @@ def collisions(claims: Iterable[LeaseRequest], from_s: float, until_s: float) ->
 
 
 def _from_s(claim: LeaseRequest) -> float:
-    """When it counts from: a claim that is not for later always does."""
+    """Return when it counts from: a claim that is not for later always does."""
     return float("-inf") if claim.from_s is None else claim.from_s

@@ -22,7 +22,7 @@ _DEFAULT: Final = "command"
 def power_of(
     table: Mapping[str, Any], host: Mapping[str, Any], folder: Path, forgiven: Collection[str] = ()
 ) -> tuple[PowerEntry, list[str]]:
-    """What a host's merged `power` table says, and its mistakes, each with its key.
+    """Return what a host's merged `power` table says, and its mistakes, each with its key.
 
     `{host}` and `{address}` in its texts are the host's. `folder` is the bench description's. Keys that are
     `forgiven` may be missing: their mistake is reported elsewhere.
@@ -41,7 +41,8 @@ def power_of(
 
 
 def default_mistakes(table: Mapping[str, Any]) -> tuple[set[str], list[str]]:
-    """Of the defaults' `power` table, which hosts may complete: the keys that are wrong, and why."""
+    """Return the mistakes of the defaults' `power` table, which hosts may complete: the keys that are wrong,
+    and why."""
     row, mistakes = _row(table)
     if row is None:
         return {"switch"}, mistakes

@@ -39,7 +39,8 @@ class Forewarns(Protocol):
     """A switch that can also be asked whether it would switch by itself."""
 
     async def trouble(self) -> str:
-        """Why the board may lose its power unasked, in one line; "" for no such reason. Switches nothing."""
+        """Return why the board may lose its power unasked, in one line; "" for no such reason. Switches
+        nothing."""
         ...
 
 

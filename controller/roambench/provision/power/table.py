@@ -1,4 +1,4 @@
-"""What can switch a board, by name. Others than the meter are in `extras.power`."""
+"""The kinds of switches, by name. Others than the meter are in `extras.power`."""
 
 from __future__ import annotations
 

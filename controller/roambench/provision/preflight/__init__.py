@@ -1,1 +1,1 @@
-"""What a run needs of every host, asked over SSH and judged."""
+"""The needs of a run on every host, asked over SSH and judged."""

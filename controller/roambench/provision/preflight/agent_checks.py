@@ -120,7 +120,8 @@ class Trust:
 
 
 def packages(facts: Facts, needed: Mapping[str, PackageFacts]) -> Check:
-    """Whether the user's packages are there that the experiment `needed`, and are what they are here."""
+    """Return whether the user's packages are there that the experiment `needed`, and are what they are
+    here."""
     found = [_unlike(name, here, facts.python_packages.get(name)) for name, here in needed.items()]
     if wrong := [reason for reason in found if reason]:
         give = f"{_PROVISION} --with-package its wheel or folder"
@@ -131,8 +132,8 @@ def packages(facts: Facts, needed: Mapping[str, PackageFacts]) -> Check:
 
 
 def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:
-    """Why a host's package is not this machine's, "" if it is. What only this machine has makes no difference
-    where wheels may leave it out: files that are no source, and folders such as tests."""
+    """Return why a host's package is not this machine's, "" if it is. What only this machine has makes no
+    difference where wheels may leave it out: files that are no source, and folders such as tests."""
     if there is None or there.version != here.version:
         return f"lacks {name} {here.version}" + (f" (it has {there.version})" if there else "")
     tops = {path.partition("/")[0] for path in here.files}
@@ -173,7 +174,7 @@ def certificate(facts: Facts, host: Host, trust: Trust | None, now: dt.datetime)
 
 
 def smoke(agent: AgentAnswers) -> Check:
-    """Whether the agent's torch does a step of SGD."""
+    """Return whether the agent's torch does a step of SGD."""
     name = "torch"
     if agent.reason:
         return Check(name, CheckVerdict.FAIL, "not tried: no agent answers", "a step of SGD", _PROVISION)
@@ -191,7 +192,7 @@ def smoke(agent: AgentAnswers) -> Check:
 
 
 def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
-    """Whether the meter has readings of just now."""
+    """Return whether the meter has readings of just now."""
     name = "meter"
     if host.meter.driver == NO_METER:
         return Check(name, CheckVerdict.SKIP, _NONE)
@@ -227,7 +228,8 @@ def autorun(state: bool | str, host: Host) -> Check:
 
 
 def port_openers(facts: Facts, host: Host) -> Check:
-    """Whether programs run that open the port of a meter: lines are lost to them, and the meter may reset."""
+    """Return whether programs run that open the port of a meter: lines are lost to them, and the meter may
+    reset."""
     name = "meter's port"
     if host.meter.emulated or not host.meter.port.startswith("/"):
         return Check(name, CheckVerdict.SKIP, _NONE)
@@ -244,7 +246,7 @@ def port_openers(facts: Facts, host: Host) -> Check:
 
 
 def idle_watts(facts: Facts, agent: AgentAnswers, host: Host) -> Check:
-    """Whether the idle board draws what such a board does."""
+    """Return whether the idle board draws what such a board does."""
     name = "idle watts"
     if host.meter.driver == NO_METER:
         return Check(name, CheckVerdict.SKIP, _NONE)

@@ -26,7 +26,8 @@ class ClockOffset:
 
 
 def clock_offset(exchanges: list[tuple[float, float, float]]) -> ClockOffset:
-    """Of exchanges (asked, the host's time, answered), the one with the shortest way; ValueError without."""
+    """Return the offset by exchanges (asked, the host's time, answered), the one with the shortest way;
+    ValueError without."""
     asked, there, answered = min(exchanges, key=lambda exchange: exchange[2] - exchange[0])
     return ClockOffset(there - (asked + answered) / 2.0, (answered - asked) / 2.0)
 

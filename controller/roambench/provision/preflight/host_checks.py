@@ -26,7 +26,7 @@ _STEADY: Final = ("performance", "powersave", "userspace")
 
 
 def os_image(facts: Facts) -> Check:
-    """Whether the host runs the operating system and Python that agents need."""
+    """Return whether the host runs the operating system and Python that agents need."""
     found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
     good = (
         facts.os_id in ("debian", "raspbian")
@@ -46,7 +46,7 @@ def os_image(facts: Facts) -> Check:
 
 
 def clock_bound(clock: ClockOffset) -> Check:
-    """Whether the host's clock is close enough to ours."""
+    """Return whether the host's clock is close enough to ours."""
     found = f"{1e3 * clock.offset_s:+.0f} ± {1e3 * clock.bound_s:.0f} ms"
     expected = f"within {1e3 * _WARN_CLOCK_S:.0f} ms of this machine"
     verdict = (
@@ -65,7 +65,7 @@ def clock_bound(clock: ClockOffset) -> Check:
 
 
 def time_sync(facts: Facts) -> Check:
-    """Whether something keeps the host's clock."""
+    """Return whether something keeps the host's clock."""
     name = "time sync"
     if facts.container:
         return Check(name, CheckVerdict.SKIP, "a container has its host's clock")
@@ -77,7 +77,7 @@ def time_sync(facts: Facts) -> Check:
 
 
 def disk(facts: Facts) -> Check:
-    """Whether enough of the disk is free."""
+    """Return whether enough of the disk is free."""
     free = facts.state_free_bytes
     if free is None:
         return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
@@ -86,7 +86,7 @@ def disk(facts: Facts) -> Check:
 
 
 def memory(facts: Facts) -> Check:
-    """Whether enough memory is free."""
+    """Return whether enough memory is free."""
     free = facts.memory_available_bytes
     if free is None:
         return Check("memory", CheckVerdict.WARN, "unknown", "", "look at /proc/meminfo on the host")
@@ -94,7 +94,7 @@ def memory(facts: Facts) -> Check:
 
 
 def governor(facts: Facts) -> Check:
-    """Whether the CPU's frequency is held steady."""
+    """Return whether the CPU's frequency is held steady."""
     if _no_board(facts):
         return _no_hardware("governor")
     found = facts.board.governors[0] if facts.board.governors else ""
@@ -110,7 +110,7 @@ def governor(facts: Facts) -> Check:
 
 
 def under_voltage(facts: Facts) -> Check:
-    """Whether the board has seen too low a voltage."""
+    """Return whether the board has seen too low a voltage."""
     name = "power supply"
     if _no_board(facts):
         return _no_hardware(name)
@@ -126,7 +126,7 @@ def under_voltage(facts: Facts) -> Check:
 
 
 def power_save(facts: Facts, host: Host) -> Check:
-    """Whether the Wi-Fi's power saving is off."""
+    """Return whether the Wi-Fi's power saving is off."""
     name = "Wi-Fi power save"
     if host.interface not in facts.interfaces:
         return Check(
@@ -147,7 +147,7 @@ def power_save(facts: Facts, host: Host) -> Check:
 
 
 def power_switch(seen: SeenSwitch, host: Host) -> Iterator[Check]:
-    """Whether the switch of the host's `power` table answers, is on, and will leave the board so.
+    """Return whether the switch of the host's `power` table answers, is on, and will leave the board so.
 
     No check at all of a host without that table: its meter has its own.
     """

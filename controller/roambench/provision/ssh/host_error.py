@@ -1,4 +1,4 @@
-"""Why a host could not do what it was asked, and what a person can do about it."""
+"""Errors that say why a host could not do what it was asked, and what a person can do about it."""
 
 from __future__ import annotations
 

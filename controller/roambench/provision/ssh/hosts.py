@@ -82,7 +82,7 @@ class HostLink:
         stdin: Input | None = b"",
         timeout_s: float = _COMMAND_S,
     ) -> int:
-        """As `run`, with both outputs passed on as they come, however much that is; returns the exit code.
+        """Do as `run`, and pass both outputs on as they come, however much that is; returns the exit code.
 
         A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
         Without `stdin` (None) its input stays open as long as the link.
@@ -133,7 +133,7 @@ class HostLink:
 
     @property
     def hung_up(self) -> bool:
-        """Whether this side ended it: nothing was lost."""
+        """True if this side ended it: nothing was lost."""
         return self._hung_up.is_set()
 
     def must(
@@ -176,7 +176,7 @@ class HostOutcome(Generic[T]):
 
     @property
     def failed(self) -> bool:
-        """Whether something went wrong on this host."""
+        """True if something went wrong on this host."""
         return bool(self.reason)
 
 

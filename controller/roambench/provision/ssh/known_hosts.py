@@ -114,11 +114,11 @@ def entry_of(line: str) -> HostKeyEntry | None:
 
 
 def known_name(address: str, port: int) -> str:
-    """How OpenSSH writes a host in this file."""
+    """Return how OpenSSH writes a host in this file."""
     return address if port == _SSH_PORT else f"[{address}]:{port}"
 
 
 def fingerprint(key: paramiko.PKey) -> str:
-    """As `ssh-keygen -l` shows it."""
+    """Return the fingerprint as `ssh-keygen -l` shows it."""
     digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
     return f"SHA256:{digest}"

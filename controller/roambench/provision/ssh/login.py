@@ -164,7 +164,7 @@ def _jump_hosts(target: SshOptions, seen: set[str]) -> Iterator[SshOptions]:
 
 
 def _fabric_words(options: SshOptions, connect_s: float) -> dict[str, Any]:
-    """What Fabric's Connection is made of: nothing that it would look up itself."""
+    """Return what Fabric's Connection is made of: nothing that it would look up itself."""
     return {
         "host": options.address,
         "user": options.user,
@@ -246,8 +246,8 @@ def _unusable(host: Host, path: Path, error: Exception) -> HostError:
 
 
 def public_key(path: Path) -> bytes | None:
-    """As SSH writes it: of a private key's header, which no passphrase hides, of the file beside it, or of
-    `path` if that is the public half itself."""
+    """Return it as SSH writes it: of a private key's header, which no passphrase hides, of the file beside
+    it, or of `path` if that is the public half itself."""
     with suppress(OSError, ValueError):
         body = b"".join(path.read_bytes().splitlines()[1:-1])
         head, mark, content = base64.b64decode(body).partition(_HEADER)

@@ -1,4 +1,5 @@
-"""How OpenSSH would reach a host: what `ssh -G` makes of the user's and the system's configuration.
+"""The way on which OpenSSH would reach a host: what `ssh -G` makes of the user's and the system's
+configuration.
 
 Every word of those files counts as it does for `ssh` itself, since it is `ssh` that reads them: Include,
 Match, patterns, tokens. The bench's own user, port and key go before them, roambench's defaults after them.
@@ -32,8 +33,8 @@ class NoOptionsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TheirKeys:
-    """What the user's own known_hosts files say of a host: keys that it may have, and those that no host may
-    have any more. `file` is the first one that names the host."""
+    """The answers of the user's own known_hosts files about a host: keys that it may have, and those that no
+    host may have any more. `file` is the first one that names the host."""
 
     file: Path | None
     trusted: tuple[paramiko.PKey, ...] = ()
@@ -91,7 +92,8 @@ class SshOptions:
 
 
 def ssh_options(name: str, user: str | None = None, port: int | None = None) -> SshOptions:
-    """Of `name`, which may be OpenSSH's word for a jump host ("ann@gate:2200"); NoOptionsError."""
+    """Return the options of `name`, which may be OpenSSH's word for a jump host ("ann@gate:2200");
+    NoOptionsError."""
     said: dict[str, list[str]] = defaultdict(list)
     for line in _asked(name, user, port).splitlines():
         keyword, _, value = line.partition(" ")
@@ -122,7 +124,8 @@ def ssh_options(name: str, user: str | None = None, port: int | None = None) -> 
 
 
 def _asked(name: str, user: str | None, port: int | None) -> str:
-    """What `ssh -G` prints. The first value of an option counts: the bench's, user's, system's, ours."""
+    """Return what `ssh -G` prints. The first value of an option counts: the bench's, user's, system's,
+    ours."""
     includes = [f'Include "{Path(path).expanduser()}"' for path in _CONFIGS]
     config = "\n".join([*includes, "Host *", f"User {DEFAULT_USER}", ""])
     given = [*(["-l", user] if user else []), *(["-p", str(port)] if port else [])]

@@ -1,4 +1,4 @@
-"""What a host's shell runs: a script that is a constant of the source, and the values that it gets.
+"""A script for a host's shell that is a constant of the source, and the values that it gets.
 
 No value of a file or of a host is ever part of a script's text: it is an argument, and `HostLink` quotes all
 arguments in one place.

@@ -15,7 +15,7 @@ IDENTITY_SUBJECT: Final = "certificate"
 
 
 def identity_reason(facts: Facts, doubt: str, trusted_pem: bytes) -> str:
-    """Why the host needs a new certificate, "" if it does not. `doubt` is about the one it has."""
+    """Return why the host needs a new certificate, "" if it does not. `doubt` is about the one it has."""
     if doubt:
         return doubt
     if facts.files.get(f"{layout.IDENTITY}/key.pem") is None:

@@ -44,7 +44,7 @@ _HOUSE: Final = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(slots=True)
 class Sent:
-    """How far one host is; `say` gets a line now and then."""
+    """The progress of one host; `say` gets a line now and then."""
 
     say: Callable[[str], None]
     total_bytes: int = 0
@@ -123,7 +123,8 @@ def ship(link: HostLink, shipment: Shipment, sent: Sent, turns: Turns) -> None:
 def _send(
     link: HostLink, shipment: Shipment, lacking: deque[tuple[ShippedFile, int]], sent: Sent, turn: Turn
 ) -> None:
-    """As much of the files, each from a byte on, as goes in this turn; what is whole leaves `lacking`."""
+    """Send as much of the files, each from a byte on, as goes in this turn; what is whole leaves
+    `lacking`."""
     # One command for all: each `head` takes no byte more than its file's from what they all read.
     words = [
         word

@@ -24,7 +24,7 @@ class Turn:
 
     @property
     def over(self) -> bool:
-        """Whether another should have it."""
+        """True if another should have it."""
         return time.monotonic() >= self.until_s
 
 

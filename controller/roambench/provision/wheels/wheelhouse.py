@@ -66,7 +66,7 @@ class Wheelhouse:
 
     @property
     def shipped(self) -> tuple[ShippedFile, ...]:
-        """What hosts get: the wheels, and their digests in a separate file."""
+        """The files that hosts get: the wheels, and their digests in a separate file."""
         sums = _sums(self.wheels)
         wheels = (ShippedFile(wheel.file, wheel.size_bytes, wheel.sha256) for wheel in self.wheels)
         return (ShippedFile(_SUMS, len(sums), hashlib.sha256(sums).hexdigest()), *wheels)
@@ -186,7 +186,7 @@ def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel
 
 
 def _sums(wheels: Iterable[Wheel]) -> bytes:
-    """As `sha256sum` prints them."""
+    """Return the sums as `sha256sum` prints them."""
     ordered = sorted(wheels, key=lambda wheel: wheel.file)
     return "".join(f"{wheel.sha256}  {wheel.file}\n" for wheel in ordered).encode()
 

@@ -23,7 +23,7 @@ _MOST_REPLY_BYTES: Final = 256 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class InfluxServer:
-    """Where a database is and who asks: a token, or for InfluxDB 1.x "user:password".
+    """The address of a database and its credentials: a token, or for InfluxDB 1.x "user:password".
 
     On InfluxDB 2 database and policy are what a DBRP mapping leads to a bucket.
 

@@ -69,7 +69,7 @@ class InfluxRecords:
         return sorted({device for kind in RecordKind for device in self._counts(kind)})
 
     def counts(self, device: str) -> dict[RecordKind, int]:
-        """How many records of each kind a device has."""
+        """Return how many records of each kind a device has."""
         found = {kind: self._counts(kind, device).get(device, 0) for kind in RecordKind}
         return {kind: count for kind, count in found.items() if count}
 

@@ -85,7 +85,7 @@ class DeviceEnergy:
         return min(1.0, self.meter.traits.step_w / math.sqrt(12.0) / u_offset_w) if u_offset_w else 0.0
 
     def flagged(self, flag: ReadingFlag) -> int:
-        """How many readings carry the doubt."""
+        """Return how many readings carry the doubt."""
         return int(np.count_nonzero(self.readings.flags & int(flag)))
 
 
@@ -134,7 +134,7 @@ class RunEnergy:
 
     @property
     def measured(self) -> bool:
-        """Whether a meter saw anything at all."""
+        """True if a meter saw anything at all."""
         return any(device.whole_run.covered_s > 0.0 for device in self.devices)
 
 
@@ -269,7 +269,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
 
 
 def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
-    """When the run had no controller, and what was done then and shortly before is void: device time,
+    """Return when the run had no controller, and what was done then and shortly before is void: device time,
     ascending. Those that overlap are one: the run was resumed more than once from the same step."""
     found: list[Interval] = []
     candidates = records.only(RunResumed) if isinstance(records, EventLog) else records

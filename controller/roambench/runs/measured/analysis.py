@@ -59,7 +59,8 @@ def analysis_of(energy: RunEnergy | None) -> dict[str, Any]:
 
 
 def _split(split: Split) -> dict[str, Any]:
-    """How phases were separated; `scatter` is how much more their sums scatter than sampling explains."""
+    """Return how phases were separated; `scatter` is how much more their sums scatter than sampling
+    explains."""
     return {
         "method": split.method.value,
         "rest_s": split.rest_s,

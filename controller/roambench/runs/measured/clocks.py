@@ -1,4 +1,4 @@
-"""Whose clock stamped a board's readings, and how well it is known (rule R2): what the report must say."""
+"""The clocks that stamped boards' readings, and their uncertainty (rule R2): what the report must say."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GRAVITY = (ClockVerdict.GOOD, ClockVerdict.FLAGGED, ClockVerdict.REFUSED)
 
 
 class ReaderCase(StrEnum):
-    """Where the meter of a board is read."""
+    """The place where the meter of a board is read."""
 
     LOCAL = "local"  # the board reads its own meter: readings and phases share one clock
     REMOTE = "remote"  # another host reads it: its clock must be laid over the board's
@@ -52,7 +52,7 @@ class BoardClock:
 
     @property
     def refused(self) -> bool:
-        """Whether the board's readings must not be laid over its phases."""
+        """True if the board's readings must not be laid over its phases."""
         return self.case is ReaderCase.REMOTE and self.verdict is ClockVerdict.REFUSED
 
     @property
@@ -63,13 +63,13 @@ class BoardClock:
 
     @property
     def drift_ppm(self) -> float:
-        """How fast the board's clock runs against ours, in parts per million; NaN if unknown."""
+        """The rate of the board's clock against ours, in parts per million; NaN if unknown."""
         fit = self._latest
         return math.nan if fit is None else fit.drift * 1e6
 
     @property
     def bursts(self) -> int:
-        """How many bursts of probes there were."""
+        """The number of bursts of probes."""
         return sum(len(fit.bursts) for fit in self.fits.values())
 
     @property
@@ -78,7 +78,7 @@ class BoardClock:
 
     @property
     def refusal(self) -> str:
-        """Why no sum may hold the board's joules; "" where nothing is against it."""
+        """The reason why no sum may hold the board's joules; "" where nothing is against it."""
         return f"clock refused: {self.reader} reads its meter, {self._known()}" if self.refused else ""
 
     def _known(self) -> str:
@@ -167,8 +167,8 @@ def board_clocks(
 
 
 def _with_reader(clock: BoardClock, boards: Mapping[str, BoardClock]) -> BoardClock:
-    """Where another board reads the meter, both clocks' bounds add up; a reader that was never probed is
-    refused.
+    """Add both clocks' bounds where another board reads the meter; a reader that was never probed
+    is refused.
 
     The reader may be the controller's own machine, whose clock is the one that asks: it is right.
     """

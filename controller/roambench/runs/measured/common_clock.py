@@ -74,7 +74,7 @@ class OneClock:
         return self._store.devices()
 
     def counts(self, device: str) -> dict[RecordKind, int]:
-        """How many records of each kind a device has."""
+        """Return how many records of each kind a device has."""
         return self._store.counts(device)
 
     def readings(self, device: str) -> ReadingColumns:

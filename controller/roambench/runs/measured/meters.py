@@ -1,4 +1,4 @@
-"""Which meter measured each device of a run: its traits, its calibration, its readings in board time."""
+"""The meter that measured each device of a run: its traits, its calibration, its readings in board time."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DeviceMeter:
         return bool(self.serial) and self.calibrated_as not in ("", self.serial)
 
     def out_of_date(self, day: dt.date) -> bool:
-        """Whether it was calibrated more than a year before `day`."""
+        """Return whether it was calibrated more than a year before `day`."""
         return self.calibrated_on is not None and (day - self.calibrated_on) > VALID_FOR
 
     @property

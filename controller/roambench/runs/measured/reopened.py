@@ -1,4 +1,4 @@
-"""Whether a board's meter is known to be the same one throughout a run: what was proven of it ends where it
+"""Meters that may have been exchanged during a run: what was proven of it ends where it
 was opened again, unless something tells that it is the same unit."""
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Reopened:
 
 
 def reopenings(events: Iterable[AgentEvent]) -> list[Reopened]:
-    """Of a device's events in their order; [] while its meter is known to be the one that it began with."""
+    """Return those among a device's events in their order; [] while its meter is known to be the one that it
+    began with."""
     found: list[Reopened] = []
     meter: MeterDescription | None = None
     unit, boot, why = "", "", ""
@@ -58,7 +59,8 @@ def reopenings(events: Iterable[AgentEvent]) -> list[Reopened]:
 
 
 def _other(meter: MeterDescription, unit: str, now: MeterDescription, why: str) -> str:
-    """Why what is opened `now` may be another than `meter`, "" where it is the same; `why` it was opened."""
+    """Return why what is opened `now` may be another than `meter`, "" where it is the same; `why` it was
+    opened."""
     if (now.driver, now.serial) != (meter.driver, meter.serial):
         return why or "it is described as another meter"
     if why and not (unit and now.unit == unit):

@@ -51,7 +51,8 @@ def modelled_account(folder: RunFolder, records: Sequence[RoundRecord]) -> Model
 
 
 def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
-    """What models the energy of a simulated run, and the throughput that its transfers are taken to have."""
+    """Return what models the energy of a simulated run, and the throughput that its transfers are taken to
+    have."""
     experiment = folder.experiment
     section = experiment.simulated
     power = DevicePower(section.idle_w, section.train_w, section.power_spread, folder.info.seed)
@@ -118,7 +119,8 @@ def ledger_of_log(
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Which training each order serves: its round and outcome; NONE and its own step where it serves none."""
+    """The training that each order serves: its round and outcome; NONE and its own step where it serves
+    none."""
 
     step: Codes
     outcome: Codes

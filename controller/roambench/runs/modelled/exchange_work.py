@@ -96,7 +96,7 @@ def exchange_work(
 def _transfers(
     size_bytes: npt.NDArray[np.int64], model_bytes: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """How many models each of the rows moved, whole ones; one where a log does not tell their size."""
+    """Return how many models each of the rows moved, whole ones; one where a log does not tell their size."""
     models = np.ones_like(size_bytes)
     exchanged = size_bytes[:, 2:]
     np.floor_divide(exchanged, model_bytes[:, None], out=models[:, 2:], where=model_bytes[:, None] > 0)

@@ -103,7 +103,9 @@ def test_the_boards_of_a_run_are_told_apart_by_device_and_their_latest_meter() -
     first, second, third = board_clocks(("pi-01", "pi-02", "pi-03"), records, events)
     assert (first.case, first.reader, first.offset_ms) == (ReaderCase.REMOTE, "gateway", pytest.approx(7.0))
     assert first.refused
-    assert first.sentence().startswith("pi-01: gateway reads its meter; the clock of gateway was never probed")
+    assert first.sentence().startswith(
+        "pi-01: gateway reads its meter; the clock of gateway was never probed"
+    )
     assert (second.case, second.offset_ms) == (ReaderCase.LOCAL, pytest.approx(1.0))
     assert (third.case, third.bursts) == (ReaderCase.UNKNOWN, 0)
     assert described([AgentEvent(EventKind.METER_DESCRIBED, 1, "[]")]) is None
