@@ -1,7 +1,7 @@
-"""Check the words of the source, its messages and the pages: `python packaging/plain_english.py`, part of `make check`.
+"""Check the words of the source, its messages and the pages: a part of `make check`.
 
-A line that needs one of the words (a quotation, a name of others) ends with `words: excused`. Docstrings begin with a
-verb or a noun, never with a word that asks.
+A line that needs one of the words (a quotation, a name of others) ends with `words: excused`. Docstrings
+begin with a verb or a noun, never with a word that asks.
 """
 
 from __future__ import annotations
