@@ -11,6 +11,7 @@ import numpy as np
 
 from roambench.agent.session.control_link import ControlLink, secure_channel
 from roambench.agent.session.data_link import DataLink
+from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
@@ -36,6 +37,7 @@ class Bench:
     authority: Authority
     seen: list[tuple[int, str, str, str]] = field(default_factory=list)
     stored: list[tuple[str, int, int, bytes]] = field(default_factory=list)
+    host: str = "127.0.0.1"
 
     def kinds(self) -> list[str]:
         return [kind for _, _, kind, _ in self.seen]
@@ -52,6 +54,7 @@ async def bench(
     ),
     sink: RecordSink | None = None,
     hears: Callable[[str, str], None] = lambda name, kind: None,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[Bench]:
     """`hears` is told before an event is written down, and may raise."""
     authority = Authority.create()
@@ -67,7 +70,16 @@ async def bench(
         seen.append((device, name, kind, detail))
 
     fleet = GrpcFleet(
-        FleetSettings("run", ("pi-01", "pi-02"), (SPEC, SPEC), LAYOUT, deadline_s, rest_s=rest_s),
+        FleetSettings(
+            "run",
+            ("pi-01", "pi-02"),
+            (SPEC, SPEC),
+            LAYOUT,
+            deadline_s,
+            rest_s=rest_s,
+            listen_host=host,
+            data_host=host,
+        ),
         identity(authority),
         DeviceClock(),
         sink or store,
@@ -77,7 +89,7 @@ async def bench(
     )
     await fleet.start()
     try:
-        yield Bench(fleet, authority, seen, stored)
+        yield Bench(fleet, authority, seen, stored, host)
     finally:
         await fleet.stop("test over", drain_s=0.5)
 
@@ -137,9 +149,9 @@ async def hand_agent(
                 chores.add(chore)
                 chore.add_done_callback(chores.discard)
 
-    address = f"127.0.0.1:{where.fleet.control_port}"
+    address = host_port(where.host, where.fleet.control_port)
     link = ControlLink(address, dial_with, name, log.append)
-    channel = secure_channel(f"127.0.0.1:{where.fleet.data_port}", credential, MAX_DATA_MESSAGE_BYTES)
+    channel = secure_channel(host_port(where.host, where.fleet.data_port), credential, MAX_DATA_MESSAGE_BYTES)
     agent = HandAgent(
         link,
         DataLink(channel, name, DeviceClock()),

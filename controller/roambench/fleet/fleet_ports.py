@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from roambench.contract.addresses import host_port
 from roambench.contract.events import EventKind
 from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.fleet.guard import FleetIdentity, Guard
@@ -55,7 +56,7 @@ class FleetPorts:
         for name, port, most, handler in zip(names, ports, most_bytes, handlers, strict=True):
             self._ports[name] = SecurePort(
                 self._identity,
-                f"{host}:{port}",
+                host_port(host, port),
                 most,
                 handler,
                 keepalive=keepalive,

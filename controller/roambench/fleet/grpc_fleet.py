@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from roambench.agent.settings import HostSettings
+from roambench.contract.addresses import host_port
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.duty import DutyLevel
@@ -257,7 +258,7 @@ class GrpcFleet:
         settings = self._settings
         return Welcome(
             run_id=settings.run_id,
-            data_address=f"{settings.data_host}:{self.data_port}",
+            data_address=host_port(settings.data_host, self.data_port),
             learning_json=settings.learning[device].to_json(),
             quiet=settings.quiet,
             rest_s=settings.rest_s,

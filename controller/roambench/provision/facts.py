@@ -101,6 +101,7 @@ class Facts:
     time_synchronised: bool | None = None
     interfaces: tuple[str, ...] = ()
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
+    no_way: str | None = None  # why it has no route to the controller, "" if it has one
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 
@@ -113,7 +114,8 @@ class Facts:
 class Questions:
     """The packages, files (folders, too) and units the script looks at.
 
-    `wheels`: also at all that the running build has; `python_packages`: at the files of those, by name.
+    `wheels`: also at all that the running build has; `python_packages`: at the files of those, by name;
+    `controller`: at the way to this address.
     """
 
     packages: Sequence[str]
@@ -121,6 +123,7 @@ class Questions:
     units: Sequence[str]
     wheels: bool = False
     python_packages: Sequence[str] = ()
+    controller: str = ""
 
     def to_json(self, root: str = "/") -> str:
         """The questions as JSON text for the script on the host."""
@@ -130,6 +133,7 @@ class Questions:
             "units": list(self.units),
             "wheels": self.wheels,
             "python_packages": list(self.python_packages),
+            "controller": self.controller,
             "user": layout.USER,
             "root": root,
         }
@@ -157,9 +161,10 @@ QUESTIONS: Final = Questions(
 )
 
 
-def questions_before_a_run(packages: Sequence[str]) -> Questions:
-    """All that a run depends on; `packages`: the user's, which it needs."""
-    return Questions((), (), (layout.UNIT,), wheels=True, python_packages=packages)
+def questions_before_a_run(packages: Sequence[str], controller: str = "") -> Questions:
+    """Ask all that a run depends on; `packages`: the user's, which it needs; `controller`: its address."""
+    unit = (layout.UNIT,)
+    return Questions((), (), unit, wheels=True, python_packages=packages, controller=controller)
 
 
 def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:

@@ -16,6 +16,7 @@ import os
 import platform
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,7 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "time_synchronised": _synchronised(root),
         "interfaces": sorted(path.name for path in (root / "sys/class/net").glob("*")),
         "port_openers": _running(root, _PORT_OPENERS),
+        "no_way": _no_way(request.get("controller", "")),
         "wheels": _wheels(environment) if request["wheels"] else None,
         "python_packages": _python_packages(environment, request["python_packages"]),
         "board": _board(root),
@@ -75,6 +77,25 @@ def _text(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
+
+
+def _no_way(address: str) -> str | None:
+    """Return why there is no route to the address, "" where there is one; only name queries are sent."""
+    if not address:
+        return None
+    try:
+        ways = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)
+    except OSError:
+        return "no such name"
+    reasons = []
+    for family, kind, protocol, _, target in ways:
+        try:
+            with socket.socket(family, kind, protocol) as line:
+                line.connect(target)
+            return ""
+        except OSError as error:
+            reasons.append(f"{target[0]}: {error.strerror or error}")
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def _output(root: Path, *command: str) -> str:

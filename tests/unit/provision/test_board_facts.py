@@ -126,3 +126,23 @@ def _board(root: Path, command: str) -> None:
     script = script.replace("/proc/swaps", str(root / "none")).replace("systemctl", "false")
     environment = {**os.environ, "SYS": str(root / "sys"), "NOTES": str(root / "notes")}
     subprocess.run(["sh", "-s", command], input=script.encode(), env=environment, check=True)
+
+
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [("", None), ("127.0.0.1", ""), ("localhost", ""), ("nothere.invalid", "no such name")],
+)
+def test_the_way_to_a_controller_is_looked_for_without_sending_anything(
+    tmp_path: Path, address: str, reason: str | None
+) -> None:
+    asked = json.loads(questions_before_a_run((), address).to_json())
+    facts = from_json(Facts, json.dumps(facts_probe.probe(asked, _root(tmp_path))), "facts")
+    assert facts.no_way == reason
+
+
+def test_an_address_without_a_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*args: object) -> None:
+        raise OSError(101, "Network is unreachable")
+
+    monkeypatch.setattr("socket.socket.connect", unreachable)
+    assert facts_probe._no_way("192.0.2.1") == "192.0.2.1: Network is unreachable"

@@ -51,6 +51,7 @@ PI = replace(
     throttled=0,
     interfaces=("lo", "wlan0"),
     time_synchronised=True,
+    no_way="",
     certificate_pem=AUTHORITY.issue("pi-01").certificate_pem.decode(),
 )
 AGENT = AgentAnswers(
@@ -93,7 +94,8 @@ def test_a_pi_as_it_should_be_passes_everything() -> None:
     found = checks()
     assert set(verdicts(found).values()) == {PASS}
     assert list(found) == [
-        "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "disk", "memory",
+        "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync",
+        "way to controller", "disk", "memory",
         "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun",
         "meter's port", "idle watts",
     ]  # fmt: skip
@@ -130,6 +132,7 @@ WRONG = [
     ({"certificate_pem": ""}, "certificate", FAIL, "none", "fleet provision"),
     ({"certificate_pem": "junk"}, "certificate", FAIL, "not a certificate", "certs rotate"),
     ({"time_synchronised": False}, "time sync", WARN, "not synchronised", "chrony"),
+    ({"no_way": "::1: Network is unreachable"}, "way to controller", FAIL, "unreachable", "same family"),
     ({"state_free_bytes": 511 * MIB}, "disk", FAIL, "511 MiB free", "free some space"),
     ({"state_free_bytes": 2047 * MIB}, "disk", WARN, "2,047 MiB free", "free some space"),
     ({"memory_available_bytes": 199 * MIB}, "memory", FAIL, "199 MiB free", "reboot"),

@@ -76,6 +76,17 @@ def time_sync(facts: Facts) -> Check:
     return Check(name, CheckVerdict.WARN, found, "synchronised", then)
 
 
+def way_to_controller(facts: Facts) -> Check:
+    """Check that the host has a route to the controller's address, of IPv4 or IPv6 as that is."""
+    name = "way to controller"
+    if facts.no_way is None:
+        return Check(name, CheckVerdict.SKIP, "unknown")
+    if not facts.no_way:
+        return Check(name, CheckVerdict.PASS, "there is a route")
+    then = "give both an address of the same family (IPv4 or IPv6), or name another in controller.address"
+    return Check(name, CheckVerdict.FAIL, facts.no_way, "a route to controller.address", then)
+
+
 def disk(facts: Facts) -> Check:
     """Return whether enough of the disk is free."""
     free = facts.state_free_bytes

@@ -69,6 +69,7 @@ def _checks(
         agent_checks.certificate(facts, host, trust, now),
         host_checks.clock_bound(clock),
         host_checks.time_sync(facts),
+        host_checks.way_to_controller(facts),
         host_checks.disk(facts),
         host_checks.memory(facts),
         host_checks.governor(facts),

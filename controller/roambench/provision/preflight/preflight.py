@@ -53,7 +53,15 @@ def check(
     asked_s = time.time()
     names = tuple(needed or ())
     outcomes = on_hosts(
-        bench, asked, lambda link: look(link, smoke=smoke, ends_runs=ends_runs, packages=names)
+        bench,
+        asked,
+        lambda link: look(
+            link,
+            smoke=smoke,
+            ends_runs=ends_runs,
+            packages=names,
+            controller=bench.controller.address,
+        ),
     )
     seen = {
         outcome.host.name: outcome.value
@@ -87,12 +95,17 @@ def trust_of(bench: Bench) -> Trust | None:
 
 
 def look(
-    link: HostLink, *, smoke: bool = True, ends_runs: bool = False, packages: Sequence[str] = ()
+    link: HostLink,
+    *,
+    smoke: bool = True,
+    ends_runs: bool = False,
+    packages: Sequence[str] = (),
+    controller: str = "",
 ) -> Seen:
     """All that one host says, what is quiet first: its idle power is taken before anything is started."""
     agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
     clock = host_clock(link, _CLOCK_EXCHANGES)
-    facts = gather(link, questions_before_a_run(packages))
+    facts = gather(link, questions_before_a_run(packages, controller))
     try:
         autorun, switch = asyncio.run(autorun_of(link.host)), asyncio.run(seen_switch(link.host))
         return Seen(facts, clock, agent, autorun=autorun, switch=switch)

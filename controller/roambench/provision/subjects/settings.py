@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
+from roambench.contract.addresses import host_port
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.facts import Facts
@@ -35,7 +36,7 @@ def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
         influxdb = replace(influxdb, token_file=layout.TOKEN if influxdb.token_file else "", token_env="")
     return AgentSettings(
         device=host.name,
-        controller=f"{_bracketed(bench.controller.address)}:{bench.controller.control_port}",
+        controller=host_port(bench.controller.address, bench.controller.control_port),
         identity_dir=layout.IDENTITY,
         state_dir=layout.STATE,
         machine_id=host.machine_id,
@@ -54,7 +55,3 @@ def _meter(entry: MeterEntry) -> MeterSettings:
         port += f"{'&' if '?' in port else '?'}serial={entry.serial}"
     harmless = entry.emulated or entry.reopen_allowed
     return MeterSettings(driver=entry.driver, port=port, reopen_allowed=harmless, wifi_hop=entry.wifi_hop)
-
-
-def _bracketed(address: str) -> str:
-    return f"[{address}]" if ":" in address else address

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, HostsFailed, RoambenchError
 from roambench.contract.stillness import AwakeTime
@@ -230,7 +231,7 @@ async def _wait(
 
 def _absent(bench: Bench, hosts: tuple[Host, ...], watch: Watch, patience_s: float) -> FleetError:
     missing = [host for host in hosts if host.name not in watch.hello_s]
-    where = f"{bench.controller.address}:{bench.controller.control_port}"
+    where = host_port(bench.controller.address, bench.controller.control_port)
     reasons = "".join(
         f"; {name}: {reason}" for name, reason in sorted(watch.refused.items()) if name not in watch.hello_s
     )

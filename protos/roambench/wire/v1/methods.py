@@ -64,5 +64,6 @@ def channel_options(
     return [
         ("grpc.max_receive_message_length", max_message_bytes),
         ("grpc.max_send_message_length", max_message_bytes),
+        ("grpc.enable_http_proxy", 0),  # a bench's own network: what http_proxy names does not lead there
         *(KEEPALIVE_OPTIONS if keepalive else quiet),
     ]
