@@ -14,7 +14,8 @@ from roambench.study.sweep.metrics import METRICS
 TEXT = (Path(__file__).parents[3] / "docs" / "proving.md").read_text(encoding="utf-8")
 CHECKS = [
     "SSH", "OS image", "agent", "wheels", "certificate", "clock", "time sync", "way to controller", "disk",
-    "memory", "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun", "meter's port", "idle watts",
+    "memory", "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun",
+    "meter's port", "idle watts",
 ]  # fmt: skip
 
 
