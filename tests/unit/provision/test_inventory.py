@@ -102,6 +102,17 @@ def test_the_bench_takes_its_name_state_and_time_from_file_and_controller(tmp_pa
     assert (bench.name, bench.state_dir, bench.time_server) == ("other", Path("/var/bench"), "ntp.lan")
 
 
+def test_a_bench_by_relative_path_has_an_absolute_state_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The agent's wheel is built by a program that runs in another folder."""
+    bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "10.0.0.2"\nmeter.serial = "A"\n')
+    (file,) = tmp_path.glob("*.toml")
+    monkeypatch.chdir(tmp_path)
+    assert load_bench(Path(file.name)).state_dir == load_bench(file).state_dir
+    assert load_bench(Path(file.name)).state_dir.is_absolute()
+
+
 def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> None:
     problems = _problems(
         tmp_path,

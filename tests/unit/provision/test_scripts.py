@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import roambench.cli.main
-from roambench.provision.ssh.script import Script, brief
+from roambench.provision.ssh.script import Script, brief, shell_words
 
 _ROOT = Path(roambench.cli.main.__file__).parents[3]
 _FOLDERS = ("protos", "agent", "controller")
@@ -107,3 +108,16 @@ def test_a_script_is_told_by_its_first_line_with_its_values() -> None:
     assert brief(Script('exec agent ctl "$@"'), ("readings", "a b")) == "agent ctl readings 'a b'"
     assert brief(Script("cat x\nrm y"), ()) == "cat x"
     assert brief(Script("cat " + 80 * "x"), ()) == "cat " + 53 * "x" + "..."
+
+
+def test_sudo_answers_in_english_under_every_locale(tmp_path: Path) -> None:
+    sudo = tmp_path / "sudo"
+    sudo.write_text(
+        '#!/bin/sh\n[ "$LC_ALL$LANGUAGE" = C.UTF-8 ] || { echo "sudo: wymagane haslo"; exit 1; }\n'
+        'shift; exec "$@"\n'
+    )
+    sudo.chmod(0o755)
+    words = shell_words(Script('echo "$1"'), ("done",), root=True, sudo=True)
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LC_ALL": "pl_PL.UTF-8", "LANGUAGE": "pl"}
+    ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "done\n")

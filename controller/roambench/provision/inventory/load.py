@@ -68,7 +68,7 @@ def load_bench(path: Path | str) -> Bench:
     if problems or bench is None:
         raise ConfigError(problems)
     name = bench.name or path.stem
-    folder = path.parent
+    folder = path.absolute().parent  # programs that run elsewhere get paths below it
     state = folder / (Path(bench.state_dir).expanduser() if bench.state_dir else f".{name}")
     return Bench(
         name=name,

@@ -95,9 +95,7 @@ class HostLink:
         self, script: Script, values: tuple[str, ...], root: bool, timeout_s: float
     ) -> Iterator[tuple[paramiko.Channel, str]]:
         """A channel, and the line to run on it; what goes wrong with it is a HostError."""
-        words = shell_words(script, values, root=root)
-        if root and self.user != "root":
-            words = ["sudo", "-n", *words]
+        words = shell_words(script, values, root=root, sudo=root and self.user != "root")
         try:
             with self._transport.open_session(timeout=CONNECT_S) as channel:
                 yield channel, shlex.join(words)

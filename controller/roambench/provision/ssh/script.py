@@ -16,10 +16,15 @@ Script = NewType("Script", str)
 _LONGEST = 60
 
 
-def shell_words(script: Script, values: tuple[str, ...], *, root: bool) -> list[str]:
-    """The words of a command that runs `script` with `values`; what root makes has the modes that Debian's
-    root gives it, under any umask the login came with."""
-    return ["env", "LC_ALL=C.UTF-8", "sh", "-c", f"umask 022\n{script}" if root else script, "sh", *values]
+#: Programs answer in English, under any locale of the login; sudo, too, which comes before the script.
+_ENGLISH = ("env", "LC_ALL=C.UTF-8", "LANGUAGE=")
+
+
+def shell_words(script: Script, values: tuple[str, ...], *, root: bool, sudo: bool = False) -> list[str]:
+    """The words of a command that runs `script` with `values`, by `sudo` where the login is not root's; what
+    root makes has the modes that Debian's root gives it, under any umask the login came with."""
+    words = [*_ENGLISH, "sh", "-c", f"umask 022\n{script}" if root else script, "sh", *values]
+    return [*_ENGLISH, "sudo", "-n", *words] if sudo else words
 
 
 def brief(script: Script, values: tuple[str, ...]) -> str:
