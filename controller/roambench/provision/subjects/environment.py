@@ -56,12 +56,14 @@ sha256sum --check --quiet --strict SHA256SUMS || {{
     exit {_CORRUPT}
 }}
 sync -f . && mv "$target.new" "$target\"""")
-#: Hashes of the build and its wheelhouse, the wheels of pip and of roambench, what build.json says; digests
+#: Nothing where another caller has finished it. Hashes of the build and its wheelhouse, the wheels of pip and
+#: of roambench, what build.json says; digests
 #: and names of the user's own packages, and their wheels.
 _INSTALLED = Script(f"""set -e
 folder={layout.BUILDS}/$1 house={layout.WHEELS}/$2 pip=$3 wheel=$4 about=$5 sums=$6 names=$7; shift 7
 venv=$folder/venv
 exec 9>{layout.LOCK}; flock 9
+if [ -e "$folder/build.json" ]; then cd {layout.OPT}; rm -f -- "./$wheel" "$@"; exit 0; fi
 rm -rf "$folder"; mkdir -p "$folder"; cd {layout.OPT}; mv "./$wheel" "$@" "$folder/"; cd "$folder"
 python3 -m venv --without-pip "$venv"
 "$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-cache-dir \\
