@@ -32,7 +32,7 @@ Rows = list[list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class CellParts:
     """A cell of a table in its parts; a cell that is no figure is all `note`."""
 
     bound: str = ""
@@ -42,7 +42,7 @@ class Figure:
     note: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Figure:
+    def parse(cls, text: str) -> CellParts:
         """The parts of a cell as a page prints it."""
         if text in ("", NONE):
             return cls()
@@ -111,7 +111,7 @@ def _timeless(rows: Rows) -> Rows:
 
 def _claim(row: Sequence[str]) -> list[str]:
     says, outcome, *cells, seeds = row
-    ours, beside, lead = (Figure.parse(cell) for cell in cells)
+    ours, beside, lead = (CellParts.parse(cell) for cell in cells)
     return [
         says, outcome, ours.value, ours.unit, beside.value, beside.unit, beside.note,
         lead.bound, lead.value, lead.half, lead.unit, "" if seeds == NONE else seeds,
@@ -129,7 +129,7 @@ def _long(table: ReportTable) -> Iterable[list[str]]:
     for row in table.rows:
         for column, cell in list(zip(columns, row, strict=True))[keys:]:
             if cell not in ("", NONE):
-                one = Figure.parse(cell)
+                one = CellParts.parse(cell)
                 name = "; ".join(part for part in row[:keys] if part)
                 yield [table.title, name, column, one.bound, one.value, one.half, one.unit, one.note]
 
@@ -138,7 +138,7 @@ def _wide(table: ReportTable) -> Rows:
     """A row for each row, units in the head; a column whose cells are not all figures stays as it is."""
     columns: list[list[str]] = []
     for name, cells in zip(table.head, zip(*table.rows, strict=True), strict=True):
-        figures = [Figure.parse(cell) for cell in cells]
+        figures = [CellParts.parse(cell) for cell in cells]
         if any(one.note and not one.value for one in figures):
             columns.append([name, *("" if cell == NONE else cell for cell in cells)])
             continue

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import read_catalogue
-from roambench.extras.reproduce.figures_csv import Figure, read_rows
+from roambench.extras.reproduce.figures_csv import CellParts, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.verdicts import page_text
 
@@ -67,16 +67,16 @@ def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
 @pytest.mark.parametrize(
     ("cell", "figure"),
     [
-        ("≥ +112.2 ± 18.8", Figure("≥", "+112.2", "18.8")),
-        ("2,690,005.0 J", Figure(value="2690005.0", unit="J")),
-        ("54.3 ± 9.8 (7 of 8)", Figure(value="54.3", half="9.8", note="7 of 8")),
-        ("not in 167", Figure("not in", "167")),
-        ("–", Figure()),
-        ("1 : ≥ 7.59 : ≥ 7.59", Figure(note="1 : ≥ 7.59 : ≥ 7.59")),
+        ("≥ +112.2 ± 18.8", CellParts("≥", "+112.2", "18.8")),
+        ("2,690,005.0 J", CellParts(value="2690005.0", unit="J")),
+        ("54.3 ± 9.8 (7 of 8)", CellParts(value="54.3", half="9.8", note="7 of 8")),
+        ("not in 167", CellParts("not in", "167")),
+        ("–", CellParts()),
+        ("1 : ≥ 7.59 : ≥ 7.59", CellParts(note="1 : ≥ 7.59 : ≥ 7.59")),
     ],
 )
-def test_a_cell_is_a_figure_with_its_bound_interval_and_unit(cell: str, figure: Figure) -> None:
-    assert Figure.parse(cell) == figure
+def test_a_cell_is_a_figure_with_its_bound_interval_and_unit(cell: str, figure: CellParts) -> None:
+    assert CellParts.parse(cell) == figure
 
 
 def test_figures_are_kept_and_a_check_finds_the_one_that_differs(
