@@ -1,4 +1,4 @@
-"""reliability.md, evidence/faults.csv: each case of the examination has a row, and what they name is there."""
+"""reliability.md, evidence/faults.csv: each case of the examination has a row; what they name is there."""
 
 import ast
 import csv
