@@ -8,7 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from roambench.energy.links.models import PARAMETERS, UNITS, KnownLink
-from roambench.report.figures.figure import Figure, drawn, hover, run_colour, safe
+from roambench.report.figures.chart import run_colour
+from roambench.report.figures.figure import Figure, drawn, hover, safe
 from roambench.report.pages.page import document, warnings
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
 from roambench.report.table import ReportTable
