@@ -15,6 +15,7 @@ from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
+    accuracy_charts,
     part_of,
     results_page,
     scale_lines,
@@ -22,7 +23,7 @@ from roambench.extras.papers.results_page import (
 from roambench.extras.papers.tables import paper_tables
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
-from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.figures.chart import Chart
 from roambench.report.markdown import cell
 from roambench.report.table import ReportTable
 
@@ -134,14 +135,14 @@ def _trace(run: FinishedRun) -> str:
     )
 
 
-def _curves(runs: Sequence[FinishedRun]) -> str:
-    curves = [
-        Curve(_panel(run), run.system, run.outcome.scored)
-        for run in sorted(runs, key=_panel)
-        if run.outcome.scored
-    ]
+def _curves(runs: Sequence[FinishedRun]) -> tuple[Chart, ...]:
     thresholds = {run.experiment.rounds.accuracy_threshold for run in runs}
-    return curves_svg(curves, thresholds.pop() if len(thresholds) == 1 else None) if curves else ""
+    scored = [run for run in sorted(runs, key=_panel) if run.outcome.scored]
+    return accuracy_charts(
+        ((_panel(run), run.system, run.outcome.scored) for run in scored),
+        "rounds",
+        thresholds.pop() if len(thresholds) == 1 else None,
+    )
 
 
 def _panel(run: FinishedRun) -> str:

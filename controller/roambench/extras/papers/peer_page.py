@@ -17,12 +17,13 @@ from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
+    accuracy_charts,
     part_of,
     results_page,
     scale_lines,
 )
 from roambench.report import numbers
-from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.figures.chart import Chart
 from roambench.report.table import ReportTable
 
 #: Whose clients are on a grid.
@@ -175,7 +176,7 @@ def _shown(runs: Sequence[FinishedRun], peers: Sequence[PeerRun], paper: str) ->
     return [run for run, peer in zip(runs, peers, strict=True) if any(peer is one for one in chosen)]
 
 
-def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
+def _curves(runs: Sequence[FinishedRun], paper: str) -> tuple[Chart, ...]:
     first = min(run.experiment.seed for run in runs)
     curves = []
     for run in runs:
@@ -187,8 +188,8 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
                 panel, name = f"{run.system}, {learning.partition}", f"p = {mobility.fast_share:g}"
                 if run.system == "mobility_aware":
                     panel += f", α = {run.experiment.decentralised.alpha:g}"
-            curves.append(Curve(panel, name, run.outcome.scored))
-    return curves_svg(curves, None) if curves else ""
+            curves.append((panel, name, run.outcome.scored))
+    return accuracy_charts(curves, "iterations")
 
 
 def _points(runs: Sequence[PeerRun], paper: str) -> ReportTable:

@@ -91,7 +91,7 @@ def study_page(
         scale=scale_lines(runs, _SAYS, {}),
         tables=first,
         points=_settings(runs, metrics),
-        curves=CurvesOf("", ""),
+        curves=CurvesOf("", ()),
         curves_name=curves_name,
         foreword=foreword,
     )

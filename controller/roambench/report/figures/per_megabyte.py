@@ -13,7 +13,7 @@ from roambench.energy.comparison.comparison import ComparisonTotal, TransferComp
 from roambench.energy.comparison.transfer import ModelBasis, Way
 from roambench.energy.links.models import ANY, LinkModel
 from roambench.energy.links.radio_work import RadioWork
-from roambench.report.figures.chart import Axis, Chart, Series, run_colour
+from roambench.report.figures.chart import Axis, Chart, Series, run_colour, run_mark
 from roambench.report.figures.communication import COLOURS, LOG_FROM, NAMES, symbols_of
 from roambench.report.figures.figure import safe
 from roambench.report.figures.look import RUN_DASHES
@@ -110,19 +110,24 @@ def per_megabyte_chart(
         values += group.line.j_per_mb if group.line else _of_boards(group, basis)[0]
     log_x, log_y = (0.0 < min(found) < max(found) / LOG_FROM for found in (rates, values))
     floor = 0.5 * min(values) if log_y else -math.inf  # a bar that would end below 0 ends there
-    symbols = symbols_of([group.link for _, _, group in groups])
+    links = list(dict.fromkeys(group.link for _, _, group in groups))
+    symbols = symbols_of(links)
     series: list[Series] = []
-    for number, (place, run, group) in enumerate(groups):
+    for place, run, group in groups:
         several = f"{run.label}, " if len(runs) > 1 else ""
         model = f"{group.link}: {basis_name(basis, run)}"
         if group.line is not None:
-            series.append(_line_series(group, group.line, f"{model}, ± 2 u", RUN_DASHES[1 + number % 5]))
+            series.append(
+                _line_series(
+                    group, group.line, f"{model}, ± 2 u", RUN_DASHES[1 + links.index(group.link) % 5]
+                )
+            )
         else:
             series.append(_marks(group, _of_boards(group, basis), f"{several}{model}", floor))
         measured = replace(
             _marks(group, _of_boards(group, None), f"{several}{group.link}: measured, a board, ± 2 u", floor),
             id=f"{place}-{group.link}",
-            mark=symbols[group.link][way],
+            mark=run_mark(place) if len(runs) > 1 else symbols[group.link][way],
             colour=run_colour(place) if len(runs) > 1 else COLOURS[way],
         )
         series.append(measured)

@@ -101,7 +101,8 @@ def height_in(chart: Chart) -> float:
     if not chart.rows:
         return 2.2
     lines = max(_row_name(chart, place).count("\n") for place in range(len(chart.rows))) + 1
-    return 0.85 + (0.1 + 0.12 * lines) * len(chart.rows)
+    above = 0.15 * -(-len(chart.bars) // 3)  # the legend
+    return 0.6 + above + (0.1 + 0.12 * lines) * len(chart.rows)
 
 
 def draw(chart: Chart, axes: Any, *, legend: bool = True) -> None:
