@@ -33,7 +33,7 @@ def energy_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None
         "energy",
         "Energy used for learning and wasted",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
-        "models that the system had no use for.",
+        "models that the system had no use for. Bars of ± 2 u at their ends.",
         Axis(gross(energies), "J"),
         rows=rows,
         bars=bars,

@@ -119,13 +119,14 @@ def small_multiples_svg(charts: Sequence[Chart], width_in: float) -> str:
         columns = min(2, len(charts))
         rows = -(-len(charts) // columns)
         figure = drawing(figsize=(width_in * columns / 2, 0.3 + 2.0 * rows), layout="constrained")
-        panels = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat
+        panels = list(figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).flat)
         handles: dict[str, Any] = {}
         for axes, chart in zip(panels, charts, strict=False):
             handles |= _draw_series(chart, axes)
             axes.set_title(chart.title, loc="left")
             axes.set_xlabel(_label(chart.x))
-        for axes in list(panels)[len(charts) :]:
+            axes.tick_params(labelbottom=True)
+        for axes in panels[len(charts) :]:
             axes.remove()
         figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=6)
         return printed(figure, "svg").decode()
