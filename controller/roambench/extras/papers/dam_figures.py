@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, known, spread
 from roambench.report import numbers
 from roambench.report.table import ReportTable
 
@@ -147,7 +147,7 @@ def _threshold(
 
 def _best(runs: Iterable[PeerRun]) -> list[float]:
     """Of each seed once: clients that stand still are the same whatever the others' movement was to be."""
-    return figures({run.seed: run.best_accuracy for run in runs}.values())
+    return known({run.seed: run for run in runs}.values(), "best_accuracy")
 
 
 def _shown(value: object) -> str:

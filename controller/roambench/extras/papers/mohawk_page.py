@@ -157,8 +157,9 @@ def _points(runs: Sequence[FinishedRun]) -> ReportTable:
         "paper-points",
         "Every run",
         "Rounds: t of the cloud aggregation whose model reached the threshold. Computed: trainings that "
-        "were really computed; what nobody uses need not be. J per client: modelled, up to the threshold or, "
-        "where it was not reached, over all rounds. Wall time: of that run alone, others ran beside it.",
+        "were really computed; those that no aggregation uses need not be. J per client: modelled, up to the "
+        "threshold or, where it was not reached, over all rounds. Wall time: of that run alone, others ran "
+        "beside it.",
         (
             "system", "data", "k2", "seed", "steps", "rounds", "last", "best", "aggregated per step", "km",
             "trainings", "computed", "wasted", "J per client", "J per participant", "wall time",
@@ -181,14 +182,14 @@ def _row(run: FinishedRun) -> tuple[str, ...] | None:
         str(found.seed),
         f"{found.steps:,}",
         f"not in {found.steps - 1:,}" if reached is None else f"{reached:,}",
-        numbers.percent(found.final_accuracy, 2),
-        numbers.percent(found.best_accuracy, 2),
-        numbers.number(found.aggregated_per_step, 3),
-        numbers.number(found.distance_km, 2),
+        numbers.percent(figures["final_accuracy"], 2),
+        numbers.percent(figures["best_accuracy"], 2),
+        numbers.number(figures["aggregated_per_step"], 3),
+        numbers.number(figures["distance_km"], 2),
         _count(figures["trainings"]),
         _count(figures["computed_trainings"]),
         numbers.percent(figures["wasted_share"]),
-        numbers.number(found.joules_per_client, 2),
+        numbers.number(figures["communication_j_per_client"], 2),
         numbers.number(figures["communication_j_per_participant"], 2),
         numbers.seconds(wall_s) if wall_s else _NONE,
     )

@@ -121,8 +121,8 @@ def peer_page(
 
 
 def peer_run(run: FinishedRun) -> PeerRun:
-    """The figures of a decentralised run that the papers' tables have."""
-    experiment, figures = run.experiment, run.outcome.figures
+    """The run as a row of the papers' tables."""
+    experiment = run.experiment
     return PeerRun(
         system=run.system,
         mobility=experiment.mobility.model,
@@ -131,21 +131,12 @@ def peer_run(run: FinishedRun) -> PeerRun:
         fast_share=experiment.mobility.fast_share,
         mixing_alpha=experiment.decentralised.alpha,
         seed=experiment.seed,
-        iterations=int(figures["steps"] or 0),
-        final_accuracy=figures["final_accuracy"],
-        average_accuracy=figures["average_accuracy"],
-        gap=figures["mobility_gap"],
-        neighbours=figures["neighbours"],
-        connected_within=figures["connected_within"],
-        distribution_distance=figures["distribution_distance"],
-        consumed_j=figures["consumed_j"],
-        joules_per_point=figures["joules_per_point"],
-        best_accuracy=figures["best_accuracy"],
         clients=experiment.fleet.agents,
         grid=experiment.mobility.grid,
         mobile=experiment.mobility.mobile,
         radius=math.inf if experiment.contacts.everybody else experiment.contacts.radius,
         reach=experiment.mobility.reach or math.inf,
+        figures=run.outcome.figures,
     )
 
 
@@ -210,6 +201,7 @@ def _points(runs: Sequence[PeerRun], paper: str) -> ReportTable:
 
 def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
     walks, aware = run.mobility == "reflected_walk", run.system == "mobility_aware"
+    figures, gap = run.figures, run.figures["mobility_gap"]
     return (
         run.system,
         run.mobility,
@@ -219,13 +211,13 @@ def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
         f"{run.mixing_alpha:g}" if aware else numbers.NONE,
         *(_on_grid(run) if on_grid else ()),
         str(run.seed),
-        f"{run.iterations:,}",
-        numbers.percent(run.final_accuracy, 2),
-        numbers.percent(run.average_accuracy, 2),
-        numbers.NONE if run.gap is None else f"{100.0 * run.gap:+.2f}",
-        numbers.number(run.neighbours),
-        numbers.number(run.connected_within, 0),
-        numbers.joules(run.consumed_j),
+        f"{int(figures['steps'] or 0):,}",
+        numbers.percent(figures["final_accuracy"], 2),
+        numbers.percent(figures["average_accuracy"], 2),
+        numbers.NONE if gap is None else f"{100.0 * gap:+.2f}",
+        numbers.number(figures["neighbours"]),
+        numbers.number(figures["connected_within"], 0),
+        numbers.joules(figures["consumed_j"]),
     )
 
 
