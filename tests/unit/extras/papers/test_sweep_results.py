@@ -107,7 +107,7 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     report = roambench(
         "report", "--full", *map(str, tmp_path.glob("runs/tiny/points/*/runs/*")), cwd=tmp_path
     )
-    assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
+    assert "Ratios beside MOHAWK's Tables 4 to 6" not in report.stdout  # of digits the paper has none
     assert "accuracy 0." in report.stdout  # why the runs ended early
     assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
 
