@@ -32,8 +32,8 @@ class Line:
     value: Callable[[RunSummary], str]
 
 
-#: Tables that `roambench.extras` and other packages set beside several runs; their keys begin with "paper-". A
-#: row called SYSTEM.DATASET is loaded only where a run is of both.
+#: Tables that `roambench.extras` and other packages set beside several runs; their keys begin with "paper-".
+#: A row called SYSTEM.DATASET is loaded only where a run is of both.
 ADDED_TABLES: Final[Table[Callable[[Sequence[RunSummary]], list[ReportTable]]]] = Table(
     what="table of reports",
     group="roambench.report_tables",
