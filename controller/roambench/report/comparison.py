@@ -138,7 +138,7 @@ def _warn(line: str, console: Console) -> None:
 
 
 def _why_not(run: RunSummary) -> str | None:
-    """Why a run has nothing to compare, or None."""
+    """The reason why a run has nothing to compare, or None."""
     if run.comparison is not None:
         return None
     if not run.info.kind.trains:

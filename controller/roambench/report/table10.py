@@ -132,8 +132,8 @@ def basis_of(tables: Sequence[Table10]) -> Basis:
 
 
 def factors_between(a: Table10, b: Table10) -> dict[str, float]:
-    """How many times more `a` spends than `b`, row by row; NaN where both are 0, or `b` is nothing beside its
-    uncertainty, inf where only `b` is 0.
+    """The factors by which `a` spends more than `b`, row by row; NaN where both are 0, or `b` is nothing
+    beside its uncertainty, inf where only `b` is 0.
 
     ValueError where one is measured and the other modelled.
     """

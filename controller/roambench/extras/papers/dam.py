@@ -28,7 +28,7 @@ _Place = tuple[int, int, int, float, float]
 
 @dataclass(frozen=True, slots=True)
 class GridPaper:
-    """What a paper prints of its main result: where it stands, its network, final accuracies by movement and
+    """The main result of a paper in print: where it stands, its network, final accuracies by movement and
     α, and leads in points by pair and α."""
 
     item: str
@@ -205,7 +205,7 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
         "Joules per point of accuracy (in no paper)",
         "All that the clients are modelled to draw in half steps and exchanges (sent and received bytes by "
         "Eq. 1, idle draw included), and that by percentage points of final accuracy. Moving itself is free "
-        "here: whoever carries a device pays for it. Waiting for others is not counted.",
+        "here: the carrier of a device pays for it. Waiting for others is not counted.",
         ("mixing", "α", "movement", "consumed", "final accuracy", "per point"),
         tuple(rows),
         numeric_from=3,

@@ -19,7 +19,7 @@ from roambench.report.table import ReportTable
 BOUND: Final = "fully_connected"
 _SHARE: Final = 0.9  # of the bound's accuracy
 _NEVER: Final = "none"
-#: What runs are told apart by, and how columns name it.
+#: The settings in which runs differ, and the columns' names of them.
 _SETTINGS: Final[Mapping[str, str]] = {
     "system": "mixing",
     "clients": "clients",
@@ -29,7 +29,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "radius": "R_c",
     "reach": "R_m",
 }
-#: Without meaning where nobody moves.
+#: Without meaning where no device moves.
 _OF_MOVEMENT: Final = frozenset({"mobile", "reach"})
 
 
@@ -146,7 +146,7 @@ def _threshold(
 
 
 def _best(runs: Iterable[PeerRun]) -> list[float]:
-    """Of each seed once: clients that stand still are the same whatever the others' movement was to be."""
+    """Best accuracies, each seed's once: static clients are the same for every movement of the others."""
     return known({run.seed: run for run in runs}.values(), "best_accuracy")
 
 

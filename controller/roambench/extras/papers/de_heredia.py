@@ -59,7 +59,7 @@ AWARE_GAIN: Final[Mapping[bool, Mapping[float, Mapping[float, float]]]] = {
 
 
 def de_heredia_tables(runs: Sequence[PeerRun]) -> list[ReportTable]:
-    """Those for which there are runs; [] where nobody walked the paper's walk."""
+    """Those for which there are runs; [] where no device walked the paper's walk."""
     kept = [run for run in runs if run.mobility == "reflected_walk"]
     tables = []
     for iid in (False, True):

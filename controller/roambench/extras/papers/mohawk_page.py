@@ -38,7 +38,7 @@ def mohawk_page(
     foreword: Sequence[str] = (),
     first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
-    """Of the finished runs of these sweeps together; `first` are tables that stand before the paper's.
+    """The page of the finished runs of these sweeps; `first` are tables that stand before the paper's.
     RunError where MOHAWK and a baseline are not among them in one setting, or runs of one setting differ in
     more than the seed."""
     runs = taken_together(folders)
@@ -112,12 +112,12 @@ _PAPER_SAYS: Final = {
 def _scale(runs: Sequence[FinishedRun]) -> list[str]:
     lines = scale_lines(runs, _SAYS, _PAPER_SAYS)
     traces = dict.fromkeys(_trace(run) for run in runs)
-    lines += [f"| trace | {cell(told)} | {_PAPER_SAYS['trace']} |" for told in traces if told]
+    lines += [f"| trace | {cell(text)} | {_PAPER_SAYS['trace']} |" for text in traces if text]
     return lines
 
 
 def _trace(run: FinishedRun) -> str:
-    """Of the run's own copy; what the file was called, too."""
+    """The name and size of a run's trace, from the run's own copy."""
     paths = sorted((run.folder / "runs").glob("*/trace.parquet"))
     if not paths:
         return ""

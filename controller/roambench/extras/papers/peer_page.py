@@ -90,7 +90,7 @@ def peer_page(
     foreword: Sequence[str] = (),
     first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
-    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "workshop",
+    """The page of the finished decentralised runs of these sweeps, beside `paper` ("dam", "workshop",
     "de-heredia"); `first` are tables that stand before the paper's. RunError where none of the runs is like
     the paper's, or runs of one setting differ in more than the seed."""
     runs = taken_together(folders)
@@ -161,7 +161,7 @@ def _speeds(run: FinishedRun) -> str:
 
 
 def _shown(runs: Sequence[FinishedRun], peers: Sequence[PeerRun], paper: str) -> list[FinishedRun]:
-    """Whose curves are drawn: one of a kind."""
+    """The runs whose curves are drawn: one of a kind."""
     grid = _ON_GRID.get(paper)
     chosen = of_one_place(peers, grid) if grid is not None else list(peers)
     return [run for run, peer in zip(runs, peers, strict=True) if any(peer is one for one in chosen)]

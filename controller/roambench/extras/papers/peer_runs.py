@@ -35,7 +35,7 @@ class PeerRun:
 
     @property
     def iid(self) -> bool:
-        """Whether all devices have data of one distribution."""
+        """True where all devices have data of one distribution."""
         return self.partition == "iid"
 
 
@@ -80,5 +80,5 @@ def differences(ours: Iterable[PeerRun], reference: Iterable[PeerRun]) -> list[f
 
 
 def close(value: float, other: float) -> bool:
-    """Whether two settings are the same number, but for rounding."""
+    """Say whether two settings are the same number, but for rounding."""
     return math.isclose(value, other, abs_tol=1e-9)

@@ -96,8 +96,8 @@ def results_page(
     curves_name: str,
     foreword: Sequence[str] = (),
 ) -> ResultsPage:
-    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_lines`), the
-    tables, the curves, and every run."""
+    """The page of `runs`, which are those in `folders`: a foreword (paragraphs), what was run
+    (`scale_lines`), the tables, the curves, and every run."""
     parts = [
         f"# {title}",
         "",

@@ -50,13 +50,13 @@ class PaperRun:
         return None if rounds is None else int(rounds)
 
     def rounds_to(self, accuracy: float) -> Bounds:
-        """As `rounds`, for any accuracy."""
+        """The rounds to any accuracy, counted as `rounds`."""
         reached = next((step for step, found in self.scored if found >= accuracy), None)
         return Bounds.at_least(self.steps - 1) if reached is None else Bounds.exactly(reached)
 
     @property
     def rounds(self) -> Bounds:
-        """As the paper counts: t of the cloud aggregation, so a multiple of k2; t = 0 only trains."""
+        """The paper's rounds: t of the cloud aggregation, so a multiple of k2; t = 0 only trains."""
         reached = self.threshold_step
         return Bounds.at_least(self.steps - 1) if reached is None else Bounds.exactly(reached)
 

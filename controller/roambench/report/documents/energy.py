@@ -1,4 +1,4 @@
-"""The energy of a run for machines, measured and modelled under keys of their own; `u_` is k = 1."""
+"""The energy of a run for machines, measured and modelled under separate keys; `u_` is k = 1."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
 
 
 def _split(board: BoardEnergy) -> dict[str, Any]:
-    """How the board's phases were told apart, and what speaks against that."""
+    """The method that separated the board's phases, and the evidence against it."""
     split = board.split
     return {
         "method": split.method.value,

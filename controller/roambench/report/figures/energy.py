@@ -1,4 +1,4 @@
-"""Where the joules went: wasted and used for learning, and every kind of time of the whole run."""
+"""Joules wasted and used for learning, and those of every kind of time of the whole run."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def energy_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None
 
 
 def whole_run_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None:
-    """Where all of a run's joules went, background phases included."""
+    """All of a run's joules by phase, background phases included."""
     if not energies:
         return None
     return Chart(

@@ -90,6 +90,6 @@ def names_axis(names: Sequence[str]) -> dict[str, Any]:
 
 
 def wrapped_names(names: Sequence[str]) -> dict[str, Any]:
-    """What an axis of names has besides on a narrow screen: smaller ones, over several lines."""
+    """The names of an axis for a narrow screen: smaller ones, over several lines."""
     lines = ["<br>".join(safe(line) for line in textwrap.wrap(name, 18)) for name in names]
     return {"tickvals": [safe(name) for name in names], "ticktext": lines, "tickfont": {"size": 11}}

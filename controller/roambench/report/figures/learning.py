@@ -37,7 +37,7 @@ def measured_of(runs: Sequence[RunSummary]) -> Energies:
 
 
 def judged_by(runs: Sequence[RunSummary]) -> list[Metric]:
-    """What the runs are judged by, each once."""
+    """The metrics that the runs are judged by, each once."""
     return list(dict.fromkeys(run.learning.metric for run in runs))
 
 
@@ -133,7 +133,7 @@ class Bought:
 
 
 def bought(run: RunSummary, energy: EnergySummary | ModelledSummary) -> list[Bought]:
-    """What a run had for its joules at every scored cloud aggregation."""
+    """The score of a run and its joules so far at every scored cloud aggregation."""
     found, total = [], 0.0
     for point in run.learning.points:
         if point.cloud and point.score is not None:
@@ -178,7 +178,7 @@ def per_joule_chart(metric: Metric, runs: Sequence[RunSummary], energies: Energi
 
 
 def gross(energies: Energies) -> str:
-    """What an axis of these energies is called."""
+    """The title of an axis of these energies."""
     basis = next(iter(energies.values())).gross.basis
     return "gross energy" if basis == "measured" else "modelled gross energy"
 

@@ -23,7 +23,7 @@ LIGHT, DARK = (dict(_COLOUR.findall(rules)) for rules in _RULES.findall(file("lo
 INK: Final = "var(--ink)"
 PAPER: Final = "var(--paper)"
 MUTED: Final = "var(--muted)"
-#: One colour per run, told apart by people with colour-blindness; lines also differ in dash and symbol.
+#: One colour per run, distinct for people with colour-blindness; lines also differ in dash and symbol.
 RUN_COLOURS: Final = tuple(f"var(--run-{number})" for number in range(1, 7))
 RUN_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 RUN_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x")

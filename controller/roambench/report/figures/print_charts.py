@@ -97,7 +97,7 @@ def printed(figure: Any, kind: str) -> bytes:
 
 
 def height_in(chart: Chart) -> float:
-    """How high a chart is in a paper: bars by the lines of their names."""
+    """The height of a chart in a paper, bars by the lines of their names."""
     if not chart.rows:
         return 2.2
     lines = max(_row_name(chart, place).count("\n") for place in range(len(chart.rows))) + 1

@@ -113,7 +113,8 @@ def residual_figure(calibration: Calibration) -> Figure:
 
 
 def _of_board(device: DeviceCalibration, direction: str) -> dict[str, Any]:
-    """What traces of one board share: a name in the legend once, which hides and shows all of them."""
+    """The properties that traces of one board share: a name in the legend once, which hides and shows all of
+    them."""
     name = safe(device.device)
     return {"legendgroup": name, "name": name, "showlegend": direction == "up"}
 
@@ -142,7 +143,7 @@ def parameter_table(calibration: Calibration) -> ReportTable:
 
 
 def fit_table(calibration: Calibration) -> ReportTable:
-    """How well the lines fit."""
+    """The quality of the lines' fit."""
     head = ("device", "windows", "chi2/dof", "R²", "beta up - beta down, mW")
     caption = "Eq. 1 has one beta for both directions: the difference should be 0 within its 95 % interval."
     rows = tuple(_fit_row(device) for device in calibration.devices)
