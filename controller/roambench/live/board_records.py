@@ -81,7 +81,7 @@ class BoardRecords:
             self._offsets_ns[names[probe.device], probe.boot_id] = probe.offset_ns
 
     def _written_s(self) -> float:
-        """When the store was written last; at the first look nobody saw its records arrive."""
+        """The time of the store's last write; at the first look its records' arrival is unknown."""
         return max((file.stat().st_mtime for file in self._files if file.is_file()), default=self._now_s())
 
     def _stream_of(self, device: str) -> BoardStream:

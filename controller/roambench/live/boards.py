@@ -34,7 +34,7 @@ OnOneClock = Callable[[str, int], int | None]
 
 @dataclass(slots=True)
 class Cell:
-    """What a board drew in one step, as far as readings and phases tell."""
+    """The draw of a board in one step, as far as readings and phases show it."""
 
     joules: float = 0.0
     seconds: float = 0.0
@@ -66,7 +66,7 @@ class Board:
 
     @property
     def throttled(self) -> str:
-        """What holds the board back now, in words."""
+        """The causes that slow the board now, in words."""
         return ", ".join(throttle_names(self.throttle_bits))
 
 

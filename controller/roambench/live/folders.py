@@ -24,7 +24,7 @@ class FoundRun:
 
     @property
     def begun(self) -> str:
-        """When it was created, so that later ones are greater."""
+        """The time of its creation; later ones are greater."""
         return self.info.created_utc if self.info is not None else ""
 
     @property
@@ -57,7 +57,7 @@ class WatchedFolder:
         return sorted(found, key=lambda run: (run.begun, run.name), reverse=True)
 
     def run(self, name: str) -> FoundRun | None:
-        """The run of that name, which may come from anybody; None where there is none."""
+        """The run of that name, which may be any text; None where there is none."""
         return next((run for run in self.runs() if run.name == name), None)
 
     def chosen(self) -> FoundRun | None:
@@ -86,7 +86,7 @@ class WatchedFolder:
         return next(others, None) or next(iter(before), None)
 
     def _found(self, path: Path) -> FoundRun:
-        """What its run.json says, which is read once for a run that is over: a sweep has thousands."""
+        """The contents of its run.json, read once for a run that is over: a sweep has thousands."""
         name = str(path.relative_to(self.root))
         try:
             stamp = (path / "run.json").stat().st_mtime_ns

@@ -1,6 +1,6 @@
-"""Follows runs for whoever looks at them: reads once a second, and hands the same changes to all.
+"""Followed runs for the pages that are open: reads once a second, and hands the same changes to all.
 
-Nothing is read while nobody looks. All reading is done in one thread beside the event loop.
+Nothing is read while no page is open. All reading is done in one thread beside the event loop.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MANY: Final = 200
 _NEW_RUNS_S: Final = 3.0  # between two looks for a newer run
 _MOST_PAGES: Final = 64
 _MOST_WAITING: Final = 60  # messages that a page has not taken; then it gets the run whole again
-_MOST_KEPT: Final = 4  # runs that nobody looks at any more
+_MOST_KEPT: Final = 4  # runs that no page shows any more
 
 
 @dataclass(eq=False)
@@ -49,17 +49,17 @@ class Subscriber:
 
     @property
     def is_new(self) -> bool:
-        """Whether it was handed nothing yet."""
+        """True until it was handed something."""
         return self.channel is None and not self._failed
 
     @property
     def is_behind(self) -> bool:
-        """Whether it takes nothing any more."""
+        """True once it takes nothing any more."""
         return len(self._waiting) > _MOST_WAITING
 
-    def put(self, text: str | None, *, anew: bool = False) -> None:
-        """Hand it a message; `anew`: in the place of all that it has not taken. None is the last one."""
-        if anew:
+    def put(self, text: str | None, *, instead: bool = False) -> None:
+        """Hand it a message; `instead`: in place of all that it has not taken. None is the last one."""
+        if instead:
             self._waiting.clear()
         self._waiting.append(text)
         self._there.set()
@@ -76,7 +76,7 @@ class Subscriber:
         self.channel = None
         if why != self._failed:
             self._failed = why
-            self.put(encoded({"failed": why}), anew=True)
+            self.put(encoded({"failed": why}), instead=True)
 
 
 class _Channel:
@@ -151,7 +151,7 @@ class Follower:
 
     @property
     def full(self) -> bool:
-        """Whether no more pages may be opened."""
+        """True where no more pages may be opened."""
         return len(self._subscribers) >= _MOST_PAGES
 
     async def listed(self) -> list[Message]:
@@ -159,7 +159,7 @@ class Follower:
         return [_listed(found) for found in await self._read(self._folder.runs)]
 
     async def found(self, name: str) -> FoundRun | None:
-        """The run of that name, which may come from anybody; None where there is none."""
+        """The run of that name, which may be any text; None where there is none."""
         return await self._read(self._folder.run, name)
 
     async def metrics(self, name: str) -> str:
@@ -225,11 +225,11 @@ class Follower:
                 if whole is None:
                     whole = await self._read(channel.whole)
                 subscriber.channel = channel
-                subscriber.put(whole, anew=True)
+                subscriber.put(whole, instead=True)
         return any(len(channel.view.boards) > MANY for channel in pages)
 
     def _channel(self, name: str) -> _Channel:
-        """Of a run, or of the newest. RunError where there is none, or it cannot be read."""
+        """The view of a run, or of the newest. RunError where there is none, or it cannot be read."""
         if not name:
             now_s = time.monotonic()
             if now_s - self._looked_s >= _NEW_RUNS_S:
@@ -248,7 +248,7 @@ class Follower:
         return self._channels[name]
 
     def _forget_others(self) -> None:
-        """Close runs that nobody looks at, the oldest first."""
+        """Close runs that no page shows, the oldest first."""
         looked_at = {subscriber.channel for subscriber in self._subscribers}
         idle = [channel for channel in list(self._channels.values())[:-1] if channel not in looked_at]
         for channel in idle[: max(0, len(self._channels) - _MOST_KEPT)]:

@@ -14,8 +14,8 @@ Ghost = dict[str, Any]
 
 
 def ghost_of(found: FoundRun | None) -> Ghost:
-    """Of a run, step by step: step, score, joules and wasted joules so far, wasted local updates so far.
-    Empty where there is none or it cannot be read."""
+    """The rows of a run, step by step: step, score, joules and wasted joules so far, wasted local updates so
+    far. Empty where there is none or it cannot be read."""
     if found is None or found.info is None:
         return {}
     try:

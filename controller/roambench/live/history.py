@@ -1,4 +1,4 @@
-"""What happened in a run so far, folded record by record from its event log; pure.
+"""The events of a run so far, folded record by record from its event log; pure.
 
 Everything that a page shows of a past step is kept by step, so that it can be shown again; what changed since
 `taken` was last called is known, so that only that need be sent.
@@ -117,7 +117,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something worth a line: `device` is -1 where it is of none, `kind` a few words, `detail` anybody's."""
+    """Something worth a line: `device` is -1 where it is of none, `kind` a few words, `detail` any text."""
 
     step: int
     device: int
@@ -128,7 +128,7 @@ class Happening:
 
 @dataclass(slots=True)
 class DeviceActivity:
-    """What a device does, since when by the clock of who reads (seconds since 1970; 0: not known)."""
+    """The activity of a device and its begin by the reader's clock (seconds since 1970; 0: not known)."""
 
     phase: Phase = Phase.ABSENT
     since_s: float = 0.0
@@ -139,7 +139,7 @@ class DeviceActivity:
 
 @dataclass(slots=True)
 class Changes:
-    """What changed: steps, links by step, indices of updates, devices, steps of a board's `cells` by device;
+    """Changes: steps, links by step, indices of updates, devices, steps of a board's `cells` by device;
     `happenings` are new."""
 
     steps: set[int] = field(default_factory=set)
@@ -181,7 +181,7 @@ class RunHistory:
         return self._now
 
     def index_of(self, order_id: str) -> int | None:
-        """Where in `updates` that of a train order is."""
+        """The index in `updates` of a train order."""
         return self._index_of.get(order_id)
 
     def count(self, outcome: Outcome) -> int:

@@ -21,7 +21,7 @@ _OUTCOMES: Final = tuple(Outcome)
 
 
 class RunMessages:
-    """What pages are sent of the run of a view, and what of it they were sent already."""
+    """The messages to pages about the run of a view, and a memory of what was sent."""
 
     def __init__(self, view: RunView) -> None:
         self._view = view
@@ -52,8 +52,8 @@ class RunMessages:
         }
 
     def changes(self) -> Message:
-        """What changed since this was called last, "head" only where it did; all of the run the first time,
-        and where the view began anew."""
+        """The changes since the last call, "head" only where it did; all of the run the first time,
+        and where the view began again."""
         view, history = self._view, self._view.history
         taken = history.taken()
         curves = [(device, board.power, board.power.taken()) for device, board in enumerate(view.boards)]
@@ -84,7 +84,7 @@ class RunMessages:
         return message | {name: found for name, found in rows.items() if found}
 
     def _head(self) -> Message:
-        """What changes rarely, and what never does."""
+        """The part of a message that changes rarely or never."""
         view, info, trace, kind = self._view, self._view.info, self._view.trace, self._view.info.kind
         experiment = view.experiment
         return {
@@ -147,7 +147,7 @@ class RunMessages:
         ]
 
     def _idle_rows(self) -> list[Row]:
-        """Of what boards drew before the first step and after the last one, step and joules."""
+        """Step and joules of the time before the first step and after the last one."""
         return [
             [step, 0, 0, 0, None, None, None, False, _rounded(self._view.step_joules(step), 2), None]
             for step in sorted({step for board in self._view.boards for step in board.cells})

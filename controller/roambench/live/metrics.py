@@ -11,7 +11,7 @@ from roambench.contract.metric import ACCURACY
 from roambench.contract.phases import Outcome
 from roambench.live.boards import Board
 from roambench.live.view import RunView
-from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING
+from roambench.report.quantities import QUANTITIES
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -64,18 +64,12 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
     else:
         labels = run | {"metric": judged.name, "better": judged.better}
         yield _one("roambench_task_metric", "The task's first metric, of the global model.", labels, score)
-    basis = {"basis": "modelled" if info.kind.is_virtual else "measured"}
-    joules = view.joules if view.has_joules else None
-    name_of_all = LEARNING if info.kind.is_virtual else BOARDS_IDLING_TOO
-    meaning = f"Gross energy so far ({name_of_all}), provisional."
-    yield _one("roambench_energy_joules", meaning, run | basis, joules, unit="joules", kind="counter")
-    learning = view.learning_joules if view.has_joules else None
-    meaning = f"Gross energy {LEARNING} (transfers and trainings), provisional."
-    yield _one("roambench_learning_energy_joules", meaning, run | basis, learning, unit="joules")
-    for outcome, what in ((Outcome.WASTED, "were wasted"), (Outcome.FAILED, "failed")):
-        spent = view.outcome_joules(outcome) if view.has_joules else None
-        meaning = f"Gross energy of local updates that {what}, provisional."
-        yield _one(f"roambench_{outcome}_energy_joules", meaning, run | basis, spent, unit="joules")
+    basis = run | {"basis": "modelled" if info.kind.is_virtual else "measured"}
+    for name, quantity, kind, joules_of in _JOULES:
+        quantity = "consumed_j" if info.kind.is_virtual and quantity == "whole_run_j" else quantity
+        meaning = f"Gross energy so far, {QUANTITIES[quantity].title}, provisional."
+        joules = joules_of(view) if view.has_joules else None
+        yield _one(f"roambench_{name}_joules", meaning, basis, joules, unit="joules", kind=kind)
     counts = tuple((run | {"outcome": str(o)}, float(history.count(o))) for o in Outcome)
     yield Family("roambench_local_updates", "gauge", "", "Local updates by outcome.", counts)
     boards = dict(zip(info.device_names, view.boards, strict=True))
@@ -87,7 +81,15 @@ def _families(view: RunView, run: dict[str, str]) -> Iterator[Family]:
         yield Family(f"roambench_board_{key}", "gauge", unit, meaning, samples)
 
 
-#: Name, unit, help and value (at a time by our clock) of what is known of each board.
+#: Name, the report's quantity, kind and value of the joules so far. Virtual devices draw nothing but what is
+#: used for learning.
+_JOULES: Final[tuple[tuple[str, str, Literal["gauge", "counter"], Callable[[RunView], float]], ...]] = (
+    ("energy", "whole_run_j", "counter", lambda view: view.joules),
+    ("learning_energy", "consumed_j", "gauge", lambda view: view.learning_joules),
+    ("wasted_energy", "wasted_j", "gauge", lambda view: view.outcome_joules(Outcome.WASTED)),
+    ("failed_energy", "failed_j", "gauge", lambda view: view.outcome_joules(Outcome.FAILED)),
+)
+#: Name, unit, help and value (at a time by our clock) of each board's state.
 _OF_BOARDS: Final[tuple[tuple[str, str, str, Callable[[Board, float], float]], ...]] = (
     ("power_watts", "watts", "Newest reading of the board's meter.", lambda board, _: board.watts),
     ("temperature_celsius", "celsius", "Temperature.", lambda board, _: board.temperature_c),

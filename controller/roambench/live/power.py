@@ -19,7 +19,7 @@ class MeanPowers:
         self._changed_from = 0
 
     def add(self, at_s: float, watts: float) -> None:
-        """A reading so long after the begin; what was read before it does not count."""
+        """A reading at `at_s` after the begin; earlier ones do not count."""
         if at_s < 0:
             return
         while at_s >= self.width_s * self._most:

@@ -1,7 +1,7 @@
 """The server of the live page: pages and their files, runs as a stream of changes, figures for Prometheus.
 
 It answers GET only and changes nothing. On a loopback address it answers to that machine's own names, so that
-no website can reach it by a name of its own; elsewhere it asks for a token.
+no website can reach it by another name; elsewhere it asks for a token.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ _KINDS: Final = {"css": "text/css", "js": "text/javascript"}
 
 
 def live_app(follower: Follower, token: str = "") -> ASGIApp:
-    """The server's application; with a `token` it answers to whoever has it, else to this machine's names."""
+    """The server's application; with a `token` it answers requests that have it, else to this machine's
+    names."""
 
     def page(name: str) -> Callable[[Request], Awaitable[Response]]:
         text = (_PAGES / name).read_text("utf-8")
@@ -98,7 +99,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         path = found.report if found is not None else None
         if path is None:
             return _not_found("this run has no report yet: roambench report makes one")
-        # A page that stands alone, under a policy of its own: it may not reach this server.
+        # A page that stands alone, under a separate policy: it may not reach this server.
         return FileResponse(
             path, media_type="text/html", headers={_POLICY: "sandbox allow-scripts allow-downloads"}
         )

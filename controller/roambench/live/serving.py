@@ -25,7 +25,7 @@ from roambench.live.server import live_app
 PORT: Final = 8765
 #: A request that takes longer to come is none of a browser's.
 _REQUEST_S: Final = 10.0
-#: Whoever measures on this machine goes first.
+#: Measurements on this machine go first.
 _NICENESS: Final = 10
 
 
@@ -57,7 +57,7 @@ def serve(
         if loopback:
             say(f"  from another machine: ssh -L {number}:127.0.0.1:{number} {socket.gethostname()}")
         else:
-            say("  unencrypted: whoever listens on the network between can read the token and the figures")
+            say("  unencrypted: a listener on the network between can read the token and the figures")
         if open_page:
             webbrowser.open(address)
         asyncio.run(_serve(folder, listening, token, parent))

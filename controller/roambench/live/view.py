@@ -45,7 +45,7 @@ class RunView:
         self._folder = RunFolder.open(path)
         self._stamp = (0, 0)
         self._grew_s = now_s()  # when there was last something new
-        self.resets = -1  # how often reading began anew: what was known before is void
+        self.resets = -1  # how often reading began again: what was known before is void
         self._reset()
 
     def close(self) -> None:
@@ -68,13 +68,13 @@ class RunView:
 
     @property
     def learning_joules(self) -> float:
-        """Of them, those that were used for learning: of all local updates."""
+        """The joules used for learning: those of all local updates."""
         if self._modelled is not None:
             return self.joules
         return math.fsum(map(self.update_joules, range(len(self.history.updates))))
 
     def outcome_joules(self, outcome: Outcome) -> float:
-        """Of those the joules of the local updates of an outcome."""
+        """The joules of the local updates of an outcome."""
         return math.fsum(
             self.update_joules(index)
             for index, update in enumerate(self.history.updates)
@@ -83,18 +83,19 @@ class RunView:
 
     @property
     def has_joules(self) -> bool:
-        """Whether anything was measured or modelled yet."""
+        """True once anything was measured or modelled."""
         return self._modelled is not None or any(board.readings for board in self.boards)
 
     def step_joules(self, step: int) -> float | None:
-        """Of all boards in a step, or before the first or after the last one; None: nothing is known yet."""
+        """Joules of all boards in a step, or before the first or after the last one; None: nothing is known
+        yet."""
         if self._modelled is not None:
             return self._modelled.by_step.get(step)
         cells = [board.cells[step] for board in self.boards if step in board.cells]
         return math.fsum(cell.joules for cell in cells) if cells else None
 
     def update_joules(self, index: int) -> float:
-        """Of the local update at an index of `history.updates`, its transfers with it."""
+        """Joules of the local update at an index of `history.updates`, those of its transfers included."""
         update = self.history.updates[index]
         if self._modelled is not None:
             return self._modelled.by_update.get(update.order_id, 0.0)
@@ -125,7 +126,7 @@ class RunView:
 
     @property
     def steps(self) -> int:
-        """How many steps the run is to have; 0 where its trace cannot be read."""
+        """The number of steps that the run is to have; 0 where its trace cannot be read."""
         return self.trace.steps if self.trace is not None else 0
 
     def look(self) -> bool:
@@ -149,11 +150,11 @@ class RunView:
         return more
 
     def _seen_s(self) -> float:
-        """When what is read now happened; 0 for what was there before the first look was over."""
+        """The time of the records that are read now; 0 for what was there before the first look was over."""
         return self.now_s() if self._caught_up else 0.0
 
     def _reset(self) -> None:
-        """Begin anew with the folder's first record."""
+        """Begin again with the folder's first record."""
         for opened in self._opened:
             opened.close()
         self.resets += 1

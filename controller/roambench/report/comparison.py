@@ -17,7 +17,8 @@ from roambench.energy.links.models import LinkModel
 from roambench.report.console import print_table
 from roambench.report.documents import comparison as comparison_document
 from roambench.report.figures.communication import ratio_figure, scatter_figures
-from roambench.report.figures.per_megabyte import per_megabyte_figures
+from roambench.report.figures.per_megabyte import per_megabyte_charts
+from roambench.report.figures.plotly_charts import page_figure
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
@@ -58,7 +59,7 @@ class RunComparisons:
     def html(self) -> str:
         """One self-contained page."""
         runs = self.comparable
-        figures = [ratio_figure(runs), *per_megabyte_figures(runs), *scatter_figures(runs)]
+        figures = [ratio_figure(runs), *map(page_figure, per_megabyte_charts(runs)), *scatter_figures(runs)]
         parts = Parts(communication_tables(runs), figures)
         boards = [table for run in runs if (table := device_comparison_table(run)) is not None]
         single = [table for run in runs if (table := transfer_table(run)) is not None]
@@ -137,7 +138,7 @@ def _warn(line: str, console: Console) -> None:
 
 
 def _why_not(run: RunSummary) -> str | None:
-    """Why a run has nothing to compare, or None."""
+    """The reason why a run has nothing to compare, or None."""
     if run.comparison is not None:
         return None
     if not run.info.kind.trains:

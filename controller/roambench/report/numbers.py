@@ -77,8 +77,8 @@ def signed_percent(share: float | None, places: int = 2) -> str:
 
 
 def against_truth(measured_j: float, u_j: float, true_j: float) -> str:
-    """How far a measured energy is from the truth: +4.9 % (+10.2 u). In joules, +0.03 J (+0.4 u), where the
-    truth is negligible beside the uncertainty: a share of it would say nothing."""
+    """The distance of a measured energy from the truth: +4.9 % (+10.2 u). In joules, +0.03 J (+0.4 u), where
+    the truth is negligible beside the uncertainty: a share of it would say nothing."""
     if not math.isfinite(measured_j - true_j) or measured_j == true_j == 0.0:
         return NONE
     if told_from_zero(true_j, u_j, measured_j):
@@ -94,7 +94,7 @@ def number(value: float | None, places: int = 2) -> str:
 
 
 def factor(value: float | None) -> str:
-    """How many times more: 2.56 ×."""
+    """A factor: 2.56 ×."""
     if value is None or math.isnan(value):
         return NONE
     return "∞ ×" if math.isinf(value) else f"{value:.2f} ×"

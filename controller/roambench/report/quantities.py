@@ -29,7 +29,7 @@ Value = Energy | float | int | None
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """What a figure is called and where a run has it.
+    """The name of a figure and its place in a run.
 
     `name`: in sweeps, comparisons and Python. `of`: the path to it in a `RunSummary`, or what makes it.
     `unit`: a share is 0..1 and printed in percent. `better`: "" where more is neither better nor worse, and
@@ -48,7 +48,7 @@ class Quantity:
 
     @property
     def share(self) -> bool:
-        """Whether it is printed in percent."""
+        """True for what is printed in percent."""
         return self.unit == "share"
 
     def figure(self, run: RunSummary) -> Value:
@@ -80,7 +80,7 @@ def number_of(figure: Value) -> float | None:
 
 
 def figures_of(run: RunSummary) -> dict[str, Energy | float]:
-    """What a run is compared by: every quantity that it has and that is a finite number.
+    """The figures by which a run is compared: every quantity that it has and that is a finite number.
 
     There are no joules of boards where one of them is left out of the sums: those of two runs would be of
     different boards.
@@ -139,7 +139,7 @@ def _of_phase(phase: Phase, kind: Kind) -> Quantity:
 
 
 def _to_threshold(run: RunSummary) -> Energy | None:
-    """What the meters have wrong of the whole they have wrong of a part in proportion."""
+    """The errors of the meters are those of the whole in proportion."""
     step = run.learning.threshold_step
     if run.spent is None or step is None or run.spent.gross.cumulative_consumed.joules <= 0.0:
         return None
@@ -167,7 +167,7 @@ def _per_client_to_threshold(run: RunSummary) -> float | None:
 
 
 def _rounds_to_threshold(run: RunSummary) -> float | None:
-    """As the papers count rounds: t of the cloud aggregation whose model first reached the threshold."""
+    """The round as the papers count: t of the cloud aggregation whose model first reached the threshold."""
     step = run.learning.threshold_step
     return None if step is None else step + run.learning.first_round
 

@@ -54,7 +54,7 @@ def write_text(path: Path, text: str) -> None:
     """Write a document, replaced as a whole, with the folders above it; RunError where that is refused."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, text, synced=False)  # the runs are there to make it anew
+        write_whole(path, text, synced=False)  # the runs are there to make it again
     except IsADirectoryError:
         expected = f"a folder, expected a file, for example {path / 'report.html'}"
         raise RunError(f"{path}: cannot be written: {expected}") from None

@@ -21,5 +21,5 @@ class ReportTable:
     text_from: int = 999
 
     def is_numeric(self, column: int) -> bool:
-        """Whether a column holds numbers."""
+        """Say whether a column holds numbers."""
         return self.numeric_from <= column < self.text_from

@@ -5,12 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.energy.ledger import EVERY, NONE, Basis, Chosen, Codes, Kind, Ledger, Numbers, Rows
+from roambench.report.joule_names import FAILED, LEARNING, WASTED
+
+#: The rows of the table in its order, and their titles; `{board}` stands for board or device.
+TITLES: Final = {
+    "cumulative_wasted": f"cumulative, {WASTED}",
+    "cumulative_consumed": f"cumulative, {LEARNING}",
+    "cumulative_failed": f"cumulative, {FAILED}",
+    "per_training_wasted": f"per device-training, {WASTED}",
+    "per_training_consumed": f"per device-training, {LEARNING}",
+    "per_board_wasted": "per {board}, " + WASTED,
+    "per_board_consumed": "per {board}, " + LEARNING,
+    "per_round_wasted": f"per round, {WASTED}",
+    "per_round_consumed": f"per round, {LEARNING}",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +71,16 @@ class Table10:
     per_round_consumed: MeanSd
     empty_rounds: int
 
+    def rows(self) -> dict[str, Energy | MeanSd]:
+        """The figures by their names in `TITLES`."""
+        return {name: getattr(self, name) for name in TITLES}
+
     def headline(self) -> dict[str, float]:
-        """The means by name, in the table's order; what `factors_between` compares."""
+        """The means of the paper's rows; what `factors_between` compares."""
         return {
-            "cumulative_wasted_j": self.cumulative_wasted.joules,
-            "cumulative_consumed_j": self.cumulative_consumed.joules,
-            "per_training_wasted_j": self.per_training_wasted.mean,
-            "per_training_consumed_j": self.per_training_consumed.mean,
-            "per_board_wasted_j": self.per_board_wasted.mean,
-            "per_board_consumed_j": self.per_board_consumed.mean,
-            "per_round_wasted_j": self.per_round_wasted.mean,
-            "per_round_consumed_j": self.per_round_consumed.mean,
+            f"{name}_j": row.joules if isinstance(row, Energy) else row.mean
+            for name, row in self.rows().items()
+            if name != "cumulative_failed"
         }
 
 
@@ -109,7 +123,7 @@ def table10(
 
 
 def basis_of(tables: Sequence[Table10]) -> Basis:
-    """What all of them are. ValueError where some are measured and others modelled: such joules are not
+    """The basis of all of them. ValueError where some are measured and others modelled: such joules are not
     comparable and never stand in one table."""
     found = {table.basis for table in tables}
     if len(found) > 1:
@@ -118,8 +132,8 @@ def basis_of(tables: Sequence[Table10]) -> Basis:
 
 
 def factors_between(a: Table10, b: Table10) -> dict[str, float]:
-    """How many times more `a` spends than `b`, row by row; NaN where both are 0, or `b` is nothing beside its
-    uncertainty, inf where only `b` is 0.
+    """The factors by which `a` spends more than `b`, row by row; NaN where both are 0, or `b` is nothing
+    beside its uncertainty, inf where only `b` is 0.
 
     ValueError where one is measured and the other modelled.
     """
@@ -146,7 +160,7 @@ def _factor(a: float, b: float) -> float:
 def _wasted_then_consumed(
     codes: Codes, used: Numbers, lost: Numbers, groups: Chosen | None = None, more: int = 0
 ) -> tuple[MeanSd, MeanSd]:
-    """Of the sums of each code (default: those that occur), and of as many zeros `more`."""
+    """Means of the sums of each code (default: those that occur), and of as many zeros `more`."""
     if groups is None:
         occurring, codes = np.unique(codes, return_inverse=True)
         groups = np.ones(len(occurring), bool)

@@ -1,4 +1,4 @@
-"""What a run says to an experiment tracker, whichever: parameters, curves, final figures, tags."""
+"""A run for experiment trackers: parameters, curves, final figures, tags."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from roambench.report.summaries.run import RunSummary, summarise
 from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
 
-#: Addresses of a bench's own servers, and where its token lies: nobody's business but the bench's.
+#: Addresses of a bench's servers, and the place of its token: no tracker needs them.
 PRIVATE_KEYS: Final = ("influxdb", "simulated.ray_address")
 #: Files of a run folder that a reader of the figures may want: no addresses, ports, keys or logs.
 PUBLIC_FILES: Final = (
@@ -80,12 +80,12 @@ class TrackedRun:
 
     @property
     def finding(self) -> str:
-        """What it showed, in a sentence."""
+        """Its finding, in a sentence."""
         return finding_of([self.summary])
 
     @property
     def tags(self) -> dict[str, str]:
-        """Who ran what with which sources, and what to doubt; empty ones are left out."""
+        """Identity, sources and doubts; empty ones are left out."""
         info = self.info
         unfit = "; ".join(item.sentence for item in self.summary.unfit)
         tags = {
@@ -101,20 +101,20 @@ class TrackedRun:
             "trace": info.trace_hash,
             "association": info.association,
             "assignment": info.assignment_hash,
-            **{f"version.{name.replace(' ', '_')}": told for name, told in info.versions.items()},
+            **{f"version.{name.replace(' ', '_')}": version for name, version in info.versions.items()},
             "measure_again": unfit,
             "flags": "\n".join(self.summary.flags),
         }
-        return {name: told for name, told in tags.items() if told}
+        return {name: text for name, text in tags.items() if text}
 
     @property
     def curves(self) -> list[Scalar]:
-        """What a step brought, and the joules of the trainings that began in it."""
+        """The scores of each step, and the joules of the trainings that began in it."""
         return [*self._steps(), *self._joules()]
 
     @property
     def quantities(self) -> dict[str, Quantity]:
-        """What `figures` has by a quantity's name for trackers."""
+        """The quantities of `figures` by their names for trackers."""
         rows = sorted(QUANTITIES.values(), key=lambda row: row.unit == "J")  # joules last
         return {row.tracked.format(basis=self.summary.basis): row for row in rows if row.tracked}
 
@@ -202,7 +202,7 @@ def public_settings(experiment: Experiment) -> dict[str, Any]:
 
 
 def missing(error: ModuleNotFoundError, library: str, extra: str) -> RunError:
-    """What to say where an optional library is not installed; a broken one's own error goes on."""
+    """The error where an optional library is not installed; a broken one's own error goes on."""
     if (error.name or "").partition(".")[0] != library:
         raise error
     return RunError(f'this needs {library}, which is not installed: pip install "roambench[{extra}]"')

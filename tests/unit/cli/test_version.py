@@ -47,7 +47,7 @@ def test_a_wheel_has_the_version_at_the_top_and_all_three_parts(tmp_path: Path) 
         for path in (tmp_path / "roambench" / "report" / "templates").iterdir()
         if path.suffix != ".py"
     }
-    assert templates >= {"page.html", "blocks.html", "page.css", "page.js", "pictures.html", "curves.svg"}
+    assert templates >= {"page.html", "blocks.html", "page.css", "page.js", "pictures.html"}
     # Type checkers of those who import it believe its annotations; its licence goes with it.
     assert (tmp_path / "roambench" / "py.typed").is_file()
     assert [path.name for path in tmp_path.glob("*.dist-info/licenses/*")] == ["LICENSE"]

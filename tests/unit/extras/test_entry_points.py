@@ -46,13 +46,9 @@ def loaded_by(words: str, folder: Path) -> set[str]:
         "run --help",
         "fleet list --help",
         "run one.toml --fleet rehearsal",
+        "demo --fleet rehearsal --no-open",
     ],
 )
 def test_a_command_of_the_core_loads_nothing_of_extras(words: str, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text('systems = ["mohawk"]\ntrace = {steps = 4}\nfleet = {agents = 6}\n')
     assert loaded_by(words, tmp_path) == set()
-
-
-@pytest.mark.lengthy
-def test_the_demo_loads_of_extras_only_the_paper_that_its_report_sets_mohawk_beside(tmp_path: Path) -> None:
-    assert loaded_by("demo --fleet rehearsal --no-open", tmp_path) == {"papers"}

@@ -18,7 +18,8 @@ from roambench.energy.energy_value import Energy
 from roambench.energy.links.models import ANY, MOHAWK, KnownLink, LinkModel, Provenance
 from roambench.report.comparison import compare_runs, print_comparison
 from roambench.report.figures.communication import scatter_figures
-from roambench.report.figures.per_megabyte import per_megabyte_figures
+from roambench.report.figures.per_megabyte import per_megabyte_charts
+from roambench.report.figures.plotly_charts import page_figure
 from roambench.report.tables.communication import communication_tables, transfer_table
 from roambench.runs.info import RunState
 
@@ -201,6 +202,11 @@ def test_the_scatter_is_logarithmic_by_what_is_modelled_and_says_so(hand_made, m
     assert ends[1] > max(modelled_j + measured_j)
 
 
+def figure_of(runs, key):
+    (chart,) = [chart for chart in per_megabyte_charts(runs) if chart.key == key]
+    return page_figure(chart)
+
+
 def test_joules_for_a_megabyte_stand_in_table_figure_and_document_with_the_models(hand_made):
     """An upload of 2.5 MB in 4 s: 0.625 MB/s, at which Eq. 1 says 4 s * (438.39 * 5 + 1288.04) mW."""
     made = compare_runs([hand_made()])
@@ -217,7 +223,7 @@ def test_joules_for_a_megabyte_stand_in_table_figure_and_document_with_the_model
     assert row[1:4] == ("1", "2.50", "0.625")
     assert row[5].startswith(f"{said:.2f} ± ")
     assert row[7] == "overstates"
-    figure = next(figure for figure in per_megabyte_figures(made.comparable) if figure.key == "per-mb-0-up")
+    figure = figure_of(made.comparable, "per-mb-0-up")
     points = next(trace for trace in figure.data if trace["mode"] == "markers")
     assert list(points["x"]) == pytest.approx([0.625])
     assert list(points["error_y"]["array"]) == pytest.approx([2.0 * up["u_measured_j_per_mb"]])
@@ -230,8 +236,7 @@ def test_joules_for_a_megabyte_stand_in_table_figure_and_document_with_the_model
 def test_boards_with_parameters_of_their_own_have_modelled_marks_instead_of_a_line(hand_made):
     known = KnownLink(LinkPower("bench", 10.0, 5.0, 200.0), u_gain=0.01)
     bench = LinkModel("bench", {ANY: known}, Provenance("test"), {"pi-01": known})
-    figures = per_megabyte_figures(compare_runs([hand_made()], bench).comparable)
-    upload = next(figure for figure in figures if figure.key.endswith("-up"))
+    upload = figure_of(compare_runs([hand_made()], bench).comparable, "per-mb-0-up")
     modelled, measured = upload.data
     assert (modelled["name"], measured["name"]) == (
         "lte: bench, real rate",

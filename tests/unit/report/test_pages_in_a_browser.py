@@ -306,7 +306,7 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
         until_there(tmp_path / "saved/energy.svg")
         drawing = ElementTree.parse(tmp_path / "saved/energy.svg").getroot()
         words = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
-        assert {"download", "train", "upload", "energy, J"} <= words
+        assert {"download", "train", "upload", "gross energy, J"} <= words
         printed = browser.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
     (tmp_path / "report.pdf").write_bytes(base64.b64decode(printed))
     boxes = subprocess.run(

@@ -14,6 +14,7 @@ from page_data import page_data
 from roambench.cli.main import main
 from roambench.contract.errors import TraceError
 from roambench.experiment.load import load_experiment
+from roambench.extras.papers.beside import ratios_of_report
 from roambench.mobility.files import read_trace
 from roambench.plan.plan import plan_experiment
 from roambench.plan.tables import print_plans
@@ -158,7 +159,8 @@ def test_no_report_sets_its_distances_beside_the_papers(experiment: Path, tmp_pa
     learning = {row[0]: row[1:] for row in tables["learning"].rows}
     assert learning["device to AP"] == (NONE, NONE)
     assert {row[-1] for row in tables["modelled-threshold"].rows} == {NONE}
-    assert not [row for row in tables["paper-ratios"].rows if "km" in row[1]]
+    (ratios,) = ratios_of_report(found)
+    assert not [row for row in ratios.rows if "km" in row[1]]
 
 
 def test_access_points_are_not_drawn_where_none_has_a_place(experiment: Path) -> None:

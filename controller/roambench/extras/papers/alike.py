@@ -39,9 +39,9 @@ def refuse_unlike(runs: Sequence[FinishedRun], cell: Callable[[FinishedRun], Has
             if len(values) > 1 and key not in FREE:
                 differing.setdefault(key, {}).update(values)
     if differing:
-        told = "; ".join(f"{key} = {_some(list(values))}" for key, values in differing.items())
+        keys = "; ".join(f"{key} = {_some(list(values))}" for key, values in differing.items())
         raise RunError(
-            f"runs that the tables would take for seeds of one setting differ in {told}: expected sweeps of "
+            f"runs that the tables would take for seeds of one setting differ in {keys}: expected sweeps of "
             "one value each"
         )
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from roambench.contract.metric import ACCURACY
 from roambench.extras.papers.ratios import ratios_table
-from roambench.extras.papers.runs import PaperRun, setting_of
+from roambench.extras.papers.runs import PaperRun, paper_run
+from roambench.report.quantities import number_of
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
+from roambench.study.sweep.metrics import figures, scored
 
 
 def ratios_of_report(runs: Sequence[RunSummary]) -> list[ReportTable]:
@@ -18,26 +20,8 @@ def ratios_of_report(runs: Sequence[RunSummary]) -> list[ReportTable]:
 
 
 def _paper_run_of(run: RunSummary) -> PaperRun | None:
-    """A run of a report as the paper's tables take it; None where no step was closed, or has an accuracy."""
-    learning, distance = run.learning, run.distance
-    if not learning.points or learning.threshold is None or learning.metric != ACCURACY:
+    """None where no step was closed, or the run is not judged by accuracy."""
+    if run.learning.metric != ACCURACY:
         return None
-    return PaperRun(
-        system=run.info.system,
-        setting=setting_of(run.experiment),
-        seed=run.info.seed,
-        steps=len(learning.points),
-        threshold=learning.threshold,
-        threshold_step=learning.threshold_step,
-        final_accuracy=learning.final_accuracy,
-        best_accuracy=learning.best_accuracy,
-        aggregated_per_step=learning.aggregated_per_step,
-        distance_km=None if distance is None else distance.mean_m / 1000.0,
-        distance_sd_km=None if distance is None else distance.sd_m / 1000.0,
-        joules_per_client=None if run.modelled is None else run.modelled.to_threshold.joules_per_client,
-        scored=tuple(
-            (point.step, point.accuracy)
-            for point in learning.points
-            if point.cloud and point.accuracy is not None
-        ),
-    )
+    numbers = {name: number_of(figure) for name, figure in figures(run).items()}
+    return paper_run(run.info.system, run.experiment, numbers, scored(run))

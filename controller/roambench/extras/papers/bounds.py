@@ -26,7 +26,7 @@ class Bounds:
 
     @property
     def known(self) -> bool:
-        """Whether the figure is known exactly."""
+        """True where the figure is known exactly."""
         return self.low == self.high
 
 
@@ -37,7 +37,7 @@ def mean_of(values: Sequence[Bounds]) -> Bounds:
 
 
 def ratio_of(above: Bounds, below: Bounds) -> Bounds:
-    """How many times `below` goes into `above`; all figures are ≥ 0."""
+    """The quotient of `above` and `below`; all figures are ≥ 0."""
     return Bounds(_quotient(above.low, below.high), _quotient(above.high, below.low))
 
 

@@ -76,8 +76,9 @@ def results(
             print_table(table, console)
     if out is None:
         return
+    drawing = page.curves
     write_text(out, page.text)
     say(console, str(out))
-    if page.curves:
-        write_text(curves, page.curves)
+    if drawing:
+        write_text(curves, drawing)
         say(console, str(curves))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.extras.papers.dam_figures import BOUND, dam_figures
-from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, differences, figures, spread
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, differences, known, spread
 from roambench.report import numbers
 from roambench.report.numbers import over_seeds
 from roambench.report.table import ReportTable
@@ -28,7 +28,7 @@ _Place = tuple[int, int, int, float, float]
 
 @dataclass(frozen=True, slots=True)
 class GridPaper:
-    """What a paper prints of its main result: where it stands, its network, final accuracies by movement and
+    """The main result of a paper in print: where it stands, its network, final accuracies by movement and
     α, and leads in points by pair and α."""
 
     item: str
@@ -129,7 +129,7 @@ def _accuracy(
         for model in _models(runs):
             cells = [system, DAM_NAMES[model]]
             for alpha in alphas:
-                found = figures(run.final_accuracy for run in _of(runs, model, alpha, system))
+                found = known(_of(runs, model, alpha, system), "final_accuracy")
                 cells.append(spread(found, scale=100.0, unit=" %"))
                 if paper.accuracy:
                     cells.append(_percent(paper.accuracy[model].get(alpha)))
@@ -194,9 +194,9 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
     rows = [
         (
             *place,
-            spread(figures(run.consumed_j for run in found), places=0, unit=" J"),
-            spread(figures(run.final_accuracy for run in found), scale=100.0, places=1, unit=" %"),
-            spread(figures(run.joules_per_point for run in found), places=2, unit=" J"),
+            spread(known(found, "consumed_j"), places=0, unit=" J"),
+            spread(known(found, "final_accuracy"), scale=100.0, places=1, unit=" %"),
+            spread(known(found, "joules_per_point"), places=2, unit=" J"),
         )
         for place, found in _rows(runs, alphas, systems)
     ]
@@ -205,7 +205,7 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
         "Joules per point of accuracy (in no paper)",
         "All that the clients are modelled to draw in half steps and exchanges (sent and received bytes by "
         "Eq. 1, idle draw included), and that by percentage points of final accuracy. Moving itself is free "
-        "here: whoever carries a device pays for it. Waiting for others is not counted.",
+        "here: the carrier of a device pays for it. Waiting for others is not counted.",
         ("mixing", "α", "movement", "consumed", "final accuracy", "per point"),
         tuple(rows),
         numeric_from=3,
@@ -215,14 +215,14 @@ def _energy(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[
 def _network(runs: Sequence[PeerRun], alphas: Sequence[float], systems: Sequence[str]) -> ReportTable:
     rows = []
     for place, found in _rows(runs, alphas, systems):
-        mean_models = figures(run.average_accuracy for run in found)
-        connected = figures(run.connected_within for run in found)
+        mean_models = known(found, "average_accuracy")
+        connected = known(found, "connected_within")
         rows.append(
             (
                 *place,
-                spread(figures(run.neighbours for run in found)),
+                spread(known(found, "neighbours")),
                 f"{spread(connected, places=0)} ({len(connected)} of {len(found)})",
-                spread(figures(run.distribution_distance for run in found), places=3),
+                spread(known(found, "distribution_distance"), places=3),
                 spread(mean_models, scale=100.0, places=1, unit=" %"),
             )
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, figures, spread
+from roambench.extras.papers.peer_runs import DAM_NAMES, PeerRun, known, spread
 from roambench.report import numbers
 from roambench.report.table import ReportTable
 
@@ -19,7 +19,7 @@ from roambench.report.table import ReportTable
 BOUND: Final = "fully_connected"
 _SHARE: Final = 0.9  # of the bound's accuracy
 _NEVER: Final = "none"
-#: What runs are told apart by, and how columns name it.
+#: The settings in which runs differ, and the columns' names of them.
 _SETTINGS: Final[Mapping[str, str]] = {
     "system": "mixing",
     "clients": "clients",
@@ -29,7 +29,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "radius": "R_c",
     "reach": "R_m",
 }
-#: Without meaning where nobody moves.
+#: Without meaning where no device moves.
 _OF_MOVEMENT: Final = frozenset({"mobile", "reach"})
 
 
@@ -146,8 +146,8 @@ def _threshold(
 
 
 def _best(runs: Iterable[PeerRun]) -> list[float]:
-    """Of each seed once: clients that stand still are the same whatever the others' movement was to be."""
-    return figures({run.seed: run.best_accuracy for run in runs}.values())
+    """Best accuracies, each seed's once: static clients are the same for every movement of the others."""
+    return known({run.seed: run for run in runs}.values(), "best_accuracy")
 
 
 def _shown(value: object) -> str:

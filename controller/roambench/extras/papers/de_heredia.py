@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from roambench.extras.papers.peer_runs import PeerRun, close, differences, figures, signed_points, spread
+from roambench.extras.papers.peer_runs import PeerRun, close, differences, known, signed_points, spread
 from roambench.report import numbers
 from roambench.report.table import ReportTable
 
@@ -59,7 +59,7 @@ AWARE_GAIN: Final[Mapping[bool, Mapping[float, Mapping[float, float]]]] = {
 
 
 def de_heredia_tables(runs: Sequence[PeerRun]) -> list[ReportTable]:
-    """Those for which there are runs; [] where nobody walked the paper's walk."""
+    """Those for which there are runs; [] where no device walked the paper's walk."""
     kept = [run for run in runs if run.mobility == "reflected_walk"]
     tables = []
     for iid in (False, True):
@@ -83,7 +83,7 @@ def _plain(runs: Sequence[PeerRun], iid: bool) -> ReportTable | None:
                 _accuracy(found),
                 signed_points(differences(found, still)) if still and share else numbers.NONE,
                 _paper(GAIN[iid].get(share)),
-                signed_points(figures(run.gap for run in found)),
+                signed_points(known(found, "mobility_gap")),
                 _paper(GAP[iid].get(share)),
             )
         )
@@ -117,7 +117,7 @@ def _aware(runs: Sequence[PeerRun], iid: bool) -> ReportTable | None:
                         _accuracy(found),
                         signed_points(differences(found, plain)),
                         _paper(AWARE_GAIN[iid].get(alpha, {}).get(share)),
-                        signed_points(figures(run.gap for run in found)),
+                        signed_points(known(found, "mobility_gap")),
                         _paper(None if iid else AWARE_GAP.get(alpha, {}).get(share)),
                     )
                 )
@@ -141,7 +141,7 @@ def _seeds(runs: Sequence[PeerRun]) -> str:
 
 
 def _accuracy(runs: Sequence[PeerRun]) -> str:
-    return spread(figures(run.final_accuracy for run in runs), scale=100.0, unit=" %")
+    return spread(known(runs, "final_accuracy"), scale=100.0, unit=" %")
 
 
 def _paper(value: float | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from roambench.contract.errors import RunError
 from roambench.experiment.sections import Experiment, from_resolved
-from roambench.extras.papers.runs import PaperRun, setting_of
+from roambench.extras.papers.runs import PaperRun, paper_run
 from roambench.runs.whole_file import read_whole
 from roambench.study.sweep.sweep_folder import PointEnd, PointFile, read_outcome
 
@@ -28,26 +28,8 @@ class FinishedRun:
         return self.experiment.systems[0]
 
     def beside_the_paper(self) -> PaperRun | None:
-        """The run as rows of the paper's tables; None where it is none of theirs."""
-        figures, rounds = self.outcome.figures, self.outcome.figures["rounds_to_threshold"]
-        steps = figures["steps"]
-        if not steps:
-            return None
-        return PaperRun(
-            system=self.system,
-            setting=setting_of(self.experiment),
-            seed=self.experiment.seed,
-            steps=int(steps),
-            threshold=self.experiment.rounds.accuracy_threshold,
-            threshold_step=None if rounds is None else int(rounds),
-            final_accuracy=figures["final_accuracy"],
-            best_accuracy=figures["best_accuracy"],
-            aggregated_per_step=figures["aggregated_per_step"],
-            distance_km=figures["distance_km"],
-            distance_sd_km=figures["distance_sd_km"],
-            joules_per_client=figures["communication_j_per_client"],
-            scored=self.outcome.scored,
-        )
+        """The run as a row of the paper's tables; None where it played no step."""
+        return paper_run(self.system, self.experiment, self.outcome.figures, self.outcome.scored)
 
 
 def finished_runs(folder: Path) -> list[FinishedRun]:
@@ -75,7 +57,7 @@ def _all_finished(folder: Path) -> list[FinishedRun]:
             raise RunError(f"{folder}: a run, not a sweep: roambench report {folder}") from None
         raise RunError(f"{path}: cannot be read: {error.strerror}; is {folder} a sweep's folder?") from None
     except (ValueError, KeyError, TypeError):
-        raise RunError(f"{path}: not the table of a sweep; make it anew with roambench sweep") from None
+        raise RunError(f"{path}: not the table of a sweep; make it again with roambench sweep") from None
     if not names:
         raise RunError(f"{folder}: no run of this sweep has finished")
     return [_finished(folder / name) for name in names]

@@ -15,6 +15,7 @@ from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
+    accuracy_charts,
     part_of,
     results_page,
     scale_table,
@@ -22,7 +23,7 @@ from roambench.extras.papers.results_page import (
 from roambench.extras.papers.tables import paper_tables
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
-from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.figures.chart import Chart
 from roambench.report.table import ReportTable
 
 _NONE: Final = numbers.NONE
@@ -36,7 +37,7 @@ def mohawk_page(
     foreword: Sequence[str] = (),
     first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
-    """Of the finished runs of these sweeps together; `first` are tables that stand before the paper's.
+    """The page of the finished runs of these sweeps; `first` are tables that stand before the paper's.
     RunError where MOHAWK and a baseline are not among them in one setting, or runs of one setting differ in
     more than the seed."""
     runs = taken_together(folders)
@@ -115,7 +116,7 @@ def _scale(runs: Sequence[FinishedRun]) -> ReportTable:
 
 
 def _trace(run: FinishedRun) -> str:
-    """Of the run's own copy; what the file was called, too."""
+    """The name and size of a run's trace, from the run's own copy."""
     paths = sorted((run.folder / "runs").glob("*/trace.parquet"))
     if not paths:
         return ""
@@ -133,14 +134,14 @@ def _trace(run: FinishedRun) -> str:
     )
 
 
-def _curves(runs: Sequence[FinishedRun]) -> str:
-    curves = [
-        Curve(_panel(run), run.system, run.outcome.scored)
-        for run in sorted(runs, key=_panel)
-        if run.outcome.scored
-    ]
+def _curves(runs: Sequence[FinishedRun]) -> tuple[Chart, ...]:
     thresholds = {run.experiment.rounds.accuracy_threshold for run in runs}
-    return curves_svg(curves, thresholds.pop() if len(thresholds) == 1 else None) if curves else ""
+    scored = [run for run in sorted(runs, key=_panel) if run.outcome.scored]
+    return accuracy_charts(
+        ((_panel(run), run.system, run.outcome.scored) for run in scored),
+        "rounds",
+        thresholds.pop() if len(thresholds) == 1 else None,
+    )
 
 
 def _panel(run: FinishedRun) -> str:
@@ -155,8 +156,9 @@ def _points(runs: Sequence[FinishedRun]) -> ReportTable:
         "paper-points",
         "Every run",
         "Rounds: t of the cloud aggregation whose model reached the threshold. Computed: trainings that "
-        "were really computed; unused ones need not be. J per client: modelled, up to the threshold or, "
-        "where it was not reached, over all rounds. Wall time: of that run alone, others ran beside it.",
+        "were really computed; those that no aggregation uses need not be. J per client: modelled, up to the "
+        "threshold or, where it was not reached, over all rounds. Wall time: of that run alone, others ran "
+        "beside it.",
         (
             "system", "data", "k2", "seed", "steps", "rounds", "last", "best", "aggregated per step", "km",
             "trainings", "computed", "wasted", "J per client", "J per participant", "wall time",
@@ -179,14 +181,14 @@ def _row(run: FinishedRun) -> tuple[str, ...] | None:
         str(found.seed),
         f"{found.steps:,}",
         f"not in {found.steps - 1:,}" if reached is None else f"{reached:,}",
-        numbers.percent(found.final_accuracy, 2),
-        numbers.percent(found.best_accuracy, 2),
-        numbers.number(found.aggregated_per_step, 3),
-        numbers.number(found.distance_km, 2),
+        numbers.percent(figures["final_accuracy"], 2),
+        numbers.percent(figures["best_accuracy"], 2),
+        numbers.number(figures["aggregated_per_step"], 3),
+        numbers.number(figures["distance_km"], 2),
         _count(figures["trainings"]),
         _count(figures["computed_trainings"]),
         numbers.percent(figures["wasted_share"]),
-        numbers.number(found.joules_per_client, 2),
+        numbers.number(figures["communication_j_per_client"], 2),
         numbers.number(figures["communication_j_per_participant"], 2),
         numbers.seconds(wall_s) if wall_s else _NONE,
     )

@@ -17,12 +17,13 @@ from roambench.extras.papers.results_page import (
     CurvesOf,
     ResultsPage,
     Says,
+    accuracy_charts,
     part_of,
     results_page,
     scale_table,
 )
 from roambench.report import numbers
-from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.figures.chart import Chart
 from roambench.report.table import ReportTable
 
 #: Whose clients are on a grid.
@@ -89,7 +90,7 @@ def peer_page(
     foreword: Sequence[str] = (),
     first: Sequence[ReportTable] = (),
 ) -> ResultsPage:
-    """Of the finished decentralised runs of these sweeps together, beside `paper` ("dam", "workshop",
+    """The page of the finished decentralised runs of these sweeps, beside `paper` ("dam", "workshop",
     "de-heredia"); `first` are tables that stand before the paper's. RunError where none of the runs is like
     the paper's, or runs of one setting differ in more than the seed."""
     runs = taken_together(folders)
@@ -120,8 +121,8 @@ def peer_page(
 
 
 def peer_run(run: FinishedRun) -> PeerRun:
-    """The figures of a decentralised run that the papers' tables have."""
-    experiment, figures = run.experiment, run.outcome.figures
+    """The run as a row of the papers' tables."""
+    experiment = run.experiment
     return PeerRun(
         system=run.system,
         mobility=experiment.mobility.model,
@@ -130,21 +131,12 @@ def peer_run(run: FinishedRun) -> PeerRun:
         fast_share=experiment.mobility.fast_share,
         mixing_alpha=experiment.decentralised.alpha,
         seed=experiment.seed,
-        iterations=int(figures["steps"] or 0),
-        final_accuracy=figures["final_accuracy"],
-        average_accuracy=figures["average_accuracy"],
-        gap=figures["mobility_gap"],
-        neighbours=figures["neighbours"],
-        connected_within=figures["connected_within"],
-        distribution_distance=figures["distribution_distance"],
-        consumed_j=figures["consumed_j"],
-        joules_per_point=figures["joules_per_point"],
-        best_accuracy=figures["best_accuracy"],
         clients=experiment.fleet.agents,
         grid=experiment.mobility.grid,
         mobile=experiment.mobility.mobile,
         radius=math.inf if experiment.contacts.everybody else experiment.contacts.radius,
         reach=experiment.mobility.reach or math.inf,
+        figures=run.outcome.figures,
     )
 
 
@@ -169,13 +161,13 @@ def _speeds(run: FinishedRun) -> str:
 
 
 def _shown(runs: Sequence[FinishedRun], peers: Sequence[PeerRun], paper: str) -> list[FinishedRun]:
-    """Whose curves are drawn: one of a kind."""
+    """The runs whose curves are drawn: one of a kind."""
     grid = _ON_GRID.get(paper)
     chosen = of_one_place(peers, grid) if grid is not None else list(peers)
     return [run for run, peer in zip(runs, peers, strict=True) if any(peer is one for one in chosen)]
 
 
-def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
+def _curves(runs: Sequence[FinishedRun], paper: str) -> tuple[Chart, ...]:
     first = min(run.experiment.seed for run in runs)
     curves = []
     for run in runs:
@@ -187,8 +179,8 @@ def _curves(runs: Sequence[FinishedRun], paper: str) -> str:
                 panel, name = f"{run.system}, {learning.partition}", f"p = {mobility.fast_share:g}"
                 if run.system == "mobility_aware":
                     panel += f", α = {run.experiment.decentralised.alpha:g}"
-            curves.append(Curve(panel, name, run.outcome.scored))
-    return curves_svg(curves, None) if curves else ""
+            curves.append((panel, name, run.outcome.scored))
+    return accuracy_charts(curves, "iterations")
 
 
 def _points(runs: Sequence[PeerRun], paper: str) -> ReportTable:
@@ -209,6 +201,7 @@ def _points(runs: Sequence[PeerRun], paper: str) -> ReportTable:
 
 def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
     walks, aware = run.mobility == "reflected_walk", run.system == "mobility_aware"
+    figures, gap = run.figures, run.figures["mobility_gap"]
     return (
         run.system,
         run.mobility,
@@ -218,13 +211,13 @@ def _row(run: PeerRun, on_grid: bool) -> tuple[str, ...]:
         f"{run.mixing_alpha:g}" if aware else numbers.NONE,
         *(_on_grid(run) if on_grid else ()),
         str(run.seed),
-        f"{run.iterations:,}",
-        numbers.percent(run.final_accuracy, 2),
-        numbers.percent(run.average_accuracy, 2),
-        numbers.NONE if run.gap is None else f"{100.0 * run.gap:+.2f}",
-        numbers.number(run.neighbours),
-        numbers.number(run.connected_within, 0),
-        numbers.joules(run.consumed_j),
+        f"{int(figures['steps'] or 0):,}",
+        numbers.percent(figures["final_accuracy"], 2),
+        numbers.percent(figures["average_accuracy"], 2),
+        numbers.NONE if gap is None else f"{100.0 * gap:+.2f}",
+        numbers.number(figures["neighbours"]),
+        numbers.number(figures["connected_within"], 0),
+        numbers.joules(figures["consumed_j"]),
     )
 
 

@@ -1,12 +1,12 @@
-"""One decentralised run as the papers' tables see it: its setting and a handful of figures."""
+"""One decentralised run as the papers' tables have it: its setting and its figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
-from typing import Final
+from typing import Final, Protocol
 
 from roambench.report import numbers
 
@@ -16,8 +16,8 @@ DAM_NAMES: Final = {"dcm": "DCM", "dam": "DAM", "random": "Random", "static": "S
 
 @dataclass(frozen=True, slots=True)
 class PeerRun:
-    """Figures are None where the run has none. Accuracies are means over the devices, 0..1; `gap` is that
-    of high- minus that of low-mobility devices, over all scored iterations."""
+    """`figures`: by the names of `report.quantities`. Accuracies are means over the devices, 0..1;
+    `mobility_gap` is that of high- minus that of low-mobility devices, over all scored iterations."""
 
     system: str
     mobility: str  # of `[mobility] model`
@@ -26,31 +26,27 @@ class PeerRun:
     fast_share: float  # p
     mixing_alpha: float  # α of mobility-aware mixing
     seed: int
-    iterations: int
-    final_accuracy: float | None
-    average_accuracy: float | None
-    gap: float | None
-    neighbours: float | None
-    connected_within: float | None
-    distribution_distance: float | None
-    consumed_j: float | None
-    joules_per_point: float | None
-    best_accuracy: float | None
     clients: int
     grid: int  # G
     mobile: int  # |C_m|
     radius: float  # R_c
     reach: float  # R_m; ∞: no limit
+    figures: Mapping[str, float | None]
 
     @property
     def iid(self) -> bool:
-        """Whether all devices have data of one distribution."""
+        """True where all devices have data of one distribution."""
         return self.partition == "iid"
 
 
-def figures(values: Iterable[float | None]) -> list[float]:
-    """Those that are there."""
-    return [value for value in values if value is not None]
+class _HasFigures(Protocol):
+    @property
+    def figures(self) -> Mapping[str, float | None]: ...
+
+
+def known(runs: Iterable[_HasFigures], name: str) -> list[float]:
+    """A figure of the runs that have it."""
+    return [value for run in runs if (value := run.figures[name]) is not None]
 
 
 def spread(values: Sequence[float], *, scale: float = 1.0, places: int = 2, unit: str = "") -> str:
@@ -74,14 +70,15 @@ def signed_points(values: Sequence[float]) -> str:
 def differences(ours: Iterable[PeerRun], reference: Iterable[PeerRun]) -> list[float]:
     """Final accuracy of each run less that of the reference with its seed; seeds that one lacks are left
     out."""
-    beside = {run.seed: run.final_accuracy for run in reference}
+    beside = {run.seed: run.figures["final_accuracy"] for run in reference}
     return [
-        run.final_accuracy - other
+        accuracy - other
         for run in ours
-        if run.final_accuracy is not None and (other := beside.get(run.seed)) is not None
+        if (accuracy := run.figures["final_accuracy"]) is not None
+        and (other := beside.get(run.seed)) is not None
     ]
 
 
 def close(value: float, other: float) -> bool:
-    """Whether two settings are the same number, but for rounding."""
+    """Say whether two settings are the same number, but for rounding."""
     return math.isclose(value, other, abs_tol=1e-9)

@@ -29,13 +29,13 @@ BOUND: Final = (
     "A run that ended without the threshold is shown by how far it came (not in N, > N J); ratios are then "
     "bounds (≥, ≤), and – where both sides are open. "
 )
-#: Accuracies below the threshold that are told.
+#: Accuracies below the threshold that have rows.
 MILESTONES: Final = (0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True, slots=True)
 class _Figure:
-    """A figure of a run that the paper tells, too. `most`: more of it is better."""
+    """A figure of a run that the paper has, too. `most`: more of it is better."""
 
     name: str
     ours: Callable[[PaperRun], Bounds | None]  # of a run; seeds are averaged, or as `together` has it
@@ -50,8 +50,14 @@ def _of_setting(figures: paper.Figures) -> Callable[[Setting], tuple[float, ...]
     return lambda setting: figures.get((setting.dataset, setting.data, setting.k2))
 
 
-def _exactly(value: float | None) -> Bounds | None:
-    return None if value is None else Bounds.exactly(value)
+def _exactly(name: str) -> Callable[[PaperRun], Bounds | None]:
+    """The figure of that name."""
+
+    def figure(run: PaperRun) -> Bounds | None:
+        value = run.figures[name]
+        return None if value is None else Bounds.exactly(value)
+
+    return figure
 
 
 _FIGURES: Final = (
@@ -66,14 +72,14 @@ _FIGURES: Final = (
     _Figure("J per client", lambda run: run.joules, _of_setting(paper.JOULES), lambda v: f"{v:,.2f}", "> "),
     _Figure(
         "devices per step",
-        lambda run: _exactly(run.aggregated_per_step),
+        _exactly("aggregated_per_step"),
         lambda setting: paper.AGGREGATED.get(setting.k2),
         lambda v: f"{v:.2f}",
         most=True,
     ),
     _Figure(
         "km to the AP",
-        lambda run: _exactly(run.distance_km),
+        _exactly("distance_km"),
         lambda setting: tuple(mean for mean, _ in paper.DISTANCE_KM),
         lambda v: f"{v:.2f}",
     ),
@@ -95,7 +101,7 @@ def ratios_table(runs: Sequence[PaperRun]) -> ReportTable | None:
             if any(there for there in found):
                 ratios = (*ratios_of(means, figure.most), *ratios_of(theirs, figure.most))
                 rows.append((place, figure.name, *cells, *ratios))
-                place = ""  # told once
+                place = ""  # named once
     if not rows:
         return None
     return ReportTable(
@@ -189,7 +195,7 @@ def milestones_table(runs: Sequence[PaperRun]) -> ReportTable | None:
         "paper-milestones",
         "Rounds to lower accuracies",
         "Counted as in Table 4, from the same runs; the paper has no figures for these. "
-        f"{NONE}: no ratio can be told.",
+        f"{NONE}: there is no ratio.",
         (
             "dataset", "data", "k2", "accuracy", "HierFAVG", "MACFL", "MOHAWK",
             "MOHAWK : HierFAVG : MACFL", "Avg. improvement",

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
+from roambench.report.figures.chart import Axis, Chart, Level, Series, run_colour
+from roambench.report.figures.print_charts import small_multiples_svg
 from roambench.report.markdown import markdown_table
+from roambench.report.paper_figures import STYLES
 from roambench.report.table import ReportTable
 from roambench.study.sweep.session_notes import SessionNotes, read_notes
 
@@ -18,16 +21,43 @@ from roambench.study.sweep.session_notes import SessionNotes, read_notes
 Says = Sequence[tuple[str, Callable[[FinishedRun], object]]]
 
 
+#: Its panel, its name, and (rounds played, accuracy 0..1) in the order of the rounds.
+Curve = tuple[str, str, Sequence[tuple[int, float]]]
+
+
+def accuracy_charts(curves: Iterable[Curve], x: str, threshold: float | None = None) -> tuple[Chart, ...]:
+    """Accuracy over `x` ("rounds"): a chart for each panel, a colour for each name, in the order in which
+    they first come."""
+    panels: dict[str, list[Series]] = {}
+    places: dict[str, int] = {}
+    for panel, name, points in curves:
+        series = panels.setdefault(panel, [])
+        colour = run_colour(places.setdefault(name, len(places)))
+        values = [100.0 * accuracy for _, accuracy in points]
+        series.append(Series(str(len(series)), name, [at for at, _ in points], values, colour))
+    levels = [] if threshold is None else [Level(100.0 * threshold, f"threshold {100.0 * threshold:g} %")]
+    y = Axis("accuracy", "%", limits=(0.0, 100.0))
+    return tuple(
+        Chart(f"panel-{number}", panel, "", Axis(x), y, series, levels=levels)
+        for number, (panel, series) in enumerate(panels.items())
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ResultsPage:
-    """`curves` is an SVG, "" where nothing was scored. `figures` of every run by its sweep's metrics, whose
-    names have the units."""
+    """`charts`: () where nothing was scored. `figures` of every run by its sweep's metrics, whose names have
+    the units."""
 
     text: str
     scale: ReportTable
     tables: tuple[ReportTable, ...]
-    curves: str
+    charts: tuple[Chart, ...]
     figures: tuple[dict[str, Any], ...]
+
+    @property
+    def curves(self) -> str:
+        """The charts as one SVG, "" for none. RunError where matplotlib is not installed."""
+        return small_multiples_svg(self.charts, STYLES["ieee-wide"]) if self.charts else ""
 
     def document(self) -> dict[str, Any]:
         """The tables, their cells as they are printed, and the figures of every run as numbers."""
@@ -48,10 +78,10 @@ class ResultsPage:
 
 @dataclass(frozen=True, slots=True)
 class CurvesOf:
-    """Curves of a page under their heading; `svg` is "" where nothing was scored."""
+    """Curves of a page under their heading; () where nothing was scored."""
 
     heading: str
-    svg: str
+    charts: tuple[Chart, ...]
     caption: str = ""
 
 
@@ -67,8 +97,8 @@ def results_page(
     curves_name: str,
     foreword: Sequence[str] = (),
 ) -> ResultsPage:
-    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_table`), the
-    tables, the curves, and every run."""
+    """The page of `runs`, which are those in `folders`: a foreword (paragraphs), what was run
+    (`scale_table`), the tables, the curves, and every run."""
     parts = [
         f"# {title}",
         "",
@@ -77,7 +107,7 @@ def results_page(
         markdown_table(scale),
         *(markdown_table(table) for table in tables),
     ]
-    if curves.svg:
+    if curves.charts:
         parts += [f"## {curves.heading}", "", f"![{curves.heading}]({curves_name})", ""]
         parts += [curves.caption, ""] if curves.caption else []
     parts.append(markdown_table(points))
@@ -85,7 +115,7 @@ def results_page(
         {"system": run.system, "seed": run.experiment.seed, "fleet": run.fleet, **run.outcome.figures}
         for run in runs
     )
-    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", scale, (*tables, points), curves.svg, figures)
+    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", scale, (*tables, points), curves.charts, figures)
 
 
 def scale_table(

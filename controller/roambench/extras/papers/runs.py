@@ -1,9 +1,9 @@
-"""One run as the paper's tables see it: its setting and a handful of figures."""
+"""One run as MOHAWK's tables have it: its setting and its figures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from roambench.experiment.sections import Experiment
@@ -27,45 +27,59 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class PaperRun:
-    """`threshold_step`: t of the cloud aggregation whose model reached the threshold, None if none did.
-
-    `steps` were played. `joules_per_client` is Table 6's reading up to that round, or over all of them;
-    None where no energy was modelled. Distances over (present device, step) pairs, sd of the population.
-    """
+    """A run of the paper's comparison. `figures`: by the names of `report.quantities`; the joules per client
+    are Table 6's reading up to the threshold, or over all steps. `scored`: t and accuracy of every cloud
+    aggregation that was scored."""
 
     system: str
     setting: Setting
     seed: int
-    steps: int
     threshold: float
-    threshold_step: int | None
-    final_accuracy: float | None
-    best_accuracy: float | None
-    aggregated_per_step: float | None
-    distance_km: float | None
-    distance_sd_km: float | None
-    joules_per_client: float | None
-    scored: tuple[tuple[int, float], ...] = ()  # t and accuracy of every cloud aggregation that was scored
+    figures: Mapping[str, float | None]
+    scored: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """The steps that were played."""
+        return int(self.figures["steps"] or 0)
+
+    @property
+    def threshold_step(self) -> int | None:
+        """t of the cloud aggregation whose model reached the threshold, None if none did."""
+        rounds = self.figures["rounds_to_threshold"]
+        return None if rounds is None else int(rounds)
 
     def rounds_to(self, accuracy: float) -> Bounds:
-        """As `rounds`, for any accuracy."""
+        """The rounds to any accuracy, counted as `rounds`."""
         reached = next((step for step, found in self.scored if found >= accuracy), None)
         return Bounds.at_least(self.steps - 1) if reached is None else Bounds.exactly(reached)
 
     @property
     def rounds(self) -> Bounds:
-        """As the paper counts: t of the cloud aggregation, so a multiple of k2; t = 0 only trains."""
-        if self.threshold_step is None:
-            return Bounds.at_least(self.steps - 1)
-        return Bounds.exactly(self.threshold_step)
+        """The paper's rounds: t of the cloud aggregation, so a multiple of k2; t = 0 only trains."""
+        reached = self.threshold_step
+        return Bounds.at_least(self.steps - 1) if reached is None else Bounds.exactly(reached)
 
     @property
     def joules(self) -> Bounds | None:
         """Communication joules per client to the threshold; from below if it was not reached."""
-        if self.joules_per_client is None:
+        joules = self.figures["communication_j_per_client"]
+        if joules is None:
             return None
-        make = Bounds.at_least if self.threshold_step is None else Bounds.exactly
-        return make(self.joules_per_client)
+        return Bounds.at_least(joules) if self.threshold_step is None else Bounds.exactly(joules)
+
+
+def paper_run(
+    system: str,
+    experiment: Experiment,
+    figures: Mapping[str, float | None],
+    scored: tuple[tuple[int, float], ...],
+) -> PaperRun | None:
+    """The run as a row of the paper's tables; None where no step was closed."""
+    if not figures["steps"]:
+        return None
+    threshold = experiment.rounds.accuracy_threshold
+    return PaperRun(system, setting_of(experiment), experiment.seed, threshold, figures, scored)
 
 
 def rounds_of(runs: Sequence[PaperRun], accuracy: float | None = None) -> Bounds:

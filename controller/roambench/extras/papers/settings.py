@@ -1,4 +1,4 @@
-"""Runs grouped as the rows of MOHAWK's tables are, and how their places and bounds are told; pure."""
+"""Runs grouped as the rows of MOHAWK's tables are, and the words for their places and bounds; pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bounded(found: Sequence[Bounds], number: Callable[[float], str], open_end: s
 
 
 def seeds_behind(runs: Sequence[PaperRun]) -> str:
-    """Whether a table's figures are means."""
+    """Say whether a table's figures are means."""
     return over_seeds(len(found) for systems in groups_of(runs).values() for found in systems.values())
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from roambench.extras.papers import mohawk as paper
 from roambench.extras.papers.bounds import Bounds
-from roambench.extras.papers.peer_runs import figures, spread
+from roambench.extras.papers.peer_runs import known, spread
 from roambench.extras.papers.ratios import BOUND, RATIOS, Ours, ratio_table
 from roambench.extras.papers.runs import PaperRun, comparable, rounds_of
 from roambench.extras.papers.settings import (
@@ -36,8 +36,8 @@ def _accuracy(runs: Sequence[PaperRun]) -> ReportTable:
     rows = []
     for setting, systems in groups_of(runs).items():
         of = place_of(setting)
-        ours = [_accuracies(run.final_accuracy for run in systems.get(name, [])) for name in paper.SYSTEMS]
-        best = [_accuracies(run.best_accuracy for run in systems.get(name, [])) for name in paper.SYSTEMS]
+        ours = [_accuracies(systems.get(name, []), "final_accuracy") for name in paper.SYSTEMS]
+        best = [_accuracies(systems.get(name, []), "best_accuracy") for name in paper.SYSTEMS]
         rows += [(*of, "ours, last", *ours), (*of, "ours, best", *best)]
         found = paper.ACCURACY_PERCENT.get((setting.dataset, setting.data, setting.k2))
         theirs = [f"{value:.2f} %" for value in found] if found else [NONE] * 3
@@ -57,7 +57,11 @@ def _rounds(runs: Sequence[PaperRun]) -> ReportTable:
     several = any(len(found) > 1 for systems in groups_of(runs).values() for found in systems.values())
 
     def of_mean(found: Sequence[PaperRun]) -> list[Bounds] | str:
-        return "not trained" if all(run.best_accuracy is None for run in found) else [rounds_of(found)]
+        return (
+            "not trained"
+            if all(run.figures["best_accuracy"] is None for run in found)
+            else [rounds_of(found)]
+        )
 
     ours: list[tuple[str, Ours]] = [("ours", of_mean)]
     means = "One seed. "
@@ -112,7 +116,7 @@ def _devices(runs: Sequence[PaperRun]) -> ReportTable:
         for system in paper.SYSTEMS:
             there = [run for run in runs if (run.system, run.setting.k2) == (system, k2)]
             most = max((run.steps for run in there), default=0)
-            means.append(_mean([run.aggregated_per_step for run in there if run.steps == most]))
+            means.append(_mean([run.figures["aggregated_per_step"] for run in there if run.steps == most]))
         rows.append((str(k2), "ours", *(_number(mean) for mean in means), *_gains(means)))
         theirs = paper.AGGREGATED.get(k2)
         if theirs is None:
@@ -145,8 +149,12 @@ def _gains(means: Sequence[float | None]) -> tuple[str, str]:
 
 
 def _distance(runs: Sequence[PaperRun]) -> ReportTable:
-    means = [_mean([run.distance_km for run in runs if run.system == name]) for name in paper.SYSTEMS]
-    spreads = [_mean([run.distance_sd_km for run in runs if run.system == name]) for name in paper.SYSTEMS]
+    means = [
+        _mean([run.figures["distance_km"] for run in runs if run.system == name]) for name in paper.SYSTEMS
+    ]
+    spreads = [
+        _mean([run.figures["distance_sd_km"] for run in runs if run.system == name]) for name in paper.SYSTEMS
+    ]
     ours = [
         NONE if mean is None or sd is None else f"{mean:.2f} ± {sd:.2f}"
         for mean, sd in zip(means, spreads, strict=True)
@@ -174,12 +182,12 @@ def _improved(means: Sequence[float | None]) -> str:
     return f"{math.fsum(there) / len(there) / mohawk:.2f} ×"
 
 
-def _accuracies(values: Iterable[float | None]) -> str:
-    return spread(figures(values), scale=100.0, unit=" %")
+def _accuracies(runs: Sequence[PaperRun], name: str) -> str:
+    return spread(known(runs, name), scale=100.0, unit=" %")
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    there = figures(values)
+    there = [value for value in values if value is not None]
     return math.fsum(there) / len(there) if there else None
 
 

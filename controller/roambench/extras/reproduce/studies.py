@@ -84,8 +84,11 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
     curves = page.with_suffix(".svg")
     made = study_page(choice.catalogue, study, choice.scale, folder, file.metrics, curves_name=curves.name)
     write_text(page, made.text)
-    if made.curves:
-        write_text(curves, made.curves)
+    try:
+        if drawing := made.curves:
+            write_text(curves, drawing)
+    except RunError as error:  # the other studies do without, too
+        say(console, f"{curves}: not drawn: {error}")
     with in_any_case(console):
         say(console, str(page))
     return page, figures_of(made, study.name, choice.scale)

@@ -93,7 +93,7 @@ def study_page(
         scale=scale_table(runs, _SAYS, {}),
         tables=first,
         points=_settings(runs, metrics),
-        curves=CurvesOf("", ""),
+        curves=CurvesOf("", ()),
         curves_name=curves_name,
         foreword=foreword,
     )

@@ -159,7 +159,7 @@ const charts = (() => {
       pen.fillStyle = colour("outcome-" + name);
       const [x, y] = [box.x + column * cw + gap / 2, box.y + (row + 0.5) * ch - thick / 2];
       const w = Math.max(1, cw - gap);
-      if (name === "pending" && thick > 5) {  // told apart by its form, too
+      if (name === "pending" && thick > 5) {  // distinct by its form, too
         pen.lineWidth = 1.5; pen.strokeStyle = colour("outcome-" + name);
         pen.strokeRect(x + 1, y + 1, Math.max(1, w - 2), thick - 2);
       } else if (name === "wasted" && thick > 5) {

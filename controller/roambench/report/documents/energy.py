@@ -1,4 +1,4 @@
-"""The energy of a run for machines, measured and modelled under keys of their own; `u_` is k = 1."""
+"""The energy of a run for machines, measured and modelled under separate keys; `u_` is k = 1."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _truth(truth: TruthCheck | None) -> dict[str, Any] | None:
 
 
 def _split(board: BoardEnergy) -> dict[str, Any]:
-    """How the board's phases were told apart, and what speaks against that."""
+    """The method that separated the board's phases, and the evidence against it."""
     split = board.split
     return {
         "method": split.method.value,
@@ -160,15 +160,8 @@ def _table10(table: Table10) -> dict[str, Any]:
         return {f"mean_{joules}": found.mean, f"sd_{joules}": found.sd, "count": found.count}
 
     document = {
-        "cumulative_wasted": energy(table.cumulative_wasted),
-        "cumulative_consumed": energy(table.cumulative_consumed),
-        "cumulative_failed": energy(table.cumulative_failed),
-        "per_training_wasted": spread(table.per_training_wasted),
-        "per_training_consumed": spread(table.per_training_consumed),
-        f"per_{board}_wasted": spread(table.per_board_wasted),
-        f"per_{board}_consumed": spread(table.per_board_consumed),
-        "per_round_wasted": spread(table.per_round_wasted),
-        "per_round_consumed": spread(table.per_round_consumed),
+        name.replace("board", board): energy(row) if isinstance(row, Energy) else spread(row)
+        for name, row in table.rows().items()
     }
     return {**document, "empty_rounds": table.empty_rounds} if measured else document
 

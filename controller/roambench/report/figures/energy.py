@@ -1,117 +1,82 @@
-"""Where the joules went, as Plotly figures: wasted and consumed, and every phase of the whole run."""
+"""Joules wasted and used for learning, and those of every kind of time of the whole run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
-
-import plotly.graph_objects as go
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.report.figures.figure import Figure, drawn, hover, safe
-from roambench.report.figures.look import PAPER, PHASE_COLOURS, PHASE_PATTERNS, pattern
+from roambench.report.figures.chart import Axis, Bars, Chart, Row
+from roambench.report.figures.learning import Energies, gross
+from roambench.report.figures.look import PHASE_COLOURS, PHASE_PATTERNS
 from roambench.report.joule_names import WASTED
+from roambench.report.summaries.energy import EnergySummary
+from roambench.report.summaries.modelled import ModelledSummary
 from roambench.report.summaries.run import RunSummary
 
-_AXES: Final[dict[str, Any]] = {
-    "xaxis": {"title": "energy, J", "rangemode": "tozero"},
-    "yaxis": {"showgrid": False, "ticks": "", "dividercolor": "var(--border)"},
-}
+_WORK: Final = tuple(phase for phase in Phase if phase in ACTIVE_PHASES)
 
 
-def energy_figure(runs: Sequence[RunSummary]) -> Figure | None:
-    """Consumed and wasted joules of every run, stacked by phase."""
-    measured = [(run, run.measured) for run in reversed(runs) if run.measured is not None]
-    if not measured:
+def energy_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None:
+    """Joules used for learning of every run and, below, the wasted part, stacked by phase."""
+    rows, parts, totals = [], [], []
+    for place, energy in energies.items():
+        label = runs[place].label
+        # "used": the whole name does not fit on a phone
+        rows += [Row(f"{place}-consumed", "used", label), Row(f"{place}-wasted", WASTED, label)]
+        parts += [_by_phase(energy), energy.wasted_by_phase]
+        totals += [energy.gross.cumulative_consumed, energy.gross.cumulative_wasted]
+    bars = _bars(_WORK, parts)
+    if not bars:
         return None
-    labels = [[safe(run.label)] * 2 for run, _ in measured]
-    rows = [label for pair in labels for label in pair]
-    kinds = [WASTED, "used"] * len(measured)  # the whole name does not fit on a phone
-    traces = []
-    for phase in Phase:
-        if phase not in ACTIVE_PHASES:
-            continue
-        values: list[float] = []
-        for _, energy in measured:
-            spent = sum(item.gross.joules for item in energy.phases if item.phase is phase)
-            values += [energy.wasted_by_phase.get(phase, 0.0), spent]
-        if any(values):
-            traces.append(_bar(phase, [rows, kinds], values))
-    if not traces:
-        return None
-    totals = [
-        total
-        for _, energy in measured
-        for total in (energy.gross.cumulative_wasted.joules, energy.gross.cumulative_consumed.joules)
-    ]
-    traces.append(
-        go.Scatter(
-            mode="text",
-            y=[rows, kinds],
-            x=totals,
-            text=[f"  {total:,.0f} J" if total >= 100 else f"  {total:.1f} J" for total in totals],
-            textposition="middle right",
-            showlegend=False,
-            hoverinfo="skip",
-            cliponaxis=False,
-        )
-    )
-    return drawn(
+    return Chart(
         "energy",
         "Energy used for learning and wasted",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
-        "models that the system had no use for.",
-        traces,
-        130 + 84 * len(measured),
-        **_AXES,
-        barmode="stack",
-        bargap=0.3,
-        margin_r=70,
+        "models that the system had no use for. Bars of ± 2 u at their ends.",
+        Axis(gross(energies), "J"),
+        rows=rows,
+        bars=bars,
+        totals=totals,
+        height=130 + 84 * len(energies),
     )
 
 
-def whole_run_figure(runs: Sequence[RunSummary]) -> Figure | None:
-    """Where all of a run's joules went, background phases included."""
-    measured = [(run, run.measured) for run in reversed(runs) if run.measured is not None]
-    if not measured:
+def whole_run_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None:
+    """All of a run's joules by phase, background phases included."""
+    if not energies:
         return None
-    traces = []
-    for phase in (
-        *sorted(ACTIVE_PHASES, key=list(Phase).index),
-        Phase.REST,
-        Phase.WAIT,
-        Phase.IDLE,
-        Phase.ABSENT,
-        Phase.LOST,
-    ):
-        values = [
-            sum(item.gross.joules for item in energy.phases if item.phase is phase) for _, energy in measured
-        ]
-        if any(values):
-            traces.append(_bar(phase, [safe(run.label) for run, _ in measured], values))
-    return drawn(
+    return Chart(
         "spent",
         "Where all the joules went",
         "Gross energy of boards in all, idling too, by phase. A board draws power also while it idles, "
         "rests around what is measured, waits for the step to close, or is absent in the trace.",
-        traces,
-        130 + 48 * len(measured),
-        **_AXES,
-        barmode="stack",
-        bargap=0.35,
+        Axis(gross(energies), "J"),
+        rows=[Row(str(place), runs[place].label) for place in energies],
+        bars=_bars(
+            (*_WORK, Phase.REST, Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST),
+            [_by_phase(energy) for energy in energies.values()],
+        ),
+        height=130 + 48 * len(energies),
     )
 
 
-def _bar(phase: Phase, rows: Sequence[Any], joules: Sequence[float]) -> Any:
-    return go.Bar(
-        orientation="h",
-        name=phase.value,
-        y=rows,
-        x=[round(value, 3) for value in joules],
-        marker={
-            "color": PHASE_COLOURS[phase],
-            "line": {"color": PAPER, "width": 1},
-            "pattern": pattern(PHASE_PATTERNS[phase]),
-        },
-        hovertemplate=hover("%{x:,.1f} J", phase.value),
-    )
+def _by_phase(energy: EnergySummary | ModelledSummary) -> Mapping[Phase, float]:
+    found: dict[Phase, float] = {}
+    for item in energy.phases:
+        found[item.phase] = found.get(item.phase, 0.0) + item.gross.joules
+    return found
+
+
+def _bars(phases: Sequence[Phase], rows: Sequence[Mapping[Phase, float]]) -> list[Bars]:
+    return [
+        Bars(
+            phase.value,
+            lengths,
+            PHASE_COLOURS[phase],
+            PHASE_PATTERNS[phase],
+            "%{x:,.1f} J",
+        )
+        for phase in phases
+        if any(lengths := [row.get(phase, 0.0) for row in rows])
+    ]

@@ -28,7 +28,7 @@ _METRICS: Final[tuple[tuple[str, str, Callable[[HostSample, HostSample], float]]
 
 
 def host_figures(runs: Sequence[RunEvidence]) -> list[Figure]:
-    """One figure per run whose boards told how they were."""
+    """One figure per run whose boards sent host samples."""
     figures = []
     for index, run in enumerate(runs):
         if run.energy is not None and any(len(samples) > 1 for samples in run.host.values()):

@@ -23,7 +23,7 @@ LIGHT, DARK = (dict(_COLOUR.findall(rules)) for rules in _RULES.findall(file("lo
 INK: Final = "var(--ink)"
 PAPER: Final = "var(--paper)"
 MUTED: Final = "var(--muted)"
-#: One colour per run, told apart by people with colour-blindness; lines also differ in dash and symbol.
+#: One colour per run, distinct for people with colour-blindness; lines also differ in dash and symbol.
 RUN_COLOURS: Final = tuple(f"var(--run-{number})" for number in range(1, 7))
 RUN_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 RUN_SYMBOLS: Final = ("circle", "square", "diamond", "triangle-up", "cross", "x")
@@ -42,6 +42,12 @@ PHASE_PATTERNS: Final[dict[Phase, str]] = {
     Phase.LOST: "+",
 }
 OUTCOME_COLOURS: Final = {outcome: f"var(--outcome-{outcome.value})" for outcome in Outcome}
+OUTCOME_PATTERNS: Final = {
+    Outcome.AGGREGATED: "",
+    Outcome.WASTED: "x",
+    Outcome.FAILED: "+",
+    Outcome.PENDING: ".",
+}
 _MARKS: Final = {Outcome.PENDING: "?", Outcome.AGGREGATED: "", Outcome.WASTED: "×", Outcome.FAILED: "!"}
 #: What became of a device in a step: name, colour, and the mark that its cell bears; `CELL_OF` finds those of
 #: a training's outcome.
@@ -88,7 +94,7 @@ _LAYOUT: Final = {
     },
     "hovermode": "closest",
     "hoverlabel": {"font": {"family": _FONT, "size": 12}},
-    "uirevision": "kept",  # zoom and hidden traces stay when a figure is painted anew
+    "uirevision": "kept",  # zoom and hidden traces stay when a figure is painted again
     "xaxis": _AXIS,
     "yaxis": _AXIS,
     "annotationdefaults": {

@@ -1,186 +1,167 @@
-"""Figures of decentralised runs: accuracies over the devices, the gap by mobility, neighbours, mixing."""
+"""Charts of decentralised runs: scores over the devices, the gap by mobility, neighbours, mixing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
-import plotly.graph_objects as go
 
 from roambench.contract.metric import ACCURACY, Metric
-from roambench.report.figures.figure import (
-    Figure,
-    below_each_other,
-    drawn,
-    hover,
-    hover_value,
-    one_in,
-    run_colour,
-    run_style,
-    safe,
-)
+from roambench.report.figures.chart import Axis, Chart, Level, Series, run_colour, run_dash, run_mark
+from roambench.report.figures.figure import hover_value, one_in
 from roambench.report.summaries.peers import Floats, PeerSummary
 from roambench.report.summaries.run import RunSummary
 
 _Found = Sequence[tuple[int, RunSummary, PeerSummary]]
-_MOST_POINTS = 2000  # of a line by iteration; of more, every n-th is drawn
+_ITERATION: Final = Axis("iteration")
+_MOST_POINTS: Final = 2000  # of a line by iteration; of more, every n-th is drawn
 
 
-def peer_figures(runs: Sequence[RunSummary]) -> list[Figure | None]:
-    """[] where every run has a server."""
-    found = [(index, run, run.peers) for index, run in enumerate(runs) if run.peers is not None]
-    figures: list[Figure | None] = []
+def peer_charts(runs: Sequence[RunSummary]) -> list[Chart]:
+    """Scores, gap and neighbours; [] where every run has a server."""
+    found = _of_peers(runs)
+    charts = []
     for metric in dict.fromkeys(peers.metric for _, _, peers in found):
         judged = [each for each in found if each[2].metric == metric]
-        figures += [_scores(metric, judged), _gap(metric, judged)]
-    return [*figures, _neighbours(found), _mixing(found)] if found else []
+        charts += [_scores(metric, judged), _gap(metric, judged)]
+    return [chart for chart in (*charts, _neighbours(found)) if chart.series]
 
 
-def _scores(metric: Metric, found: _Found) -> Figure | None:
-    """Mean over the devices with a band from the worst to the best, and the mean model as a thin line."""
-    value = hover_value(metric)
-    traces = []
-    for index, run, peers in found:
-        if not peers.points:
-            continue
-        steps = [point.step for point in peers.points]
-        band = [metric.shown(point.best) for point in peers.points]
-        band += [metric.shown(point.worst) for point in reversed(peers.points)]
-        group, average = safe(run.label), f"{run.label}, mean model"
-        traces += [
-            go.Scatter(
-                legendgroup=group,
-                mode="lines",
-                x=[*steps, *reversed(steps)],
-                y=band,
-                fill="toself",
-                opacity=0.15,
-                fillcolor=run_colour(index),
-                line_width=0,
-                hoverinfo="skip",
-                showlegend=False,
-            ),
-            go.Scatter(
-                run_style(index, run),
-                legendgroup=group,
-                mode="lines+markers",
-                x=steps,
-                y=[metric.shown(point.mean) for point in peers.points],
-                marker_size=6,
-                hovertemplate=hover(f"step %{{x}}: {value}", run.label),
-            ),
-            go.Scatter(
-                legendgroup=group,
-                mode="lines",
-                name=safe(average),
-                x=steps,
-                y=[metric.shown(point.average) for point in peers.points],
-                line={"color": run_colour(index), "dash": "dot", "width": 1},
-                hovertemplate=hover(f"step %{{x}}: {value}", average),
-            ),
-        ]
-    if not traces:
+def mixing_charts(runs: Sequence[RunSummary]) -> tuple[Chart, Chart] | None:
+    """Distance of the classes that devices reach from those of all devices, and the spectral gap; None where
+    every run has a server."""
+    distances, gaps = [], []
+    for place, run, peers in _of_peers(runs):
+        if np.isfinite(peers.distribution_distances).any():
+            distances.append(_by_iteration(place, run, peers.distribution_distances, "%{y:.3f}"))
+        if np.isfinite(peers.spectral_gaps).any():
+            gaps.append(_by_iteration(place, run, peers.spectral_gaps, "%{y:.4f}"))
+    if not distances and not gaps:
         return None
-    return drawn(
+    caption = (
+        "Left: mean distance between the classes that a device reaches and those of all devices; 0 is a fair "
+        "sample. Right: spectral gap of the iteration's W; 0 where some part hears nothing of the rest, "
+        "below 0 only where its columns do not sum to 1."
+    )
+    distance = Axis("distance of classes", from_zero=True)
+    return (
+        Chart("peer-mixing", "Mixing", caption, _ITERATION, distance, distances, height=300),
+        Chart("peer-spectral-gap", "Spectral gap", "", _ITERATION, Axis("spectral gap"), gaps),
+    )
+
+
+def _of_peers(runs: Sequence[RunSummary]) -> list[tuple[int, RunSummary, PeerSummary]]:
+    return [(place, run, run.peers) for place, run in enumerate(runs) if run.peers is not None]
+
+
+def _scores(metric: Metric, found: _Found) -> Chart:
+    """Mean over the devices with a band from the worst to the best, and the mean model as a thin line."""
+    series = []
+    for place, run, peers in found:
+        if peers.points:
+            ends = [(metric.shown(point.worst), metric.shown(point.best)) for point in peers.points]
+            mean = Series(
+                str(place),
+                run.label,
+                [point.step for point in peers.points],
+                [metric.shown(point.mean) for point in peers.points],
+                run_colour(place),
+                run_dash(place),
+                mark=run_mark(place),
+                mark_size=6,
+                lower=[min(each) for each in ends],
+                upper=[max(each) for each in ends],
+                hover=f"step %{{x}}: {hover_value(metric)}",
+                group=run.label,
+            )
+            average = [metric.shown(point.average) for point in peers.points]
+            name = f"{run.label}, mean model"
+            series += [
+                mean,
+                replace(
+                    mean,
+                    id=f"{place}-average",
+                    name=name,
+                    y=average,
+                    dash="dot",
+                    width=1,
+                    mark="",
+                    lower=(),
+                    upper=(),
+                ),
+            ]
+    return Chart(
         "peer-accuracy" if metric == ACCURACY else f"peer-metric-{metric.key}",
-        "Accuracy over the devices" if metric == ACCURACY else f"{safe(metric.name)} over the devices",
+        "Accuracy over the devices" if metric == ACCURACY else f"{metric.name} over the devices",
         "Lines with markers: mean over all devices; band: from the worst to the best; dots: the mean of all "
         "models.",
-        traces,
-        xaxis={"title": "iteration"},
-        yaxis={"title": safe(metric.axis), "rangemode": "tozero" if metric == ACCURACY else "normal"},
+        _ITERATION,
+        Axis("accuracy", "%", from_zero=True) if metric == ACCURACY else Axis(metric.axis),
+        series,
     )
 
 
-def _gap(metric: Metric, found: _Found) -> Figure | None:
+def _gap(metric: Metric, found: _Found) -> Chart:
     """High- minus low-mobility devices (de Heredia Fig. 5, 6)."""
     value = "%{y:+.2f}" if metric == ACCURACY else "%{y:+.4g}"
-    traces = [
-        _line(index, run, steps, np.array(gaps), value).update(mode="lines+markers")
-        for index, run, peers in found
-        if (steps := [point.step for point in peers.points if point.gap is not None])
-        and (gaps := [metric.shown(point.gap) for point in peers.points if point.gap is not None])
-    ]
-    if not traces:
-        return None
-    unit, axis = "in percentage points", "points of accuracy"
+    series = []
+    for place, run, peers in found:
+        known = [(point.step, point.gap) for point in peers.points if point.gap is not None]
+        if known:
+            gaps = np.array([metric.shown(gap) for _, gap in known])
+            line = _by_iteration(place, run, gaps, value, [step for step, _ in known])
+            series.append(replace(line, mark=run_mark(place), mark_size=6))
+    unit, y = "in percentage points", Axis("points of accuracy")
     if metric != ACCURACY:
-        unit, axis = f"{metric.better} is better", f"difference of {safe(metric.name)}"
-    return drawn(
+        unit, y = f"{metric.better} is better", Axis(f"difference of {metric.name}")
+    return Chart(
         "peer-gap" if metric == ACCURACY else f"peer-gap-{metric.key}",
         "High- against low-mobility devices",
-        f"Mean {safe(metric.name)} of the high-mobility devices less that of the others, {unit}.",
-        traces,
-        300,
-        xaxis={"title": "iteration"},
-        yaxis={"title": axis, "zeroline": True},
+        f"Mean {metric.name} of the high-mobility devices less that of the others, {unit}.",
+        _ITERATION,
+        y,
+        series,
+        levels=[Level(0.0, "")],
+        height=300,
     )
 
 
-def _neighbours(found: _Found) -> Figure | None:
+def _neighbours(found: _Found) -> Chart:
     """Cumulative neighbours by class of mobility (de Heredia Fig. 7, 8)."""
-    traces = [line for index, run, peers in found for line in _classes(index, run, peers)]
-    if not traces:
-        return None
-    return drawn(
+    return Chart(
         "peer-neighbours",
         "Neighbours so far",
         "How many neighbours a device has had on average, repeats counted: solid, of high mobility; dashed, "
         "of low.",
-        traces,
-        300,
-        xaxis={"title": "iteration"},
-        yaxis={"title": "neighbours", "rangemode": "tozero"},
+        _ITERATION,
+        Axis("neighbours", from_zero=True),
+        [line for place, run, peers in found for line in _classes(place, run, peers)],
+        height=300,
     )
 
 
-def _classes(index: int, run: RunSummary, peers: PeerSummary) -> Iterator[Any]:
+def _classes(place: int, run: RunSummary, peers: PeerSummary) -> Iterator[Series]:
     for column, name, dash in ((0, "high", "solid"), (1, "low", "dash")):
         values = peers.neighbours[:, column]
         if np.isfinite(values).all():
-            line = _line(index, run, range(len(values)), values, "%{y:.1f}")
-            yield line.update(name=safe(f"{run.label}, {name}"), line_dash=dash)
+            line = _by_iteration(place, run, values, "%{y:.1f}")
+            yield replace(line, id=f"{place}-{name}", name=f"{run.label}, {name}", dash=dash)
 
 
-def _mixing(found: _Found) -> Figure | None:
-    """Distance of what devices reach to everybody's classes, beside the spectral gap."""
-    traces = []
-    for index, run, peers in found:
-        if np.isfinite(peers.distribution_distances).any():
-            steps = range(len(peers.distribution_distances))
-            traces.append(_line(index, run, steps, peers.distribution_distances, "%{y:.3f}"))
-        if np.isfinite(peers.spectral_gaps).any():
-            steps = range(len(peers.spectral_gaps))
-            line = _line(index, run, steps, peers.spectral_gaps, "%{y:.4f}")
-            traces.append(line.update(xaxis="x2", yaxis="y2", showlegend=False))
-    if not traces:
-        return None
-    up = {"title": "distance of classes", "rangemode": "tozero"}
-    up2 = {"title": "spectral gap", "anchor": "x2"}
-    return drawn(
-        "peer-mixing",
-        "Mixing",
-        "Left: mean distance between the classes that a device reaches and everybody's; 0 is a fair sample. "
-        "Right: spectral gap of the iteration's W; 0 where some part hears nothing of the rest, "
-        "below 0 only where its columns do not sum to 1.",
-        traces,
-        300,
-        xaxis={"title": "iteration", "domain": [0, 0.46]},
-        yaxis=up,
-        xaxis2={"title": "iteration", "domain": [0.56, 1], "anchor": "y2"},
-        yaxis2=up2,
-        narrow=below_each_other("iteration", up, up2),
-    )
-
-
-def _line(index: int, run: RunSummary, steps: Sequence[int], values: Floats, value: str) -> Any:
-    every = one_in(len(steps), _MOST_POINTS)
-    return go.Scatter(
-        run_style(index, run),
-        mode="lines",
-        legendgroup=safe(run.label),
-        x=list(steps)[::every],
-        y=[round(value, 6) if np.isfinite(value) else None for value in values.tolist()[::every]],
-        hovertemplate=hover(f"step %{{x}}: {value}", run.label),
+def _by_iteration(
+    place: int, run: RunSummary, values: Floats, text: str, steps: Sequence[int] = ()
+) -> Series:
+    """`steps`: of each value; default: one after the other from 0."""
+    every = one_in(len(values), _MOST_POINTS)
+    return Series(
+        str(place),
+        run.label,
+        list(steps or range(len(values)))[::every],
+        [round(value, 6) if np.isfinite(value) else None for value in values.tolist()[::every]],
+        run_colour(place),
+        run_dash(place),
+        hover=f"step %{{x}}: {text}",
+        group=run.label,
     )

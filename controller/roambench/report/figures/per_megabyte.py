@@ -1,38 +1,33 @@
-"""Joules for a megabyte over the rate at which it moved: each board as measured, and a model's line.
-
-The values are the same on a page and in a paper (`report.paper_figures`).
-"""
+"""Joules for a megabyte over the rate at which it moved: each board as measured, and a model's line."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
-import plotly.graph_objects as go
 
 from roambench.energy.comparison.comparison import ComparisonTotal, TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis, Way
 from roambench.energy.links.models import ANY, LinkModel
 from roambench.energy.links.radio_work import RadioWork
+from roambench.report.figures.chart import Axis, Chart, Series, run_colour, run_mark
 from roambench.report.figures.communication import COLOURS, LOG_FROM, NAMES, symbols_of
-from roambench.report.figures.figure import Figure, drawn, hover, safe
-from roambench.report.figures.look import INK, MUTED, RUN_DASHES
+from roambench.report.figures.figure import safe
+from roambench.report.figures.look import RUN_DASHES
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.communication import basis_name, leading_basis
 
-X_TITLE: Final = "mean rate, MB/s"
-Y_TITLE: Final = "net energy, J/MB"
 _STEPS: Final = 60
-#: So much of the slowest and of the fastest rate an axis of rates begins and ends at.
+#: The ends of an axis of rates, as shares of the slowest and of the fastest rate.
 _SPARE: Final = (0.85, 1.15)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLine:
-    """What a model says at rates that the boards had: J/MB and its standard uncertainty."""
+    """J/MB of a model at rates that the boards had, and its standard uncertainty."""
 
     mb_s: tuple[float, ...]
     j_per_mb: tuple[float, ...]
@@ -43,7 +38,7 @@ class ModelLine:
 class LinkPoints:
     """Boards that moved bytes over one link in one direction, as sums of their transfers.
 
-    `line` is None where the boards have parameters of their own, or the model has no line for this (of an
+    `line` is None where parameters differ from board to board, or the model has no line for this (of an
     exchange it depends on what was sent).
     """
 
@@ -84,57 +79,71 @@ def _line(
     )
 
 
-def per_megabyte_figures(runs: Sequence[RunSummary]) -> list[Figure]:
-    """A figure for each run and direction of its transfers."""
-    figures = []
-    for index, run in enumerate(runs):
-        if run.comparison is None:
-            continue
-        groups = link_points(run.comparison, leading_basis(run.comparison))
-        for way in dict.fromkeys(group.direction for group in groups):
-            own = [group for group in groups if group.direction == way]
-            figures.append(_figure(run, leading_basis(run.comparison), own, f"per-mb-{index}-{way}"))
-    return figures
+def per_megabyte_charts(runs: Sequence[RunSummary]) -> list[Chart]:
+    """A chart for each run and direction of its transfers."""
+    charts = []
+    for place, run in enumerate(runs):
+        if run.comparison is not None:
+            basis = leading_basis(run.comparison)
+            for way in dict.fromkeys(group.direction for group in link_points(run.comparison, basis)):
+                chart = per_megabyte_chart({place: run}, way, f"per-mb-{place}-{way}", basis)
+                charts += [] if chart is None else [chart]
+    return charts
 
 
-def _figure(run: RunSummary, basis: ModelBasis, groups: Sequence[LinkPoints], key: str) -> Figure:
-    way, model = groups[0].direction, basis_name(basis, run)
-    symbols = symbols_of([group.link for group in groups])
-    rates = [part.achieved_mbit_s / 8.0 for group in groups for _, part in group.boards]
-    measured = [part.per_megabyte(part.net) for group in groups for _, part in group.boards]
-    values = [value for value, _ in measured]
-    for group in groups:
+def per_megabyte_chart(
+    runs: Mapping[int, RunSummary], way: Way, key: str, basis: ModelBasis = ModelBasis.ACTUAL
+) -> Chart | None:
+    """The boards of these runs (by their place in a report) in one direction; None where nothing moved."""
+    groups = [
+        (place, run, group)
+        for place, run in runs.items()
+        if run.comparison is not None
+        for group in link_points(run.comparison, basis)
+        if group.direction == way
+    ]
+    if not groups:
+        return None
+    rates = [part.achieved_mbit_s / 8.0 for _, _, group in groups for _, part in group.boards]
+    values = [value for _, _, group in groups for value in _of_boards(group, None)[0]]
+    for _, _, group in groups:
         values += group.line.j_per_mb if group.line else _of_boards(group, basis)[0]
     log_x, log_y = (0.0 < min(found) < max(found) / LOG_FROM for found in (rates, values))
     floor = 0.5 * min(values) if log_y else -math.inf  # a bar that would end below 0 ends there
-    traces: list[Any] = []
-    for place, group in enumerate(groups):
+    links = list(dict.fromkeys(group.link for _, _, group in groups))
+    symbols = symbols_of(links)
+    series: list[Series] = []
+    for place, run, group in groups:
+        several = f"{run.label}, " if len(runs) > 1 else ""
+        model = f"{group.link}: {basis_name(basis, run)}"
         if group.line is not None:
-            traces += _line_traces(group.line, f"{group.link}: {model}, ± 2 u", RUN_DASHES[1 + place % 5])
+            series.append(
+                _line_series(
+                    group, group.line, f"{model}, ± 2 u", RUN_DASHES[1 + links.index(group.link) % 5]
+                )
+            )
         else:
-            own = _of_boards(group, basis)
-            traces.append(_marks(group, own, f"{group.link}: {model}", "line-ew-open", INK, floor))
-        points = _of_boards(group, None)
-        symbol = symbols[group.link][way]
-        traces.append(
-            _marks(group, points, f"{group.link}: measured, a board, ± 2 u", symbol, COLOURS[way], floor)
+            series.append(_marks(group, _of_boards(group, basis), f"{several}{model}", floor))
+        measured = replace(
+            _marks(group, _of_boards(group, None), f"{several}{group.link}: measured, a board, ± 2 u", floor),
+            id=f"{place}-{group.link}",
+            mark=run_mark(place) if len(runs) > 1 else symbols[group.link][way],
+            colour=run_colour(place) if len(runs) > 1 else COLOURS[way],
         )
-    low, high = _SPARE[0] * min(rates), _SPARE[1] * max(rates)
-    shape = "Line with its band" if any(group.line for group in groups) else "Strokes"
-    return drawn(
+        series.append(measured)
+    title = f"joules for a megabyte, {NAMES[way]}"
+    of_one, models = next(iter(runs.values())), {basis_name(basis, run) for _, run, _ in groups}
+    shape = "Line with its band" if any(group.line for _, _, group in groups) else "Strokes"
+    return Chart(
         key,
-        f"{run.label}: joules for a megabyte, {NAMES[way]}",
+        f"{of_one.label}: {title}" if len(runs) == 1 else title.capitalize(),
         "Marks: all transfers of a board together, net of idle, at their mean rate, with bars of ± 2 u of "
-        f"the meter. {shape}: what {model} says of them, ± 2 u of its parameters. Where marks are below it "
-        "the model overstates, where they are above it understates.",
-        traces,
-        380,
-        xaxis={
-            "title": X_TITLE,
-            "type": "log" if log_x else "linear",
-            "range": [math.log10(low), math.log10(high)] if log_x else [low, high],
-        },
-        yaxis={"title": Y_TITLE} | ({"type": "log"} if log_y else {"rangemode": "tozero"}),
+        f"the meter. {shape}: what {' or '.join(sorted(models))} says of them, ± 2 u of its parameters. "
+        "Where marks are below it the model overstates, where they are above it understates.",
+        Axis("mean rate", "MB/s", log=log_x, limits=(_SPARE[0] * min(rates), _SPARE[1] * max(rates))),
+        Axis("net energy", "J/MB", log=log_y, from_zero=not log_y),
+        series,
+        height=380,
     )
 
 
@@ -146,51 +155,33 @@ def _of_boards(group: LinkPoints, basis: ModelBasis | None) -> tuple[list[float]
     return [value for value, _ in found], [u for _, u in found]
 
 
-def _marks(
-    group: LinkPoints,
-    values: tuple[list[float], list[float]],
-    name: str,
-    symbol: str,
-    colour: str,
-    floor: float,
-) -> go.Scatter:
-    bars = [2.0 * u for u in values[1]]
-    below = [min(bar, value - floor) for value, bar in zip(values[0], bars, strict=True)]
-    return go.Scatter(
-        mode="markers",
-        name=safe(name),
-        x=[part.achieved_mbit_s / 8.0 for _, part in group.boards],
-        y=values[0],
-        error_y={"array": bars, "arrayminus": below, "color": colour, "thickness": 1.5, "width": 4},
-        marker={"symbol": symbol, "color": colour, "size": 9},
-        marker_line={"color": colour, "width": 1.5},
-        text=[safe(device) for device, _ in group.boards],
-        hovertemplate=hover("%{text}: %{y:.3g} J/MB at %{x:.3g} MB/s", name),
+def _marks(group: LinkPoints, values: tuple[list[float], list[float]], name: str, floor: float) -> Series:
+    each = list(zip(*values, strict=True))
+    return Series(
+        f"model-{group.link}",
+        name,
+        [part.achieved_mbit_s / 8.0 for _, part in group.boards],
+        values[0],
+        dash="",
+        mark="line-ew-open",
+        mark_size=9,
+        lower=[max(value - 2.0 * u, floor) for value, u in each],
+        upper=[value + 2.0 * u for value, u in each],
+        hover="%{customdata}: %{y:.3g} J/MB at %{x:.3g} MB/s",
+        notes=[safe(device) for device, _ in group.boards],
     )
 
 
-def _line_traces(line: ModelLine, name: str, dash: str) -> list[go.Scatter]:
-    """The band, and the line in it."""
-    low = [value - 2.0 * u for value, u in zip(line.j_per_mb, line.u_j_per_mb, strict=True)]
-    high = [value + 2.0 * u for value, u in zip(line.j_per_mb, line.u_j_per_mb, strict=True)]
-    return [
-        go.Scatter(
-            mode="lines",
-            x=[*line.mb_s, *reversed(line.mb_s)],
-            y=[*high, *reversed(low)],
-            fill="toself",
-            fillcolor=MUTED,
-            opacity=0.25,
-            line={"width": 0},
-            hoverinfo="skip",
-            showlegend=False,
-        ),
-        go.Scatter(
-            mode="lines",
-            name=safe(name),
-            x=line.mb_s,
-            y=line.j_per_mb,
-            line={"color": INK, "width": 1.5, "dash": dash},
-            hovertemplate=hover("%{y:.3g} J/MB at %{x:.3g} MB/s", name),
-        ),
-    ]
+def _line_series(group: LinkPoints, line: ModelLine, name: str, dash: str) -> Series:
+    each = list(zip(line.j_per_mb, line.u_j_per_mb, strict=True))
+    return Series(
+        f"model-{group.link}",
+        name,
+        line.mb_s,
+        line.j_per_mb,
+        dash=dash,
+        width=1.5,
+        lower=[value - 2.0 * u for value, u in each],
+        upper=[value + 2.0 * u for value, u in each],
+        hover="%{y:.3g} J/MB at %{x:.3g} MB/s",
+    )

@@ -63,7 +63,7 @@ def thin(
 def _device(device: DeviceEnergy, energy: RunEnergy, scale: float, most: int) -> dict[str, Any]:
     readings = device.readings
     at_s: npt.NDArray[np.float64] = (readings.ns - energy.start_ns).astype(np.float64) * 1e-9 - _DELAY_S
-    # A break between two readings that are too far apart: the line must not bridge what nobody measured.
+    # A break between two readings that are too far apart: the line must not bridge what no meter saw.
     breaks = np.flatnonzero(np.diff(at_s) > _GAP_S)
     at_s = np.insert(at_s, breaks + 1, at_s[breaks] + 1e-3)
     watts = np.insert(readings.watts, breaks + 1, np.nan)

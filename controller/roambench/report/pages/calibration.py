@@ -8,7 +8,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from roambench.energy.links.models import PARAMETERS, UNITS, KnownLink
-from roambench.report.figures.figure import Figure, drawn, hover, run_colour, safe
+from roambench.report.figures.chart import run_colour
+from roambench.report.figures.figure import Figure, drawn, hover, safe
 from roambench.report.pages.page import document, warnings
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
 from roambench.report.table import ReportTable
@@ -112,7 +113,8 @@ def residual_figure(calibration: Calibration) -> Figure:
 
 
 def _of_board(device: DeviceCalibration, direction: str) -> dict[str, Any]:
-    """What traces of one board share: a name in the legend once, which hides and shows all of them."""
+    """The properties that traces of one board share: a name in the legend once, which hides and shows all of
+    them."""
     name = safe(device.device)
     return {"legendgroup": name, "name": name, "showlegend": direction == "up"}
 
@@ -141,7 +143,7 @@ def parameter_table(calibration: Calibration) -> ReportTable:
 
 
 def fit_table(calibration: Calibration) -> ReportTable:
-    """How well the lines fit."""
+    """The quality of the lines' fit."""
     head = ("device", "windows", "chi2/dof", "R²", "beta up - beta down, mW")
     caption = "Eq. 1 has one beta for both directions: the difference should be 0 within its 95 % interval."
     rows = tuple(_fit_row(device) for device in calibration.devices)

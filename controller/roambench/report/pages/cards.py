@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
-from roambench.report.figures.figure import run_colour
+from roambench.report.figures.chart import run_colour
 from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
 from roambench.report.quantities import QUANTITIES
 from roambench.report.summaries.run import RunSummary, improvements, reference_of

@@ -13,7 +13,7 @@ from roambench.report.pages.page import document, folded
 from roambench.report.summaries.data_shares import DataShares, spread
 from roambench.report.table import ReportTable
 
-#: Bars with more segments than these can no longer be told apart.
+#: Bars with more segments than these can no longer be distinguished.
 _MOST_BARS: Final = 80
 _MOST_COLOURS: Final = 26
 #: Twenty-six colours, neighbours far apart; the first ten read well for people with colour-blindness.
@@ -67,7 +67,7 @@ def heat_map(shares: DataShares) -> Figure:
 
 
 def bars(shares: DataShares) -> Figure:
-    """Images per device; stacked by class where the segments can still be told apart."""
+    """Images per device; stacked by class where the segments can still be distinguished."""
     names = [safe(name) for name in shares.devices]
     classes = shares.counts.shape[1]
     stacked = len(names) <= _MOST_BARS and classes <= _MOST_COLOURS
@@ -113,7 +113,7 @@ def bars(shares: DataShares) -> Figure:
 
 
 def distance_figure(shares: DataShares) -> Figure:
-    """How many devices lie how far from the training set's class mix."""
+    """The number of devices by their distance from the training set's class mix."""
     edges = np.linspace(0.0, 1.0, 21)
     counts, _ = np.histogram(shares.distances, bins=edges)
     bins = go.Bar(

@@ -1,4 +1,4 @@
-"""What all pages share: one self-contained file that loads nothing; opens from a disk ten years later."""
+"""The frame of all pages: one self-contained file that loads nothing; opens from a disk ten years later."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def folded(tables: Iterable[ReportTable]) -> list[Block]:
 
 
 def warnings(runs: Iterable[RunSummary], common: Iterable[str] = ()) -> list[Block]:
-    """What a reader must know first: about the comparison, then about runs."""
+    """Warnings for the reader: about the comparison, then about runs."""
     return noted([*(("", flag) for flag in grave(common)), *shared_flags(list(runs))])
 
 
 def noted(flags: Iterable[SaidBy]) -> list[Block]:
-    """What a reader must know first, and folded below it what is routine."""
+    """Warnings for the reader, and folded below them routine notes."""
     kinds: dict[str, list[tuple[str, str]]] = {"flags": [], "routine": []}
     for labels, flag in flags:
         kinds["routine" if flag.routine else "flags"].append((labels, flag.sentence))

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 
 from roambench.report import numbers
 from roambench.report.figures.communication import ratio_figure, scatter_figures
-from roambench.report.figures.energy import energy_figure, whole_run_figure
-from roambench.report.figures.figure import (
-    Figure,
-    aggregated_figure,
-    per_joule_figures,
-    score_figures,
-)
+from roambench.report.figures.energy import energy_chart, whole_run_chart
+from roambench.report.figures.figure import Figure
 from roambench.report.figures.hosts import host_figures
+from roambench.report.figures.learning import (
+    aggregated_figure,
+    judged_by,
+    measured_of,
+    per_joule_chart,
+    score_charts,
+)
 from roambench.report.figures.movement import availability_figure, map_figure
-from roambench.report.figures.peers import peer_figures
-from roambench.report.figures.per_megabyte import per_megabyte_figures
+from roambench.report.figures.peers import mixing_charts, peer_charts
+from roambench.report.figures.per_megabyte import per_megabyte_charts
+from roambench.report.figures.plotly_charts import page_figure, side_by_side
 from roambench.report.figures.power_data import power_data
 from roambench.report.figures.uncertainty import budget_figure
 from roambench.report.pages.cards import run_cards
@@ -79,15 +82,20 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
 
 def report_figures(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> list[Figure]:
     """All figures that the runs have, in reading order."""
+    judged, measured = judged_by(summaries), measured_of(summaries)
+    scores = [score_charts(metric, summaries) for metric in judged]
+    per_joule = [per_joule_chart(metric, summaries, measured) for metric in judged]
+    joules = (energy_chart(summaries, measured), whole_run_chart(summaries, measured))
+    mixing = mixing_charts(summaries)
     found = [
-        *score_figures(summaries),
-        *per_joule_figures(summaries),
+        *(side_by_side(*both) for both in scores if both is not None),
+        *(page_figure(chart) for chart in per_joule if chart is not None),
         aggregated_figure(summaries),
-        *peer_figures(summaries),
-        energy_figure(summaries),
-        whole_run_figure(summaries),
+        *map(page_figure, peer_charts(summaries)),
+        None if mixing is None else side_by_side(*mixing),
+        *(page_figure(chart) for chart in joules if chart is not None),
         ratio_figure(summaries),
-        *per_megabyte_figures(summaries),
+        *map(page_figure, per_megabyte_charts(summaries)),
         *scatter_figures(summaries),
         budget_figure(summaries),
         *host_figures(runs),

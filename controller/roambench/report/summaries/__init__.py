@@ -1,1 +1,1 @@
-"""What run folders hold, read once and summed up, with the doubts that a reader must see."""
+"""The contents of run folders, read once and summed up, with the doubts that a reader must see."""

@@ -1,4 +1,4 @@
-"""How each board was: its meter, whose clock stamped the readings, its spool, its temperature; pure."""
+"""The state of each board: its meter, the clock of its readings, its spool, its temperature; pure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SpoolState:
 
     @property
     def lossless(self) -> bool:
-        """Whether everything arrived. This record came through the controller: all before it did, too."""
+        """True where everything arrived. This record came through the controller: all before it did, too."""
         waiting = self.depth if self.store != CONTROLLER else 0
         return not (waiting or self.dropped or self.dead)
 
@@ -93,7 +93,7 @@ class BoardState:
     reopened: str = ""  # why its meter may not be its own from some moment on
 
     def throttled_phases(self) -> dict[Phase, int]:
-        """How many phases of each type had a throttle bit set."""
+        """The number of phases of each type with a throttle bit set."""
         counts: dict[Phase, int] = {}
         for item in self.throttled:
             counts[item.span.phase] = counts.get(item.span.phase, 0) + 1

@@ -47,8 +47,8 @@ class DeviceCalibration:
 
     @property
     def inside(self) -> int:
-        """How many of the three intervals hold the truth: the fit's own where the emulated meter has no gain,
-        else with what is unknown of that."""
+        """The number of the three intervals that hold the truth: the fit's own where the emulated meter has
+        no gain, else with what is unknown of that."""
         assert self.truth is not None
         known = replace(self.fit.known, u_gain=0.0) if self.perfect_meter else self.fit.known
         off = np.abs(known.values - KnownLink(self.truth).values)

@@ -1,4 +1,4 @@
-"""How a partition deals out a training set: images per device and class, and what follows from them."""
+"""A training set as a partition shares it out: images per device and class, and what follows from them."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class BoardEnergy:
     inconsistent: int
     undervoltage: int
     frozen: tuple[Frozen, ...]  # stretches of lines that the meter repeated
-    split: Split  # how its phases were told apart, and what speaks against that
+    split: Split  # the method that separated its phases, and the evidence against it
     truth: TruthCheck | None
     truth_by_phase: Mapping[Phase, TruthByKind]
     meter: DeviceMeter
@@ -221,7 +221,7 @@ def _phases(
 
 
 def _wasted_truth(devices: Sequence[DeviceEnergy], measured: Energy, *, finished: bool) -> TruthCheck | None:
-    """What boards wasted beside its truth; None where that of a board is not known."""
+    """The joules that boards wasted beside their truth; None where that of a board is not known."""
     checks = []
     for device in devices:
         wasted = device.ledger.of_phase(*ACTIVE_PHASES) & device.ledger.wasted(finished=finished)

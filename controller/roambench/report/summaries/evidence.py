@@ -100,7 +100,7 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
 
 
 def _is_elsewhere(section: InfluxdbSection) -> bool:
-    """Whether the run's agents were told to leave the run folder without readings."""
+    """Say whether the run's agents had the order to leave the run folder without readings."""
     return bool(section.url) and section.store == "influxdb"
 
 
@@ -130,7 +130,7 @@ def trainings(run: RunEvidence) -> npt.NDArray[np.int64]:
 
 
 def first_difference(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> int | None:
-    """The first step at which others were told to train; None where all are the same."""
+    """The first step at which others had the order to train; None where all are the same."""
     width = 1 + max((int(side[:, 1].max()) for side in (left, right) if len(side)), default=0)
     only = np.setxor1d(left[:, 0] * width + left[:, 1], right[:, 0] * width + right[:, 1])
     return int(only[0]) // width if len(only) else None

@@ -72,7 +72,7 @@ def failure_flags(
 
 
 def _late_flag(late: int, trainings: TrainingSummary, experiment: Experiment, longest_s: float) -> Flag:
-    """All that came too late are one matter, whatever they were doing then."""
+    """All that came too late are one matter, in every phase."""
     deadline_s = experiment.fleet.deadline_s
     which = "all" if late == trainings.ordered else f"{late} of"
     seen = f", and a training took up to {longest_s:.0f} s" if longest_s else ""

@@ -17,9 +17,9 @@ _MOST: Final = 2
 
 
 def finding_of(runs: Sequence[RunSummary]) -> str:
-    """Of one run what it reached and wasted, of several how they differ from `reference_of` them.
+    """Say what one run reached and wasted, or how several differ from `reference_of` them.
 
-    Energies that lie within 2 u of each other are said not to be told apart. Of runs that should not be
+    Energies that lie within 2 u of each other are called indistinct. Of runs that should not be
     compared it says why.
     """
     doubts = [*(_fruitless(run, runs) for run in runs if run.orders.fruitless), *comparison_flags(runs)]

@@ -1,4 +1,4 @@
-"""Whether a finished run's record is fit for its purpose, or the run has to be measured again; pure.
+"""The fitness of a finished run's record: reasons to measure the run again; pure.
 
 A flag (`flags`) tells a reader what to keep in mind. Few doubts say that another run of the same would be
 better, and these are typed: what is wrong, and with which boards.
@@ -24,7 +24,7 @@ _MOST_LOST: Final = 0.5
 
 
 class Unfitness(StrEnum):
-    """Why a run should be measured again."""
+    """A reason to measure a run again."""
 
     LEASE_LOST = "lease lost"
     CLOCK = "clock"
@@ -37,7 +37,7 @@ class Unfitness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """`boards` that made it so, none where it is nobody's fault; `sentence` says it to a reader."""
+    """`boards` that made it so, none where no board is at fault; `sentence` says it to a reader."""
 
     why: Unfitness
     boards: tuple[str, ...]

@@ -58,7 +58,7 @@ def flags_of(
             )
         )
     flags += grave(run.info.doubts)
-    # `late_s` is told in device time, so the time scale is in it already.
+    # `late_s` is in device time, so the time scale is in it already.
     if orders.lateness_p99_s is not None and orders.lateness_p99_s > LATENESS_LIMIT_S:
         share = f", for {orders.late_share:.0%} of what they last" if orders.late_share else ""
         flags.append(
@@ -103,7 +103,7 @@ def flags_of(
 
 
 def _note_flags(boards: Sequence[BoardState]) -> list[Flag]:
-    """What agents noted, a sentence for each kind."""
+    """The notes of agents, a sentence for each kind."""
     flags = []
     for kind, sentence in SENTENCES.items():
         found = {state.device: note.text for state in boards for note in state.notes if note.kind is kind}
@@ -148,7 +148,7 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
     flags: list[Flag] = []
     on = partial(_boards, of=len(energy.boards))
     frozen = {board.device: few([str(stretch) for stretch in board.frozen]) for board in energy.boards}
-    if frozen := {device: told for device, told in frozen.items() if told}:
+    if frozen := {device: text for device, text in frozen.items() if text}:
         flags.append(
             Flag(
                 "restart the meter and check its firmware: it repeated its last line, as a frozen one does, "
@@ -206,7 +206,7 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
 
 
 def _baseline_flag(boards: Sequence[IdleBaselines | NoBaselines]) -> str:
-    """Of a run in which no board has baselines: whether idling was not read, or not for long enough."""
+    """The flag of a run without baselines: idling was not read, or not for long enough."""
     what = "no idle baseline both before and after"
     if any(isinstance(found, NoBaselines) and found.short for found in boards):
         what = f"idle baselines too short: fewer than {MIN_BASELINE_READINGS} readings before, or after"
@@ -325,12 +325,12 @@ def _split_flags(energy: EnergySummary) -> list[str]:
 
 
 def is_short_rest(rest_s: float, nominal_s: float) -> bool:
-    """Whether boards rested, but for less than a meter with a line every `nominal_s` wants."""
+    """Say whether boards rested, but for less than a meter with a line every `nominal_s` wants."""
     return 0.0 < rest_s < _ENOUGH * (REST_S + REST_PERIODS * nominal_s)
 
 
 def _boards(found: Mapping[str, str], of: int) -> str:
-    """Those found, `of` so many boards, each with its detail ("" for none): "pi-06 (-86 ms)", "all 8 boards
+    """Those found among `of` boards, each with its detail ("" for none): "pi-06 (-86 ms)", "all 8 boards
     (idle)", "7 of 8 boards (pi-01, ...)"."""
     named = few([f"{one} ({why})" if why else one for one, why in found.items()])
     if len(found) <= _NAMED:

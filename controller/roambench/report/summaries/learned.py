@@ -1,4 +1,4 @@
-"""Whether a run's model learned anything, as flags; pure."""
+"""Flags of runs whose model learned nothing; pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roambench.report.summaries.flag import Flag, grave
 from roambench.runs.info import RunInfo
 from roambench.runs.learning import LearningSummary
 
-#: A share of so many standard deviations above chance may still be chance.
+#: A share this many standard deviations above chance may still be chance.
 _DEVIATIONS: Final = 2.0
 
 

@@ -1,4 +1,4 @@
-"""What agents noted that bears on their boards' figures, counted; pure."""
+"""Notes of agents that concern their boards' figures, counted; pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _AT_ANY_TIME: Final = frozenset({EventKind.SPOOL_DAMAGED, EventKind.AGENT_STATE_
 #: What changes no joule by more than the report's ± holds.
 ROUTINE: Final = frozenset({EventKind.STORE_SLOW})
 #: What the report says of each kind, "{on}" being the boards and how often each noted it. Every other kind is
-#: the run's ordinary life, or told elsewhere: orders, sessions and refusals among the incidents, what a spool
-#: holds in its state, damaged lines by the readings themselves.
+#: the run's ordinary life, or reported elsewhere: orders, sessions and refusals among the incidents, what a
+#: spool holds in its state, damaged lines by the readings themselves.
 SENTENCES: Final[Mapping[EventKind, str]] = {
     EventKind.NOT_QUIET: (
         "not quiet on {on}, though energy.quiet asks for it: measured phases or idle baselines carried the "
@@ -49,7 +49,7 @@ SENTENCES: Final[Mapping[EventKind, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardNote:
-    """How often a board's agent noted events of a kind, and the first one's detail.
+    """The number of a board's events of a kind, and the first one's detail.
 
     `phases` and `joules` are of the measured phases that began after NOT_QUIET was noted, `of_joules` of all
     measured phases of the board; 0 for other kinds.
@@ -71,7 +71,7 @@ class BoardNote:
 
 
 def board_notes(device: DeviceEnergy, start_ns: int) -> tuple[BoardNote, ...]:
-    """What its agent noted from the run's begin on, in the order of `SENTENCES`."""
+    """The notes of its agent from the run's begin on, in the order of `SENTENCES`."""
     found: dict[EventKind, list[AgentEvent]] = {}
     for event in device.events:
         kind = event.kind

@@ -1,4 +1,4 @@
-"""How orders were answered, and what else the fleet saw, from the event log alone; pure."""
+"""Answers to orders and other events of the fleet, from the event log alone; pure."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class OrderSummary:
 
     @property
     def fruitless(self) -> str:
-        """Why nothing can have been learned: of all orders of a kind that have an answer, lost and late ones
-        among them, none was done. "" where at least one was, or none has an answer."""
+        """The reason why nothing can have been learned: of all orders of a kind that have an answer, lost and
+        late ones among them, none was done. "" where at least one was, or none has an answer."""
         for kind in ("train", "exchange", "upload"):
             counts = {status: n for (of, status), n in self.answers.items() if of == kind}
             if counts and AnswerStatus.DONE.value not in counts:
@@ -65,7 +65,7 @@ class Incident:
 
 
 def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> OrderSummary:
-    """How orders were answered, in all and by device."""
+    """The answers to orders, in all and by device."""
     log = EventLog.of(records)
     kinds = log.codes(OrderGiven, "kind", _COUNTED)
     order = log.answered

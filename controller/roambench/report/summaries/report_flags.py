@@ -20,12 +20,12 @@ def report_flags(runs: Sequence[RunSummary]) -> list[SaidBy]:
 
 
 def common_flags(runs: Sequence[RunSummary]) -> tuple[Flag, ...]:
-    """Of all runs together: why they should not be compared, or what of them cannot be."""
+    """Flags of all runs together: why they should not be compared, or what of them cannot be."""
     return gravest_first([*grave(comparison_flags(runs)), *_missed(runs), *_one_seed(runs)])
 
 
 def shared_flags(runs: Sequence[RunSummary]) -> list[SaidBy]:
-    """What several runs say alike once, the gravest first."""
+    """The flags of the runs, one that several share once, the gravest first."""
     labels_of: dict[Flag, list[str]] = {}
     for place in range(max((len(run.doubts) for run in runs), default=0)):
         for run in runs:

@@ -75,12 +75,12 @@ class RunSummary:
 
     @property
     def basis(self) -> Basis | None:
-        """What `spent` is; None where nothing drew power."""
+        """The basis of `spent`; None where nothing drew power."""
         return None if self.spent is None else self.spent.gross.basis
 
     @property
     def made_up_places(self) -> bool:
-        """Whether its access points stand nowhere, so that its distances mean nothing."""
+        """True where its access points stand nowhere, so that its distances mean nothing."""
         return _are_made_up(self.info)
 
     @property
@@ -150,7 +150,8 @@ def reference_of(summaries: Sequence[RunSummary]) -> RunSummary:
 
 
 def improvements(summaries: Sequence[RunSummary]) -> dict[str, dict[str, dict[str, float]]]:
-    """How many times more each run spends than the reference: label -> "gross" or "net" -> row -> factor.
+    """The factors by which each run spends more than the reference: label -> "gross" or "net" -> row ->
+    factor.
 
     Runs that were not measured are left out, and so is the reference itself.
     """
@@ -168,7 +169,7 @@ def improvements(summaries: Sequence[RunSummary]) -> dict[str, dict[str, dict[st
 
 
 def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
-    """Why the runs of a report should not be compared, if there is a reason."""
+    """The reasons why the runs of a report should not be compared."""
     flags = []
     for what, values in (
         ("traces", {run.info.trace_hash for run in summaries}),
@@ -190,7 +191,8 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
 
 
 def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
-    """Where the hashes of the traces do not tell whether runs saw the same devices at the same APs."""
+    """The answer where the hashes of the traces do not say whether runs saw the same devices at the same
+    APs."""
     flags = []
     worlds = [run for run in summaries if run.info.assignment_hash]
     for trace, rule in sorted({(run.info.trace_hash, run.info.association) for run in worlds}):

@@ -1,4 +1,4 @@
-"""How far each figure of a run holds: one verdict for each, with its width and, where known, its error."""
+"""The trust in each figure of a run: one verdict for each, with its width and, where known, its error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WIDE: Final = 0.1
 
 
 class Verdict(StrEnum):
-    """Whether a figure holds within its interval."""
+    """The verdict on a figure within its interval."""
 
     HOLDS = "yes"
     WIDE = "wide"
@@ -40,14 +40,14 @@ class FigureTrust:
 
     @property
     def text(self) -> str:
-        """Such as "wide, ± 14 %", with the distance from the truth where that can be told."""
+        """Such as "wide, ± 14 %", with the distance from the truth where that is known."""
         known = self.error is not None and math.isfinite(self.error)
         off = f", off {numbers.signed_percent(self.error)}" if known else ""
         return f"{self.verdict.value}, ± {float(f'{100.0 * self.share:.2g}'):,g} %{off}"
 
 
 def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
-    """Of the whole run, its trainings, its waste and its transfers, as far as there are any."""
+    """Verdicts on the whole run, its trainings, its waste and its transfers, as far as there are any."""
     if energy is None or not energy.measured:
         return ()
     measured = [board for board in energy.boards if board.device not in energy.without]

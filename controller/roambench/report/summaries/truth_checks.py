@@ -18,7 +18,7 @@ class TruthCheck:
     """Measured against true energy over the covered time of the emulated boards whose truth is known.
 
     `within` of the `boards` have their truth inside ± 2 u. `u_j` is the standard uncertainty of `measured_j`.
-    Where the emulated meters have neither gain nor offset of their own it is without gain, and of the offset
+    Where the emulated meters have neither gain nor offset it is without gain, and of the offset
     with that of rounding alone (its share `rounding`): what a real meter may have would hide errors of the
     method.
     """
@@ -40,8 +40,8 @@ class TruthCheck:
     @property
     def error(self) -> float:
         """Relative: +0.03 is 3 % too much. NaN where the truth is negligible beside the uncertainty."""
-        told = told_from_zero(self.true_j, self.u_j, self.measured_j)
-        return self.measured_j / self.true_j - 1.0 if told and self.true_j > 0.0 else math.nan
+        known = told_from_zero(self.true_j, self.u_j, self.measured_j)
+        return self.measured_j / self.true_j - 1.0 if known and self.true_j > 0.0 else math.nan
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def u_against_truth(measured: Energy, rounding: float | None) -> float:
 
 
 def rounding_of(checks: Sequence[TruthCheck]) -> float | None:
-    """The largest of the checks; None if one of their meters has a gain or an offset of its own."""
+    """The largest of the checks; None if one of their meters has a gain or an offset."""
     shares = [check.rounding for check in checks]
     return None if None in shares else max(share for share in shares if share is not None)
 
@@ -90,7 +90,7 @@ def together(checks: Sequence[TruthCheck], measured: Energy) -> TruthCheck | Non
 
 
 def truth_by_phase(device: DeviceEnergy) -> dict[Phase, TruthByKind]:
-    """Of each phase of one board; a phase of which any time's truth is unknown is left out."""
+    """The checks of each phase of one board; a phase of which any time's truth is unknown is left out."""
     truth = device.truth
     if truth is None:
         return {}

@@ -13,7 +13,7 @@ from roambench.runs.measured.clocks import ReaderCase
 
 
 def clock_table(run: RunSummary) -> ReportTable | None:
-    """Which meter each board has and whose clock stamped its readings; None when nothing is known of any."""
+    """The meter of each board and the clock that stamped its readings; None when nothing is known of any."""
     if not any(state.meter is not None or state.clock.bursts for state in run.boards):
         return None
     rows = [
@@ -77,7 +77,7 @@ def host_table(run: RunSummary) -> ReportTable | None:
         "CPU: mean share of all cores. Agent: CPU time of the agent's own processes (training included), in "
         "percent of one core. Temperature: mean and highest. Clock: lowest and highest. Throttled: phases "
         "that a throttle bit touches. Noted: what its agent noted that bears on its figures. An emulated "
-        "board has no temperature of its own.",
+        "board has no temperature sensor.",
         ("board", "CPU", "agent", "temperature", "clock", "throttled", "spool at the end", "noted"),
         tuple(rows),
         numeric_from=1,

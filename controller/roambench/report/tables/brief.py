@@ -16,7 +16,7 @@ from roambench.report.table import ReportTable
 
 
 def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
-    """What runs are judged by, trainings used and failed, energy wasted, used for learning and in all;
+    """The runs' metrics, trainings used and failed, energy wasted, used for learning and in all;
     columns that no run has are left out. Energies ± k = 2."""
     judged = dict.fromkeys(run.learning.metric for run in runs)
     columns: list[tuple[str, Callable[[RunSummary], str]]] = [
@@ -41,7 +41,7 @@ def score(metric: Metric, run: RunSummary) -> str:
 
 
 def _used(run: RunSummary) -> str:
-    """Of a decentralised run nothing is: every model is mixed where it is."""
+    """A decentralised run has none: every model is mixed where it is."""
     if run.peers is not None or not run.trainings.ordered:
         return NONE
     return f"{run.trainings.aggregated} of {run.trainings.ordered}"

@@ -136,12 +136,12 @@ _RULE: Final = (
 
 
 def are_several(runs: Sequence[RunSummary]) -> bool:
-    """Whether rows must say which run they are of."""
+    """Say whether rows must name their run."""
     return sum(run.comparison is not None for run in runs) > 1
 
 
 def row_name(run: RunSummary, kind: str, several: bool, basis: ModelBasis | None = None) -> str:
-    """How a sum of transfers is called in tables and figures, beside a model or alone."""
+    """The name of a sum of transfers in tables and figures, beside a model or alone."""
     name = f"{run.label} {kind}" if several else kind
     return name if basis is None else f"{name}: {basis_name(basis, run)}"
 
@@ -238,7 +238,7 @@ def _against_model_table(runs: Sequence[RunSummary]) -> ReportTable:
 
 
 def stated_exact(run: RunSummary, basis: ModelBasis) -> bool:
-    """Whether a model was given without any uncertainty, so that intervals are those of the meters alone."""
+    """Say whether a model has no uncertainty, so that intervals are those of the meters alone."""
     part = None if run.comparison is None else run.comparison.total
     return part is not None and basis in part.modelled and not part.modelled[basis].u_joules
 

@@ -5,30 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
 
-from roambench.energy.energy_value import told_from_zero
+from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS_IDLING_TOO, FAILED, LEARNING, WASTED
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
 from roambench.report.table import ReportTable
-from roambench.report.table10 import Table10, basis_of, factors_between
+from roambench.report.table10 import TITLES, Table10, basis_of, factors_between
 
-_CUMULATIVE: Final = (
-    ("cumulative_wasted", f"cumulative, {WASTED}"),
-    ("cumulative_consumed", f"cumulative, {LEARNING}"),
-)
-_MEANS: Final = (
-    ("per_training_wasted", "per device-training, wasted"),
-    ("per_training_consumed", f"per device-training, {LEARNING}"),
-    ("per_board_wasted", "per {board}, wasted"),
-    ("per_board_consumed", "per {board}, " + LEARNING),
-    ("per_round_wasted", "per round, wasted"),
-    ("per_round_consumed", f"per round, {LEARNING}"),
-)
 Row = tuple[str, ...]
 
 
@@ -56,10 +43,16 @@ def table10_rows(runs: Sequence[tuple[str, Table10 | None]], reference: str) -> 
         head += [label, f"ratio to {reference}"] if label in factors else [label]
     board = "board" if basis == "measured" else "device"
     failed = any(table is not None and table.cumulative_failed.joules for _, table in runs)
+    names = [name for name in TITLES if failed or name != "cumulative_failed"]
     rows = [
-        *(row(name, partial(_cumulative, of), f"{of}_j") for of, name in _CUMULATIVE),
-        *([row(f"cumulative, {FAILED}", partial(_cumulative, "cumulative_failed"))] if failed else []),
-        *(row(name.format(board=board), partial(_mean, of), f"{of}_j") for of, name in _MEANS),
+        *(
+            row(
+                TITLES[name].format(board=board),
+                partial(_cell, name),
+                "" if name == "cumulative_failed" else f"{name}_j",
+            )
+            for name in names
+        ),
         row("wasted share", lambda t: numbers.percent(_share(t))),
     ]
     if basis == "measured":
@@ -174,12 +167,9 @@ def _of_kind(energy: EnergySummary, kind: Kind) -> Table10:
     return energy.gross if kind == "gross" else energy.net
 
 
-def _cumulative(of: str, table: Table10) -> str:
-    return numbers.energy(getattr(table, of), zero="0 J")
-
-
-def _mean(of: str, table: Table10) -> str:
-    return numbers.mean_sd(getattr(table, of))
+def _cell(name: str, table: Table10) -> str:
+    found = table.rows()[name]
+    return numbers.energy(found, zero="0 J") if isinstance(found, Energy) else numbers.mean_sd(found)
 
 
 def _share(table: Table10) -> float:

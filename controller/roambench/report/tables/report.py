@@ -32,7 +32,8 @@ class Line:
     value: Callable[[RunSummary], str]
 
 
-#: What `roambench.extras` and other packages set beside several runs; keys begin with "paper-".
+#: Tables that `roambench.extras` and other packages set beside several runs; their keys begin with "paper-".
+#: A row called SYSTEM.DATASET is loaded only where a run is of both.
 ADDED_TABLES: Final[Table[Callable[[Sequence[RunSummary]], list[ReportTable]]]] = Table(
     what="table of reports",
     group="roambench.report_tables",
@@ -54,8 +55,17 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
         ]
     tables += modelled_tables(runs) + communication_tables(runs)
     if len(runs) > 1:
-        tables += [table for name in ADDED_TABLES.names() for table in ADDED_TABLES.load(name)(runs)]
+        tables += _added_tables(runs)
     return tables
+
+
+def _added_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
+    played = {
+        f"{run.info.system}.{run.experiment.learning.task or run.experiment.learning.dataset}" for run in runs
+    }
+    names = [name for name in ADDED_TABLES.names() if "." not in name or name in played]
+    rows = dict.fromkeys(map(ADDED_TABLES.load, names))  # a row may have several names
+    return [table for row in rows for table in row(runs)]
 
 
 def board_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:

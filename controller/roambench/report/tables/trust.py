@@ -1,4 +1,4 @@
-"""Whether each figure of a run holds, as a table: a line for each figure."""
+"""The verdict on each figure of a run, as a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the uncertainty of a run's joules comes from, and how steady the boards' idle power was."""
+"""Sources of the uncertainty of a run's joules, and the steadiness of the boards' idle power."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@
     devices.addEventListener("change", redraw);
   }
 
-  // --- drawn when a reader comes near; anew for another width, by night, for paper
+  // --- drawn when a reader comes near; again for another width, by night, for paper
   const near = new IntersectionObserver((seen) => {
     for (const { isIntersecting, target } of seen) if (isIntersecting) { near.unobserve(target); draw(target); }
   }, { rootMargin: "900px" });

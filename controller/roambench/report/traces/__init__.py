@@ -1,1 +1,1 @@
-"""What a trace looks like: its figures, its page, its pictures."""
+"""A trace in pictures: its figures, its page, its pictures."""

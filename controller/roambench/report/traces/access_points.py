@@ -1,4 +1,4 @@
-"""How far a trace's devices are from access points, and how these are used."""
+"""Distances of a trace's devices from access points, and the use of these."""
 
 from __future__ import annotations
 
@@ -101,5 +101,5 @@ def shown_aps(trace: Trace) -> npt.NDArray[np.int32]:
 
 
 def shown_kind(trace: Trace) -> str:
-    """Which of the two `shown_aps` are, for sentences."""
+    """The words for `shown_aps` in sentences."""
     return "nearest" if trace.ap is None else "recorded"

@@ -62,7 +62,7 @@ def timestamps(trace: Trace) -> tuple[list[str] | list[float], str]:
 
 
 def timestamp(trace: Trace, step: int) -> Any:
-    """When a step begins: a UTC date, or hours where the trace knows no calendar."""
+    """The begin of a step: a UTC date, or hours where the trace knows no calendar."""
     seconds = trace.start_utc_s + step * trace.step_s
     if trace.start_utc_s:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")

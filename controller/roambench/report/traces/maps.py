@@ -143,7 +143,7 @@ def _heat_trace(
         dx=(east - west) / _CELLS / 1e3,
         y0=(south + (north - south) / (2 * _CELLS)) / 1e3,
         dy=(north - south) / _CELLS / 1e3,
-        # A few cells hold most: by the root the rest can still be told apart.
+        # A few cells hold most: by the root the rest still differs.
         z=np.sqrt(counts).round(3).tolist(),
         customdata=counts.astype(np.int64).tolist(),
         coloraxis="coloraxis",

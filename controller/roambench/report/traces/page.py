@@ -84,7 +84,7 @@ def table5(found: TraceStatistics) -> ReportTable:
     return ReportTable(
         "table5",
         "Table 5: models aggregated per step and distances, this trace (the paper)",
-        "If nobody ever fails. The paper's improvement in models fits 1 - baseline / MOHAWK.",
+        "If no device ever fails. The paper's improvement in models fits 1 - baseline / MOHAWK.",
         ("", "k2", "HierFAVG", "MACFL", "MOHAWK", "improvement"),
         tuple(rows),
     )

@@ -76,7 +76,7 @@ def availability_figure(trace: Trace) -> Figure:
         "fig3",
         "Fig. 3: devices available, and available for aggregation",
         "As MOHAWK's Fig. 3. Top: devices present, and how many of their models each system can aggregate if "
-        "nobody ever fails (HierFAVG and MACFL: of those present at t and t + 1). Bottom: the same relative "
+        "none ever fails (HierFAVG and MACFL: of those present at t and t + 1). Bottom: the same relative "
         f"to the most that any of them can, {_words(trace, together)}. {_about_holes(trace)}".rstrip(),
         traces,
         520,
@@ -101,7 +101,7 @@ def _words(trace: Trace, together: int) -> str:
 
 
 def _about_holes(trace: Trace) -> str:
-    """What is known of holes in the recording: the trace's marks, or what its import took for some."""
+    """Known holes in the recording: the trace's marks, or what its import took for some."""
     if marked_outages(trace):
         return "Shaded: holes in the recording, as the trace marks them."
     because = empty_because(trace)
@@ -159,7 +159,7 @@ def day_figure(trace: Trace) -> Figure | None:
 
 
 def hours_figure(trace: Trace) -> Figure:
-    """How many steps each device is present in: as a histogram, and by rank."""
+    """The number of steps in which each device is present: as a histogram, and by rank."""
     counts = np.bincount(trace.device, minlength=len(trace.device_names))
     width = max(1, round(int(counts.max()) / 50))
     bins = np.arange(0, int(counts.max()) + width + 1, width)

@@ -20,8 +20,9 @@ from roambench.experiment.sections import Experiment, resolved
 from roambench.extras.papers.finished_runs import finished_runs
 from roambench.extras.papers.mohawk_page import mohawk_page
 from roambench.extras.papers.peer_page import peer_page
+from roambench.extras.papers.results_page import accuracy_charts
 from roambench.mobility.files import write_trace
-from roambench.report.figures.curves_svg import Curve, curves_svg
+from roambench.report.figures.print_charts import small_multiples_svg
 from roambench.report.numbers import seconds
 from roambench.study.sweep.metrics import METRICS
 from roambench.study.sweep.points import points_of
@@ -106,7 +107,7 @@ def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None
     report = roambench(
         "report", "--full", *map(str, tmp_path.glob("runs/tiny/points/*/runs/*")), cwd=tmp_path
     )
-    assert "Ratios beside MOHAWK's Tables 4 to 6" in report.stdout
+    assert "Ratios beside MOHAWK's Tables 4 to 6" not in report.stdout  # of digits the paper has none
     assert "accuracy 0." in report.stdout  # why the runs ended early
     assert "reached the threshold of 0.01" in " ".join(report.stdout.split())
 
@@ -243,26 +244,39 @@ def test_a_try_that_dies_before_it_begins_is_not_told_by_the_failure_before_it(t
     assert folder.outcome_of(point) is None
 
 
-def test_curves_are_drawn_to_scale_in_a_panel_per_setting() -> None:
-    """A panel is 340 x 220 with axes from x = 46 to 328 and y = 186 (0 %) to 30 (100 %)."""
-    text = curves_svg(
-        [
-            Curve("IID <k2>", "mohawk", ((1, 0.0), (10, 1.0))),
-            Curve("IID <k2>", "macfl", ((5, 0.5), (10, 0.75))),
-            Curve("non-IID", "mohawk", ((10, 0.25),)),
-        ],
-        0.5,
-    )
-    root = ET.fromstring(text)
-    space = "{http://www.w3.org/2000/svg}"
-    panels = root.findall(f"{space}g")
-    assert [panel.get("transform") for panel in panels] == ["translate(0 28)", "translate(340 28)"]
-    lines = [[line.get("points") for line in panel.findall(f"{space}polyline")] for panel in panels]
-    assert lines == [["74.2,186.0 328.0,30.0", "187.0,108.0 328.0,69.0"], ["328.0,147.0"]]
-    colours = [[line.get("stroke") for line in panel.findall(f"{space}polyline")] for panel in panels]
+def test_curves_have_a_panel_per_setting_and_a_colour_per_system() -> None:
+    curves = [
+        ("IID <k2>", "mohawk", ((1, 0.0), (10, 1.0))),
+        ("IID <k2>", "macfl", ((5, 0.5), (10, 0.75))),
+        ("non-IID", "mohawk", ((5, 0.5), (10, 0.25))),
+    ]
+    charts = accuracy_charts(curves, "rounds", 0.5)
+    assert [chart.title for chart in charts] == ["IID <k2>", "non-IID"]
+    assert [[(line.x, line.y) for line in chart.series] for chart in charts] == [
+        [([1, 10], [0.0, 100.0]), ([5, 10], [50.0, 75.0])],
+        [([5, 10], [50.0, 25.0])],
+    ]
+    colours = [[line.colour for line in chart.series] for chart in charts]
     assert colours[0][0] == colours[1][0] != colours[0][1]
-    assert next(found.text for found in panels[0].findall(f"{space}text")) == "IID <k2>"
-    assert "M46 108.0H328" in text  # the threshold
+    text = small_multiples_svg(charts, 7.16)
+    assert text == small_multiples_svg(charts, 7.16)
+    lines = {
+        group.get("id", ""): path.get("d", "")
+        for group in ET.fromstring(text).iter("{http://www.w3.org/2000/svg}g")
+        for path in group
+        if group.get("id", "").startswith("panel-")
+    }
+    assert set(lines) == {"panel-0-0", "panel-0-1", "panel-1-0"}
+    (_, bottom), (_, top) = ends(lines["panel-0-0"])
+    at = [bottom + (top - bottom) * share for share in (0.5, 0.75, 0.25)]  # shares of 0 to 100 %
+    assert [y for _, y in ends(lines["panel-0-1"])] == pytest.approx([at[0], at[1]], abs=0.01)
+    assert "<!-- IID &lt;k2&gt; -->" in text or "<!-- IID <k2> -->" in text
+
+
+def ends(path: str) -> list[tuple[float, float]]:
+    """The points of a path of straight lines."""
+    numbers = [float(number) for number in re.findall(r"-?\d+\.?\d*", path)]
+    return list(zip(numbers[0::2], numbers[1::2], strict=True))
 
 
 def test_a_run_that_is_not_fit_is_in_no_table_of_a_paper_and_is_told(tmp_path: Path) -> None:

@@ -80,6 +80,13 @@ def test_two_runs_make_one_file_with_every_part(hand_made, tmp_path):
     assert out.stat().st_size < 2_000_000
 
 
+@pytest.mark.parametrize(("dataset", "printed"), [("mnist", True), ("digits", False)])
+def test_the_ratios_of_the_paper_stand_beside_runs_on_its_data_sets_alone(hand_made, dataset, printed):
+    config = {"rounds": {"cloud_every_steps": 1}, "learning": {"dataset": dataset}}
+    runs = hand_made(config=config), hand_made("other", system="hierfavg", config=config)
+    assert ("Ratios beside MOHAWK" in page_of(*runs).words) == printed
+
+
 def test_the_page_loads_nothing_from_anywhere(hand_made):
     text = report([hand_made()]).html()
     page = Page(text)
