@@ -51,7 +51,7 @@ def _belongs(name: str) -> bool:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "lines of latitude, longitude, 0 or 1, and seconds since 1970"
     return None

@@ -42,7 +42,7 @@ def _user(file: str) -> str:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.lines and head.lines[0].startswith("Geolife trajectory"):
         return "its first line is 'Geolife trajectory'"
     return None

@@ -35,7 +35,7 @@ def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "four columns without a header: id, date and time, longitude, latitude"
     return None

@@ -75,7 +75,7 @@ def _fixes(rows: Rows, venues: Places) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_CHECKIN):
         return "four tab-separated columns without a header, the third a Foursquare time"
     return None

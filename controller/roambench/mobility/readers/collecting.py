@@ -97,7 +97,7 @@ class FixCollector:
         )
 
     def _block(self) -> Fixes:
-        """The fixes added since the last block; its columns start anew, and so do its ids' numbers."""
+        """The fixes added since the last block; its columns and the numbers of its ids begin again."""
         block = Fixes(
             device_ids=tuple(self._devices),
             place_ids=tuple(self._places),

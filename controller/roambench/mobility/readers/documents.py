@@ -106,7 +106,7 @@ class Head:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def mostly(self, pattern: re.Pattern[str], first: int = 0) -> bool:
-        """Whether at least three in five of the rows from `first` on (ten at most) match as a whole."""
+        """Tell if at least three in five of the rows from `first` on (ten at most) match as a whole."""
         rows = [row.strip() for row in self.rows[first : first + 10]]
         return bool(rows) and sum(bool(pattern.fullmatch(row)) for row in rows) >= 0.6 * len(rows)
 

@@ -129,7 +129,7 @@ def documents_of(
     """The documents at `path`: itself, or the members of a directory or an archive that `belongs` accepts.
 
     Also the names of those that are passed over: of another format, or lying beside published data (readme,
-    licence, PDF). Hidden files do not count. A file given by name is read whatever it is called. Members can
+    licence, PDF). Hidden files do not count. A file given by name is always read. Members can
     be opened until `archives` is closed.
     """
     if path.is_dir():

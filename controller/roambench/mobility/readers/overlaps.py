@@ -214,7 +214,7 @@ def _touched(start: Floats, end: Floats, step_s: int) -> tuple[Ints, Ints]:
 
 
 def _longest(device: Ints, step: Ints, station: Ints, overlap: Floats, rank: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of every (device, step) the station with the largest summed overlap, else the lowest rank."""
+    """Choose for every (device, step) the station with the largest summed overlap, else the lowest rank."""
     if not len(device):
         return device, step, station
     # The overlap, too: sums must not depend on the rows' order.

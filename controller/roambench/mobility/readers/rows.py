@@ -330,7 +330,7 @@ def _with_lines(block: bytes, changes: dict[int, Callable[[bytes], bytes]]) -> b
 
 
 def _filled(block: bytes, buffer: npt.NDArray[np.uint8], last: Lines) -> Mask:
-    """Which lines have anything but blanks in them."""
+    """Tell which lines have anything but blanks in them."""
     first = np.concatenate(([0], last[:-1] + 1)) if len(last) else last
     filled = np.ones(len(last), np.bool_)
     for line in np.flatnonzero(_MAY_BE_BLANK[buffer[first]]).tolist():

@@ -94,7 +94,7 @@ def named_by(file: str) -> str:
 
 
 def separator_of(first: str) -> str:
-    """What separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
+    """Find what separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
     marks = "\t,;" if first.strip().count(BLANKS) == 0 else "\t,; "
     return next((mark for mark in marks if mark in first), ",")
 

@@ -1,4 +1,4 @@
-"""Cells of whole blocks are those that each line alone has, whatever is wrong with some of them."""
+"""Cells of whole blocks are those that each line alone has, with anything wrong in some of them."""
 
 from __future__ import annotations
 

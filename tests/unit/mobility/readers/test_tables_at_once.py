@@ -47,8 +47,8 @@ EVENTS = [
 def columns_of(fixes: Fixes) -> tuple[object, ...]:
     arrays = (fixes.device, fixes.place, fixes.t_utc_s, fixes.latitude, fixes.longitude)
     counts = (fixes.rows, fixes.used, fixes.malformed, fixes.duplicates, dict(fixes.left_out))
-    told = [str(row) for row in fixes.malformed_rows]
-    return (fixes.device_ids, fixes.place_ids, *(column.tolist() for column in arrays), *counts, told)
+    reasons = [str(row) for row in fixes.malformed_rows]
+    return (fixes.device_ids, fixes.place_ids, *(column.tolist() for column in arrays), *counts, reasons)
 
 
 @pytest.mark.parametrize("positioned", [True, False])

@@ -166,7 +166,7 @@ def _is_row(line: str, layout: ColumnLayout, device: str | None) -> bool:
 
 
 def recognises_tsmc2014(head: Head) -> str | None:
-    """Why a file is likely Foursquare's of 2014, by its head; None if it is not."""
+    """Say what makes a file look like Foursquare's of 2014, by its head; None if nothing does."""
     if head.mostly(_TSMC2014_ROW):
         return "eight tab-separated columns without a header, the last a Foursquare time"
     return None

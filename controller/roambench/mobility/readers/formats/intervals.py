@@ -216,7 +216,7 @@ def _require_position(rows: Rows, ap: Texts | str, places: Places, *, may_be_off
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if not head.rows:
         return None
     by_file = _named_by_files(head.columns)

@@ -133,7 +133,7 @@ def _read_visits(
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     cells = head.rows[0].lower().split("\t") if head.rows else []
     named = [head.columns.get(field, _COLUMNS[field]) for field in ("device", "place")]
     if {name.lower() for name in named} <= set(cells):

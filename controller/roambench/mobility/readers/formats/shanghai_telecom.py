@@ -194,7 +194,7 @@ def _workbook_rows(document: Document) -> Generator[Rows, None, None]:
             sheet = book.worksheets[0].iter_rows(max_col=_MAX_COLUMNS, values_only=True)
             lines = ("\t".join(_text(cell) for cell in cells) for cells in sheet)
             line = 1
-            at_once = 1  # the header alone, whatever stands above it
+            at_once = 1  # the header alone, below empty lines
             while some := list(islice(lines, at_once)):
                 rows = Rows("\n".join(some).encode(), "\t", document.path, line)
                 line += len(some)
@@ -204,7 +204,7 @@ def _workbook_rows(document: Document) -> Generator[Rows, None, None]:
             book.close()
         except GeneratorExit:
             raise
-        except Exception as error:  # a damaged workbook raises whatever its parts raise
+        except Exception as error:  # a damaged workbook raises any error of its parts
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise TraceError(f"{document.path}: not a readable workbook: {reason}") from None
 
@@ -227,7 +227,7 @@ def _require_measure(workbook: IO[bytes]) -> None:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if PurePath(head.name).suffix.lower() == ".xlsx":
         return "its name ends in .xlsx"
     if head.rows:

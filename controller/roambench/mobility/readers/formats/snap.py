@@ -42,7 +42,7 @@ def _fixes(rows: Rows) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "five tab-separated columns without a header, the second an ISO 8601 time"
     return None
