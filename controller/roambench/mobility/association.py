@@ -24,7 +24,7 @@ from roambench.mobility.trace import FloatColumn, IntColumn, Trace
 
 #: Distances this close, relatively, are a tie: far above float64 rounding (1e-16), far below a millimetre.
 _TIE: Final = 1e-12
-#: A fix is compared with so many places as fast as a tree finds it, which takes 0.2 s to load.
+#: A fix is compared with this number of places as fast as a tree finds it, which takes 0.2 s to load.
 _FEW: Final = 64
 _CHUNK: Final = 1 << 20  # fixes per tree query: bounds the temporary arrays to ~32 MB
 Indices = Sequence[int] | npt.NDArray[np.signedinteger[Any]]
@@ -58,7 +58,7 @@ class Association(ABC):
         return np.hypot(trace.x_m - trace.ap_x_m[aps], trace.y_m - trace.ap_y_m[aps])
 
     def placement(self, step: int) -> Placement:
-        """Where every device present at `step` stands, its AP and the distance to it in metres. TraceError
+        """Positions of all devices present at `step`, their APs and the distances in metres. TraceError
         for a step outside the trace."""
         trace = self.trace
         if not 0 <= step < trace.steps:
@@ -82,7 +82,7 @@ class NearestAp(Association):
         trace = self.trace
         _require_aps(trace)
         aps = np.empty(len(trace.step), np.int32)
-        # APs at one place can never be told apart by distance: keep the lowest index of each place.
+        # APs at one place can never be distinguished by distance: keep the lowest index of each place.
         places, first = np.unique(np.column_stack((trace.ap_x_m, trace.ap_y_m)), axis=0, return_index=True)
         first, places = np.sort(first), places[np.argsort(first)]
         tree = scipy.spatial.cKDTree(places) if len(places) > _FEW else None
@@ -172,22 +172,22 @@ def distance_statistics(association: Association) -> tuple[float, float]:
     """(mean, standard deviation) of the distance to the AP over (present device, step) pairs, in metres.
 
     The delta_mean and delta_std of MOHAWK's Eq. 2 (population standard deviation). Raises TraceError for a
-    trace in which nobody is ever present.
+    trace in which no device is ever present.
     """
     distances = association.distances_m
     if not len(distances):
-        raise TraceError("nobody is ever present in this trace: there are no distances to average")
+        raise TraceError("no device is ever present in this trace: there are no distances to average")
     return float(distances.mean()), float(distances.std())
 
 
 def all_pair_statistics(trace: Trace) -> tuple[float, float]:
-    """The same over all (fix, AP) pairs, whoever serves the device: one mapping for all systems.
+    """The same over all (fix, AP) pairs, for any AP that serves the device: one mapping for all systems.
 
     Costs fixes x APs operations in bounded memory. Raises TraceError where there are no pairs.
     """
     _require_aps(trace)
     if not len(trace.step):
-        raise TraceError("nobody is ever present in this trace: there are no distances to average")
+        raise TraceError("no device is ever present in this trace: there are no distances to average")
     rows = max(1, _CHUNK // len(trace.ap_names))
     total = squares = 0.0
     for start in range(0, len(trace.step), rows):
@@ -221,7 +221,7 @@ def _nearest(
 
 
 def ring_moves(seed: int, step: int, devices: int, p: float = 0.5) -> IntColumn:
-    """How far each device moves along a ring of APs before `step`, shape (devices,): with chance `p` to a
+    """Moves of each device along a ring of APs before `step`, shape (devices,): with chance `p` to a
     neighbour, -1 or +1 with equal chance, else 0. Keyed by (seed, step); device d takes the d-th draw."""
     draws = generator(seed, "ring walk", step=step).random(devices)
     return np.where(draws < p / 2.0, -1, np.where(draws < p, 1, 0)).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Where access points may stand: the places of a source in the box, by id, and those that it names itself.
+"""Candidates for access points: the places of a source in the box, by id, and those that it names itself.
 
 The order of the places is part of the draw: a seed draws positions in their list. Ids that are all numbers
 go by value (2 before 10), others as text.
@@ -91,7 +91,7 @@ def named_access_points(fixes: Fixes, stations: Stations, box: Box | PlaneBox, p
 
 
 def centre_of(box: Box | PlaneBox) -> str:
-    """Where the box lies, for sentences."""
+    """Say where the box lies."""
     if isinstance(box, PlaneBox):
         return f"at {box.x_m:.0f}, {box.y_m:.0f} m"
     return f"around {box.latitude:.4f}, {box.longitude:.4f}"

@@ -1,7 +1,7 @@
 """Contacts between devices: neighbours by distance, at a moment or at any moment of a step.
 
 A neighbour matrix is a `scipy.sparse.csr_array` of bool, shape (devices, devices), symmetric, its indices
-ascending in every row; only neighbours are stored and nobody is its own neighbour (the rules of
+ascending in every row; only neighbours are stored and no device is its own neighbour (the rules of
 `roambench.aggregation.mixing` add oneself). Distances are compared as sqrt(dx² + dy²) <= R, so R = 3 or
 R = sqrt(13) on a grid of whole numbers holds what is exactly that far away.
 """
@@ -60,7 +60,7 @@ def contacts_at(points_m: Points, radius_m: float) -> Neighbours:
 
 def contacts_during(motion: Motion, radius_m: float) -> Neighbours:
     """Neighbours at iteration k of de Heredia §5.1: at most `radius_m` apart at *any* moment of the motion
-    from k-1 to k, reflections included; at k = 0 nobody has moved and everybody is `alone`.
+    from k-1 to k, reflections included; at k = 0 no device has moved and everybody is `alone`.
 
     Exact up to float64 rounding; nothing is sampled. A search tree of the paths' middles names the pairs
     that could meet, those are then solved. Memory grows with these pairs: all of them if the radius and the
@@ -84,8 +84,8 @@ def trace_contacts(trace: Trace, step: int, radius_m: float, reading: TraceReadi
     """Neighbours during one step of a trace, shape (trace devices, trace devices); the absent have none.
 
     "at_step": a fix stands for its whole step, so both are present and their fixes at most `radius_m` apart.
-    "any_moment": besides, whoever was present at step - 1 too came from there straight and evenly, and two
-    such devices are neighbours if they were near enough on the way. Raises TraceError for a step outside.
+    "any_moment": besides, a device that was present at step - 1 too came from there straight and evenly, and
+    two such devices are neighbours if they were near enough on the way. Raises TraceError for a step outside.
     """
     if not 0 <= step < trace.steps:
         raise TraceError(f"step {step} lies outside the trace's 0..{trace.steps - 1}")
@@ -102,7 +102,7 @@ def trace_contacts(trace: Trace, step: int, radius_m: float, reading: TraceReadi
 
 
 def alone(devices: int) -> Neighbours:
-    """Nobody has a neighbour: de Heredia's iteration 0."""
+    """No device has a neighbour: de Heredia's iteration 0."""
     return _symmetric(np.empty((0, 2), np.intp), devices)
 
 
@@ -126,7 +126,7 @@ def _near(points_m: Points, radius_m: float) -> _Pairs:
 
 
 def _symmetric(pairs: _Pairs, devices: int) -> Neighbours:
-    """The matrix of the pairs, whatever their order; a pair given twice counts once."""
+    """The matrix of the pairs, in any order; a pair given twice counts once."""
     rows, columns = np.concatenate((pairs, pairs[:, ::-1])).T
     cells = np.unique(rows.astype(np.int64) * devices + columns)
     rows, columns = np.divmod(cells, max(1, devices))

@@ -1,5 +1,5 @@
-"""How devices move during one step, and how near two of them come: exactly, as pieces of straight motion that
-all start at time 0.
+"""Motion of devices during one step, and how near two of them come: exactly, as pieces of straight motion
+that all start at time 0.
 
 One iteration of de Heredia's world is one unit of time, so there speeds are metres per iteration and the
 duration is 1; with seconds everything below is in seconds.
@@ -39,7 +39,7 @@ class Motion:
     velocity_m_s: npt.NDArray[np.float64]  # (devices, most pieces, 2)
 
     def at(self, time_s: float) -> Points:
-        """Where everybody is at a time in 0 .. duration, shape (devices, 2). ValueError outside."""
+        """Positions of all devices at a time in 0 .. duration, shape (devices, 2). ValueError outside."""
         if not 0.0 <= time_s <= self.duration_s:
             raise ValueError(f"time {time_s} s lies outside the motion's 0..{self.duration_s} s")
         piece = np.count_nonzero(self.start_s <= time_s, axis=1) - 1
@@ -130,7 +130,7 @@ def _after_hits(
     hit_s: npt.NDArray[np.float64],
     side_m: float,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Place and velocity along one axis at `time_s`, each of shape (devices, pieces), after so many hits.
+    """Place and velocity along one axis at `time_s`, each of shape (devices, pieces), after these hits.
 
     Counted from the last wall, not by folding the whole way: at a hit the place is the wall, to the bit.
     """

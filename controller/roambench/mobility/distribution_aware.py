@@ -28,7 +28,7 @@ CENTRE_TIES: Final[tuple[str, ...]] = get_args(CentreTies)
 
 @dataclass(frozen=True, slots=True)
 class Mover:
-    """Where a mobile device is and where it is bound for, both as numbers of points of the field.
+    """Place and destination of a mobile device, both as numbers of points of the field.
 
     Destination = point: it has arrived, and draws a new destination at its next move (Eq. 8). So it starts.
     """
@@ -67,7 +67,7 @@ def grid_points(side: int) -> Grid:
 
 
 def within(points: Grid, others: Grid, radius: float) -> npt.NDArray[np.bool_]:
-    """Which others are at most `radius` from which points, shape (points, others). `radius` may be inf."""
+    """Tell which others are at most `radius` from which points, shape (points, others); it may be inf."""
     return np.sqrt(_squares(points, others)) <= radius
 
 

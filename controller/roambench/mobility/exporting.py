@@ -183,10 +183,10 @@ def _row(cells: Sequence[str]) -> str:
 def _standing(trace: Trace) -> tuple[Trace, tuple[str, ...]]:
     """The trace with everybody always there: absent devices stand where they last were (or will first be).
 
-    With a sentence on how many absences that hides. Raises TraceError where nobody ever comes.
+    With a sentence on how many absences that hides. Raises TraceError where no device ever comes.
     """
     if not len(trace.step):
-        raise TraceError("nobody is ever present in this trace: there is no position to write")
+        raise TraceError("no device is ever present in this trace: there is no position to write")
     whole = with_presence(trace, "always")
     hidden = len(whole.step) - len(trace.step)
     if not hidden:

@@ -52,7 +52,7 @@ _MAX_ROWS: Final = MAX_FIXES + 10_000_000  # devices, access points and places, 
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """What the columns of a trace's file do not say."""
+    """Facts of a trace that the columns of its file do not hold."""
 
     format: Literal[1]
     steps: int
@@ -65,7 +65,7 @@ class _Header:
 def content_hash(trace: Trace) -> str:
     """BLAKE2b-256 over the trace's columns in canonical little-endian form, as 64 hex digits.
 
-    It names the movement, whatever file it is kept in: provenance is not part of it.
+    It names the movement, not the file it is kept in: provenance is not part of it.
     """
     digest = hashlib.blake2b(digest_size=32)
     head = [trace.steps, float(trace.step_s), trace.start_utc_s, trace.device_names, trace.ap_names]

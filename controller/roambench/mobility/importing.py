@@ -154,9 +154,7 @@ _EVERYWHERE = _Everywhere()
 
 def _only_these(fixes: Fixes, stations: Stations) -> Stations:
     if fixes.synthetic:
-        raise TraceError(
-            "the source has no positions: give the access points' beside it, as a file of its own"
-        )
+        raise TraceError("the source has no positions: give the access points' beside it, in a separate file")
     return stations
 
 

@@ -1,14 +1,15 @@
-"""Holes in a recording: steps in which the collector failed, told from those in which nobody came. Pure.
+"""Holes in a recording: steps in which the collector failed, not those in which no device came. Pure.
 
-Nobody knows which is which; a run of empty steps is taken for a hole where it is too unlikely that nobody
-came. How many devices are to be expected follows the hour of the day: the mean over the steps that are in no
-hole. If devices come independently, nobody comes in a run in which S are expected with a chance of e^-S. The
-run counts as a hole where fewer than `CHANCE` runs as unlikely are to be expected in the whole trace, and
-S is at least `LEAST`. So 40 empty nights are no holes where nights are quiet, and one empty noon may be.
+No source says which is which; a run of empty steps is taken for a hole where it is too unlikely that no
+device came. How many devices are to be expected follows the hour of the day: the mean over the steps that
+are in no hole. If devices come independently, none comes in a run in which S are expected with a chance of
+e^-S. The run counts as a hole where fewer than `CHANCE` runs as unlikely are to be expected in the whole
+trace, and S is at least `LEAST`. So 40 empty nights are no holes where nights are quiet, and one empty noon
+may be.
 
-Holes are left out of the mean that they are found by. At first what is to be expected follows
-from the steps with anybody alone (the mean of a Poisson distribution whose zeros are not seen); then from all
-steps that are in no hole, until no more run turns out to be none.
+Holes are left out of the mean that they are found by. At first what is to be expected follows from the steps
+with any device alone (the mean of a Poisson distribution whose zeros are not seen); then from all steps that
+are in no hole, until no more run turns out to be none.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ from roambench.mobility.trace import Trace
 
 #: Why steps of an imported trace are empty.
 HOLES: Final = "holes in the recording"
-QUIET: Final = "likely nobody came"
+QUIET: Final = "likely no device came"
 UNCOVERED: Final = "before the source's first fix or after its last"
 CUT: Final = "only devices that --top left out"
 
 CHANCE: Final = 0.5
 LEAST: Final = 3.0
-_MOST: Final = 64.0  # expected devices, beyond which nobody's coming is out of the question
+_MOST: Final = 64.0  # expected devices, beyond which an empty step is out of the question
 _DAY_S: Final = 86_400
 
 OutagePolicy = Literal["keep", "drop", "mark"]
@@ -43,19 +44,19 @@ Runs = tuple[tuple[int, int], ...]
 
 
 def empty_runs(present: npt.NDArray[np.integer]) -> Runs:
-    """The runs of steps in which nobody is present; `present` counts devices, shape (steps,)."""
+    """The runs of steps in which no device is present; `present` counts devices, shape (steps,)."""
     edges = np.diff(np.concatenate(([0], (present == 0).astype(np.int8), [0])))
     first, end = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
     return tuple(zip(first.tolist(), (end - first).tolist(), strict=True))
 
 
 def outage_runs(present: npt.NDArray[np.integer], step_s: float, start_utc_s: int = 0) -> Runs:
-    """Of the empty runs those that look like holes; a run is a hole as a whole or not at all.
+    """Find the empty runs that look like holes; a run is a hole as a whole or not at all.
 
     `present` counts the devices of every step before any were cut, from the first to the last that the source
     covers. The hour of the day is that of UTC: by which clock one sorts the hours of a window changes
-    nothing, but for a change to summer time in it. An hour of the day in which nobody was ever seen expects
-    nobody.
+    nothing, but for a change to summer time in it. An hour of the day in which no device was ever seen
+    expects none.
     """
     runs = np.array(empty_runs(present), np.int64).reshape(-1, 2)
     first, end = runs[:, 0], runs.sum(axis=1)

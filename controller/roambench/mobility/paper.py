@@ -22,7 +22,7 @@ class PaperTarget:
     to: float | None = None
 
     def deviation(self, found: TraceStatistics) -> float:
-        """How far ours lies from the figure, relative to it and signed; 0 inside a range."""
+        """The distance of ours from the figure, relative to it and signed; 0 inside a range."""
         return self.off(self.ours(found))
 
     def off(self, ours: float) -> float:
@@ -70,7 +70,7 @@ def _hour(hour: int) -> Callable[[TraceStatistics], float]:
 _PRESENCE, _DEVICE, _APS, _DAY = "presence", "per device", "100 random APs", "mean day"
 
 #: Foursquare's New York check-ins (TSMC2014) in 17.5 km around 40.7350 N, 73.9900 W, 744 hours from
-#: 2012-04-17T00Z, nobody cut. Hours are local (UTC-4), outages included. Of figures that depend on the draw
+#: 2012-04-17T00Z, none cut. Hours are local (UTC-4), outages included. Of figures that depend on the draw
 #: of 100 APs the range over seeds 42, 182, 392. Aggregates only: the trace is not ours to hand on.
 CHECKIN_TARGETS: Final = (
     PaperTarget("time steps", 744, "steps", _PRESENCE, lambda s: s.steps),

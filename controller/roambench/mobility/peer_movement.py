@@ -37,8 +37,8 @@ GRID_MODELS: Final[tuple[str, ...]] = ("static", "random", "dam", "dcm")
 class PeerMovement:
     """`neighbours(step)` is over all devices, also those that are absent (they have none).
 
-    `speeds`: of each device, in any one unit, for mixing by mobility. `high_mobility`: whose accuracy is told
-    apart from the others'. Both of shape (devices,).
+    `speeds`: of each device, in any one unit, for mixing by mobility. `high_mobility`: the devices
+    with a separate accuracy. Both of shape (devices,).
     """
 
     trace: Trace
@@ -57,7 +57,7 @@ def grid_movement(
 ) -> PeerMovement:
     """Clients on {1..G}²: `static`, `random`, `dam` or `dcm`; neighbours within `radius` R_c grid units.
 
-    The first `parameters.mobile` devices move, but with `static` nobody does. All models start everybody at
+    The first `parameters.mobile` devices move, but with `static` none does. All models start everybody at
     the same points. `class_counts` of shape (devices, classes) are what DAM and DCM go by. A mover's speed
     is its R_m (without a limit the grid's diagonal), the others' is 0. ConfigError for another name.
     """
@@ -99,7 +99,7 @@ def aware_positions(
 ) -> Grid:
     """Grid coordinates under DAM or DCM, shape (steps, devices, 2): exchange first, then move.
 
-    Without a mobile device nobody needs a destination: as static.
+    Without a mobile device none needs a destination: as static.
     """
     starts = grid_positions(replace(parameters, mobile=0, steps=1), seed)[0]
     positions = np.repeat(starts[None], parameters.steps, axis=0)

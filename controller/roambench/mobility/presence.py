@@ -1,4 +1,4 @@
-"""When a device counts as present: policies that fill the steps between and around its fixes. Pure.
+"""Presence of devices: policies that fill the steps between and around its fixes. Pure.
 
 `event`: in the steps in which it has a fix (MOHAWK). `hold:h`: also in the h steps after each fix, where it
 last was. `interval`: while a record says that it is there (the readers of interval data give a fix for every

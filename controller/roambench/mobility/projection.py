@@ -97,7 +97,7 @@ class Box:
         return (east + west) * DEGREE_M, (latitude - self.latitude + south) * DEGREE_M
 
     def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
-        """Which projected points lie in the box, borders included (of meridians and parallels to 0.1 mm)."""
+        """Tell which projected points lie in the box with its borders (meridians and parallels to 0.1 mm)."""
         if self.width_degrees is None:
             return (x_m >= 0.0) & (x_m <= self.width_m) & (y_m >= 0.0) & (y_m <= self.height_m)
         phi = math.radians(self.latitude) + (y_m - self.height_m / 2) / _meridian_m(self.latitude)
@@ -155,5 +155,5 @@ class PlaneBox:
         return longitude - self.x_m, latitude - self.y_m
 
     def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
-        """Which points lie in the box, borders included."""
+        """Tell which points lie in the box, borders included."""
         return (x_m >= 0.0) & (x_m <= self.width_m) & (y_m >= 0.0) & (y_m <= self.height_m)

@@ -51,7 +51,7 @@ _APS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How fixes become a trace. The defaults are MOHAWK's §4.1 but for the box, which is the data's.
+    """The steps from fixes to a trace. The defaults are MOHAWK's §4.1 but for the box, which is the data's.
 
     `box` None: 17.5 km around the median fix. `start_utc_s` None: the UTC midnight that opens the `steps`
     steps with the most (device, step) pairs. Of several fixes in a step the `reduce` one counts: the `first`,
@@ -287,7 +287,7 @@ def _densest_start(fixes: Fixes, rows: Indices, step_s: int, window: int) -> int
     days = (int(fixes.t_utc_s[rows[-1]]) - first_midnight) // _DAY_S + 1
     starts = (first_midnight + np.arange(days) * _DAY_S) // step_s - opening
     inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
-    if not inside.any():  # a short window, and nobody about at any midnight
+    if not inside.any():  # a short window, and no device about at any midnight
         starts = np.unique(pairs)
         inside = np.searchsorted(pairs, starts + window) - np.searchsorted(pairs, starts)
         return int((opening + starts[np.argmax(inside)]) * step_s)

@@ -106,7 +106,7 @@ def busiest_window_start(trace: Trace, steps: int, devices: int) -> int:
 
 
 def with_aps(trace: Trace, aps: int, seed: int) -> Trace:
-    """The same movement with `aps` access points drawn anew from the trace's places; what the trace recorded
+    """The same movement with `aps` access points drawn again from the trace's places; what the trace recorded
     of its old ones goes with them."""
     chosen = draw_places(len(trace.place_x_m), aps, seed)
     return replace(

@@ -1,4 +1,4 @@
-"""Which devices of a trace a bench with fewer boards plays, and on which board. Pure.
+"""Choice of the devices of a trace that a bench with fewer boards plays, and of their boards. Pure.
 
 `top`: the busiest, one per board. `random`: any, by a draw. `waves`: boards take turns, a board plays devices
 one after the other, each from the first step to the last in which it is present, so that the most (device,

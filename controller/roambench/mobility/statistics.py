@@ -41,7 +41,7 @@ _NONE = Distribution(*[math.nan] * 10)
 
 @dataclass(frozen=True, slots=True)
 class AggregatedModels:
-    """Models that a hierarchy could aggregate if nobody ever failed: presence alone decides it."""
+    """Models that a hierarchy could aggregate if no device ever failed: presence alone decides it."""
 
     per_step: float  # mean number of models aggregated at steps 1 .. steps - 1
     trainings: int
@@ -64,7 +64,7 @@ class TraceStatistics:
     fixes: int
     made_up: bool  # access points stand nowhere: what is said of distances is NaN
     present: Distribution  # devices per step
-    present_mean_nonempty: float  # the mean over steps with anybody at all
+    present_mean_nonempty: float  # the mean over steps with any device
     empty_steps: int
     outage_steps: int | None  # of the empty ones those that the trace marks as its recorder's; None: no marks
     outages: int | None  # runs of them
@@ -176,7 +176,7 @@ def aggregated_dynamically(trace: Trace, k2: int) -> AggregatedModels:
 
 
 def aggregated_per_step(trace: Trace, k2: int | None = None) -> npt.NDArray[np.int64]:
-    """How many models each step aggregates, shape (steps,): `k2` as `aggregated_dynamically`, None as
+    """Count the models that each step aggregates, shape (steps,): `k2` as `aggregated_dynamically`, None as
     `aggregated_at_next_step`.
     """
     appearances = _appearances(trace)
@@ -199,7 +199,7 @@ def _appearances(trace: Trace) -> _Appearances:
 
 
 def _used(trace: Trace, appearances: _Appearances, k2: int | None) -> npt.NDArray[np.bool_]:
-    """Of every pair of appearances, whether the later one aggregates the model trained at the earlier one.
+    """Tell for every pair of appearances if the later one aggregates the model trained at the earlier one.
 
     The cloud's clearing in step s comes after that step's edge aggregation and before its training: a model
     of step t is still there in step u unless a multiple of k2 lies in t + 1 .. u - 1.

@@ -23,7 +23,7 @@ _CELLS: Final = 1 << 22  # of a fixes x APs matrix at a time: 32 MB
 class NearestApDrawn(Association):
     """`NearestAp`, but a device that several APs are equally near to gets one of them by a draw.
 
-    It is drawn at every step anew, keyed by (seed, device, step). APs at one place are equally near to all.
+    It is drawn again at every step, keyed by (seed, device, step). APs at one place are equally near to all.
     Where the trace recorded which of them it was, nothing is drawn.
     """
 

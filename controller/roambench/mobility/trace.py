@@ -84,7 +84,7 @@ class Trace:
 
     @property
     def made_up(self) -> bool:
-        """Whether its source only named access points, so that they stand on a grid of no meaning."""
+        """True where its source only named access points, so that they stand on a grid of no meaning."""
         return self.provenance.get("coordinates") == "synthetic"
 
     @cached_property

@@ -127,7 +127,7 @@ def test_a_trace_without_aps_says_how_to_get_some(make_trace):
 
 
 def test_there_are_no_distance_statistics_of_nobody(make_trace):
-    with pytest.raises(TraceError, match="nobody"):
+    with pytest.raises(TraceError, match="no device"):
         distance_statistics(NearestAp(make_trace([], SQUARE, devices=1, steps=1)))
 
 
@@ -136,7 +136,7 @@ def test_statistics_of_all_pairs_count_every_ap_of_every_fix(make_trace):
     # 0 and 3 from the corner, 5 and 4 from (3, 4): mean 3, variance (9 + 0 + 4 + 1) / 4.
     assert all_pair_statistics(trace) == pytest.approx((3.0, 3.5**0.5))
     assert distance_statistics(NearestAp(trace)) == (2.0, 2.0)
-    with pytest.raises(TraceError, match="nobody"):
+    with pytest.raises(TraceError, match="no device"):
         all_pair_statistics(make_trace([], SQUARE, devices=1, steps=1))
 
 

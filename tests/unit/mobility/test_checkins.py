@@ -100,12 +100,12 @@ def test_malformed_rows_are_counted_and_the_first_five_kept_with_their_line():
     fixes = read(lines(text), ReaderOptions("f.csv"))
     assert (fixes.rows, fixes.malformed, fixes.duplicates) == (11, 8, 2)  # csv forgives the open quote
     assert len(fixes.malformed_rows) == KEPT_MALFORMED
-    told = [str(row) for row in fixes.malformed_rows]
-    assert told[0] == "f.csv:4: 3 columns, expected at least 5"
-    assert told[1] == "f.csv:5: device is empty"
-    assert "f.csv:6: 'yesterday'" in told[2]
-    assert told[3] == "f.csv:7: lat 'north' is not a number"
-    assert "f.csv:8: 91.0, -74.01" in told[4]
+    reasons = [str(row) for row in fixes.malformed_rows]
+    assert reasons[0] == "f.csv:4: 3 columns, expected at least 5"
+    assert reasons[1] == "f.csv:5: device is empty"
+    assert "f.csv:6: 'yesterday'" in reasons[2]
+    assert reasons[3] == "f.csv:7: lat 'north' is not a number"
+    assert "f.csv:8: 91.0, -74.01" in reasons[4]
 
 
 @pytest.mark.parametrize(

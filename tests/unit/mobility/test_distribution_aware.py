@@ -86,7 +86,7 @@ def test_a_movers_own_samples_count_at_every_point():
 
 
 def test_where_all_distances_are_0_any_candidate_may_be_drawn():
-    # Nobody within R_c of any point: the mover's own distribution everywhere.
+    # No device within R_c of any point: the mover's own distribution everywhere.
     field = dam_field(ROW, np.array([[9, 9]]), np.array([[5, 5]]), 1.0)
     draws = 1000
     counts = np.bincount(

@@ -24,7 +24,7 @@ BOX = PlaneBox(0.0, 0.0, 1000.0, 1000.0)
 
 @pytest.fixture
 def trace(make_trace) -> Trace:
-    """Device 2 never comes, nobody is there at step 2; device 1 is away at first and at the end."""
+    """Device 2 never comes, none is there at step 2; device 1 is away at first and at the end."""
     fixes = [(0, 0, 0.1, 0.2), (1, 0, THIRD, 0.2), (1, 1, 7.0, 8.0), (3, 0, 900.0, 0.2)]
     return make_trace(fixes, [(0.0, 0.0), (1000.0, 0.0)], devices=3, steps=5)
 
@@ -153,10 +153,10 @@ def test_what_a_format_cannot_do_is_refused(trace, tmp_path, form, absent, messa
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(trace, make_trace, tmp_path):
-    nobody = make_trace([], [(0.0, 0.0)], devices=1, steps=2)
+    empty = make_trace([], [(0.0, 0.0)], devices=1, steps=2)
     for form in ("one", "bonnmotion"):
-        with pytest.raises(TraceError, match="nobody is ever present"):
-            export_trace(nobody, tmp_path / "t", form)
+        with pytest.raises(TraceError, match="no device is ever present"):
+            export_trace(empty, tmp_path / "t", form)
     with pytest.raises(TraceError, match="has a line break"):
         export_trace(replace(trace, device_names=("a\nb", "c", "d")), tmp_path / "t", "csv")
     with pytest.raises(TraceError, match="cannot write the trace"):

@@ -137,8 +137,8 @@ def test_a_file_of_more_rows_than_a_trace_has_is_refused_before_they_fill_the_me
         "print(re.search('VmHWM:\\\\s*([0-9]+) kB', Path('/proc/self/status').read_text())[1])"
     )
     ran = subprocess.run([sys.executable, "-c", reading, path], capture_output=True, text=True, check=True)
-    told, peak_kib = ran.stdout.splitlines()
-    assert told == f"TraceError {path}: 62,000,000 rows, expected at most 60,000,000"
+    answer, peak_kib = ran.stdout.splitlines()
+    assert answer == f"TraceError {path}: 62,000,000 rows, expected at most 60,000,000"
     assert int(peak_kib) < 600_000
 
 

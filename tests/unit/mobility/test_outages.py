@@ -12,7 +12,7 @@ DAY = [1] * 12 + [9] * 12  # quiet until noon, 9 devices in every hour after it
 
 
 def counts(**holes: int) -> np.ndarray:
-    """Three days of `DAY` with holes: h30=2 is hours 30 and 31 without anybody."""
+    """Three days of `DAY` with holes: h30=2 is hours 30 and 31 without a device."""
     present = np.array(DAY * 3)
     for name, length in holes.items():
         present[int(name[1:]) : int(name[1:]) + length] = 0
@@ -25,7 +25,7 @@ def test_runs_of_empty_steps_are_told_by_first_and_length():
 
 
 def test_a_single_empty_step_is_an_outage_only_in_an_hour_that_is_busy():
-    # hour 6 has a mean of (1 + 1) / 2 devices where anybody was seen, hour 18 one of (9 + 9) / 2
+    # hour 6 has a mean of (1 + 1) / 2 devices where any was seen, hour 18 one of (9 + 9) / 2
     assert outage_runs(counts(h30=1), 3600.0) == ()
     assert outage_runs(counts(h42=1), 3600.0) == ((42, 1),)
 
@@ -33,12 +33,12 @@ def test_a_single_empty_step_is_an_outage_only_in_an_hour_that_is_busy():
 def test_holes_do_not_hide_holes():
     # Of three days two miss hour 18: its mean is that of the third day, 9, and not 9 / 3.
     assert outage_runs(counts(h42=1, h66=1), 3600.0) == ((42, 1), (66, 1))
-    # All three do: nobody was ever seen then, so nothing says that anybody was to be expected.
+    # All three do: none was ever seen then, so nothing says that any was to be expected.
     assert outage_runs(counts(h18=1, h42=1, h66=1), 3600.0) == ()
 
 
 def test_many_quiet_hours_in_a_row_are_a_hole_and_few_are_none():
-    # Of three days at 1 device an hour: by chance nobody comes in two hours once in seven nights.
+    # Of three days at 1 device an hour: by chance none comes in two hours once in seven nights.
     assert outage_runs(counts(h29=2), 3600.0) == ()
     assert outage_runs(counts(h25=9), 3600.0) == ((25, 9),)
 

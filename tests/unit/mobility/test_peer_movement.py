@@ -1,4 +1,4 @@
-"""Who moves how in decentralised learning, whatever the model."""
+"""Movement of devices in decentralised learning, with any model."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from roambench.mobility.outages import empty_runs, outage_runs
 HOUR_S = 3600.0
 DAYS = 31
 #: Gowalla in New York, devices an hour by UTC hour: 13.6 on average, and of 31 days 5, 11, 20, 21 and 5
-#: without anybody at 6 to 10 o'clock, which are 2 to 6 at night there.
+#: without a device at 6 to 10 o'clock, which are 2 to 6 at night there.
 GOWALLA = [
     *(21.0, 19.0, 16.0, 13.0, 8.0, 4.0, 1.82, 1.04, 0.44, 0.39, 1.82, 4.0),
     *(9.0, 14.0, 15.0, 16.0, 19.0, 20.0, 19.0, 18.0, 20.0, 24.0, 26.0, 24.0),

@@ -198,7 +198,7 @@ def test_devices_are_ranked_by_what_was_seen_not_by_what_is_held():
 
 
 def test_holes_are_counted_and_dropped_or_marked_before_devices_are_cut():
-    # Every hour of two days has five devices, but the second day's 1 (only bob) and 2 and 3 (nobody).
+    # Every hour of two days has five devices, but the second day's 1 (only bob) and 2 and 3 (none).
     there = [hour for hour in range(48) if hour not in (25, 26, 27)]
     rows = [(name, 3600 * hour, 0.0, "p") for hour in there for name in ("ann", "cat", "dan", "eve", "fay")]
     rows.append(("bob", 3600 * 25, 0.0, "p"))

@@ -112,7 +112,7 @@ def test_nobody_walks_faster_than_allowed_or_out_of_the_box():
     x_m, y_m = trace.x_m.reshape(200, 30), trace.y_m.reshape(200, 30)
     way_m = np.hypot(np.diff(x_m, axis=0), np.diff(y_m, axis=0))
     assert way_m.max() <= 15.0 + 1e-9
-    assert way_m.max() > 14.0  # ... but somebody nearly does
+    assert way_m.max() > 14.0  # ... but one nearly does
     assert 0 <= min(x_m.min(), y_m.min()) < 100 < 1900 < max(x_m.max(), y_m.max()) <= 2000
 
 
@@ -267,7 +267,7 @@ def test_the_reflected_walk_goes_along_one_axis_at_each_devices_own_speed():
     gone = way_m.sum(axis=2)
     assert np.allclose(gone[free], np.broadcast_to(speeds, gone.shape)[free])
     assert (gone <= speeds + 1e-9).all()
-    assert (gone[~free] < np.broadcast_to(speeds, gone.shape)[~free] - 1).any()  # somebody did rebound
+    assert (gone[~free] < np.broadcast_to(speeds, gone.shape)[~free] - 1).any()  # one did rebound
     assert 0 <= at_m.min() <= at_m.max() <= 500
 
 

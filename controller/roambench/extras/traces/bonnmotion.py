@@ -69,7 +69,7 @@ def _waypoints(row: str) -> npt.NDArray[np.float64]:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if PurePath(head.name).suffix == ".movements":
         return "its name ends in .movements"
     return None

@@ -11,45 +11,33 @@ import re
 from pathlib import PurePath
 from typing import IO, Final
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from roambench.mobility.readers.account import number
-from roambench.mobility.readers.collecting import FixCollector
+from roambench.mobility.readers.collecting import fixes_of, read_rows
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, read_gps
 from roambench.mobility.readers.opening import unpacked_name
+from roambench.mobility.readers.rows import BLANKS, Rows
+from roambench.mobility.readers.time_columns import WHOLE_SECONDS
 
 _ROW: Final = re.compile(r"-?\d+\.\d+ -?\d+\.\d+ [01] \d{9,10}\s*")
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     """The fixes of one cab's file."""
-    return read_gps(file, _cab(options.file), _FORMAT, options)
+    cab = _cab(options.file)
 
+    def fixes(rows: Rows) -> Fixes:
+        rows.require(4, "expected 4: latitude, longitude, occupied, time", at_most=True)
+        occupied = rows.texts(2)
+        free_or_not = pc.is_in(occupied, pa.array(["0", "1"])).to_numpy(zero_copy_only=False)
+        rows.reject_texts(~free_or_not, occupied, "occupied is {!r}, expected 0 or 1")
+        times_s = rows.values(rows.texts(3), WHOLE_SECONDS)
+        north, east = rows.numbers(rows.texts(0), "latitude"), rows.numbers(rows.texts(1), "longitude")
+        return fixes_of(rows, cab, times_s, north, east)
 
-def _clean(table: pa.Table, cab: str) -> GpsColumns | None:
-    if not np.isin(table["occupied"].to_numpy(), (0, 1)).all():
-        return None
-    time = table["time"].to_numpy().copy()
-    return GpsColumns(
-        time,
-        table["latitude"].to_numpy().copy(),
-        table["longitude"].to_numpy().copy(),
-        (cab,),
-        np.zeros(len(time), np.int32),
-    )
-
-
-def _add(collector: FixCollector, row: str, cab: str) -> None:
-    cells = row.split(" ")
-    if len(cells) != 4:
-        raise ValueError(f"{len(cells)} columns, expected 4: latitude, longitude, occupied, time")
-    latitude, longitude, occupied, time = cells
-    if occupied not in ("0", "1"):
-        raise ValueError(f"occupied is {occupied[:16]!r}, expected 0 or 1")
-    collector.add(cab, int(time), number(latitude, "latitude"), number(longitude, "longitude"), "")
+    return read_rows(file, options, BLANKS, fixes)
 
 
 def _cab(file: str) -> str:
@@ -63,23 +51,11 @@ def _belongs(name: str) -> bool:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "lines of latitude, longitude, 0 or 1, and seconds since 1970"
     return None
 
-
-_FORMAT: Final = GpsFormat(
-    " ",
-    (
-        ("latitude", pa.float64()),
-        ("longitude", pa.float64()),
-        ("occupied", pa.int8()),
-        ("time", pa.int64()),
-    ),
-    _clean,
-    _add,
-)
 
 CABSPOTTING: Final = Reader(
     "cabspotting",

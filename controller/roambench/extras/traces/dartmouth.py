@@ -59,7 +59,7 @@ def read_movement(documents: Sequence[Document], options: ReaderOptions) -> Fixe
 
 
 def recognises_movement(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     return "lines of seconds since 1970, a tab and a name" if head.mostly(_MOVE) else None
 
 
@@ -89,7 +89,7 @@ def read_syslog(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
 
 
 def _type_of(row: str) -> bool | None:
-    """What a message says of the card; None for those that say neither."""
+    """Tell if a message says that the card comes; None for those that say neither."""
     found = _TYPE.search(row)
     return None if found is None else _TYPES[found[0].lower()]
 
@@ -165,10 +165,10 @@ class _Messages:
 
 
 def recognises_syslog(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     rows = head.rows[:10]
-    told = [row for row in rows if _TYPE.search(row) and _CARD.search(row) and _begins_with_time(row)]
-    if rows and len(told) >= 0.6 * len(rows):
+    matching = [row for row in rows if _TYPE.search(row) and _CARD.search(row) and _begins_with_time(row)]
+    if rows and len(matching) >= 0.6 * len(rows):
         return "lines of a time, an access point, a MAC address and what it did"
     return None
 

@@ -11,50 +11,27 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import IO, Final
 
-import numpy as np
-import pyarrow as pa
-
-from roambench.mobility.readers.account import number
-from roambench.mobility.readers.collecting import FixCollector
+from roambench.mobility.readers.collecting import fixes_of, read_rows
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, read_gps
 from roambench.mobility.readers.opening import unpacked_name
-from roambench.mobility.readers.time_columns import date_times
-from roambench.mobility.readers.times import date_time
+from roambench.mobility.readers.rows import Rows
+from roambench.mobility.readers.time_columns import DATE_TIME
 
 _HEADER_LINES: Final = 6
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     """The fixes of one user's trajectory file."""
-    return read_gps(file, _user(options.file), _FORMAT, options)
+    user = _user(options.file)
 
+    def fixes(rows: Rows) -> Fixes:
+        rows.require(7, "expected 7: latitude, longitude, 0, altitude, days, date, time", at_most=True)
+        times_s = rows.values(rows.texts(5, 6), DATE_TIME)
+        north, east = rows.numbers(rows.texts(0), "latitude"), rows.numbers(rows.texts(1), "longitude")
+        return fixes_of(rows, user, times_s, north, east)
 
-def _clean(table: pa.Table, user: str) -> GpsColumns | None:
-    time = date_times(table["date"], table["clock"])
-    return GpsColumns(
-        time,
-        table["latitude"].to_numpy().copy(),
-        table["longitude"].to_numpy().copy(),
-        (user,),
-        np.zeros(len(time), np.int32),
-    )
-
-
-def _add(collector: FixCollector, row: str, user: str) -> None:
-    cells = row.split(",")
-    if len(cells) != 7:
-        raise ValueError(
-            f"{len(cells)} columns, expected 7: latitude, longitude, 0, altitude, days, date, time"
-        )
-    collector.add(
-        user,
-        date_time(f"{cells[5]} {cells[6]}"),
-        number(cells[0], "latitude"),
-        number(cells[1], "longitude"),
-        "",
-    )
+    return read_rows(file, options, ",", fixes, _HEADER_LINES)
 
 
 def _user(file: str) -> str:
@@ -65,27 +42,11 @@ def _user(file: str) -> str:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.lines and head.lines[0].startswith("Geolife trajectory"):
         return "its first line is 'Geolife trajectory'"
     return None
 
-
-_FORMAT: Final = GpsFormat(
-    ",",
-    (
-        ("latitude", pa.float64()),
-        ("longitude", pa.float64()),
-        ("zero", pa.string()),
-        ("altitude", pa.string()),
-        ("days", pa.string()),
-        ("date", pa.string()),
-        ("clock", pa.string()),
-    ),
-    _clean,
-    _add,
-    header_lines=_HEADER_LINES,
-)
 
 GEOLIFE: Final = Reader(
     "geolife",

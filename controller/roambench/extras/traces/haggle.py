@@ -1,4 +1,4 @@
-"""Contacts of Haggle's iMotes (CRAWDAD cambridge/haggle): who met whom from when to when, without positions.
+"""Contacts of Haggle's iMotes (CRAWDAD cambridge/haggle): two hosts, from when to when, without positions.
 
     1 8 121 121 1 0          host host start end [the pair's how many-th contact, seconds since its last]
 
@@ -49,7 +49,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if not head.mostly(_ROW):
         return None
     rows = [row.split() for row in head.rows if _ROW.fullmatch(row.strip())]

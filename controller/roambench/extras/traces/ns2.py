@@ -1,7 +1,7 @@
 r"""ns-2's setdest, as BonnMotion and The ONE's MovementNs2Report write it.
 
     $node_(0) set X_ 131.89                                     where a node starts; Y_ and Z_ alike
-    $ns_ at 0.0 "$node_(0) setdest 353.66 171.85 0.8055"        towards x, y at so many metres per second
+    $ns_ at 0.0 "$node_(0) setdest 353.66 171.85 0.8055"        towards x, y, with metres per second
 
 A node moves in a straight line from where it is until it arrives or the next order comes; speed 0 stops it.
 `#` starts a comment (BonnMotion's pauses). The ONE escapes the dollar (`\$node_`) and has negative times: the
@@ -9,7 +9,7 @@ warm-up, which a window from second 0 leaves out. BonnMotion shifts all position
 
     $ns_ at 36.0 "$g(1) start"; # SUMO-ID: route0.1             and `stop`: when a node comes and when it goes
 
-SUMO's traceExporter writes these into a file of their own (activity.tcl) beside the movement (mobility.tcl),
+SUMO's traceExporter writes these into a separate file (activity.tcl) beside the movement (mobility.tcl),
 and `stop` at second 0 for what is still there at the end. Without any every node is there all the time.
 """
 
@@ -113,7 +113,7 @@ def _extent(nodes: dict[str, _Node]) -> tuple[float, float]:
     """From the first order (or 0) to the last order, arrival or change of all nodes."""
     first_s = min([0.0, *(order[0] for node in nodes.values() for order in node.orders)])
     last_s = max([0.0, *(t_s for node in nodes.values() for t_s, *_ in node.changes)])
-    if last_s:  # who goes does not arrive; who is still there at the end has its last order then
+    if last_s:  # one that goes does not arrive; one still there at the end has its last order then
         return first_s, max([last_s, *(order[0] for node in nodes.values() for order in node.orders)])
     for node in nodes.values():
         waypoints = _waypoints(node, first_s)
@@ -162,7 +162,7 @@ def _spans(node: _Node, last_s: float) -> list[tuple[float, float]]:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ANY):
         return "lines of `$node_(0) set X_`, `setdest` or `$g(0) start`"
     return None

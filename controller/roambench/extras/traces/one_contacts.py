@@ -5,7 +5,7 @@
 Some hosts are access points (`ap_hosts`); a device's access point in a step is the one it was in contact with
 longest. Host names may carry a prefix (`p12`): their trailing digits count. Events of messages (C, S, DE, A,
 DR, R) and contacts of two devices or two access points are left out. A contact that never goes down lasts to
-the last event. Where both hosts told of one contact, it ends as in The ONE: with the first that says so.
+the last event. Where both hosts reported one contact, it ends as in The ONE: with the first that says so.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def host(name: str) -> str:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "lines of time, CONN, two hosts, up or down"
     return None

@@ -110,7 +110,7 @@ class _Samples:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     rows = head.rows
     if len(rows) > 1 and _HEADER.fullmatch(rows[0].strip()) and head.mostly(_ROW, first=1):
         return "a header of six or eight numbers, then lines of time, id, x, y"

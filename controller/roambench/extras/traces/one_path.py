@@ -128,7 +128,7 @@ def _path(lines: list[Points], spans: list[tuple[float, float]] | None) -> Path:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     rows = head.rows
     if len(rows) > 1 and _HEADER.fullmatch(rows[0].strip()) and "," in rows[1]:
         return "a header of seven numbers, then lines of id and t,x,y points"

@@ -39,7 +39,7 @@ def read(lines: Iterable[str], options: ReaderOptions) -> Fixes:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.rows and _TIME.fullmatch(head.rows[0].strip()):
         return "its first line is a time in brackets"
     return None

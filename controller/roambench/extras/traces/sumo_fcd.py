@@ -1,7 +1,7 @@
-"""SUMO's floating car data (FCD XML): who is where in every timestep; vehicles appear and vanish.
+"""SUMO's floating car data (FCD XML): the devices of every timestep; vehicles appear and vanish.
 
 The file is parsed as it streams by, in a memory that does not grow with it. Vehicles, persons and containers
-are devices, each kind with ids of its own: where a vehicle is called 0, too, person 0 is `person:0`. One
+are devices, each kind with its own ids: where a vehicle is called 0, too, person 0 is `person:0`. One
 without x and y in a timestep is left out of it. With `--fcd-output.geo` positions are
 degrees: the configuration that SUMO writes into its file tells, or the option `globe`.
 """
@@ -26,7 +26,7 @@ _GEO: Final = re.compile(r"<fcd-output\.geo\s+value=\"(?:true|1|yes|on|x|t)\"", 
 
 
 def read_all(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
-    """As `read`, of several files: an id means the same in all of them."""
+    """Do as `read` with several files: an id means the same in all of them."""
     pile, ids = Pile(options.condense), _no_ids()
     for document in documents:
         with document.opened() as file:
@@ -49,14 +49,14 @@ def _named(fixes: Fixes, ids: Mapping[str, set[str]]) -> Fixes:
 
 
 def _name(device: str, ids: Mapping[str, set[str]]) -> str:
-    """What the device of such a kind and id is called; a vehicle's name is its id."""
+    """Name a device of such a kind and id; a vehicle's name is its id."""
     kind, _, name = device.partition(":")
     before = _DEVICES[: _DEVICES.index(kind)]
     return device if any(name in ids[other] for other in before) else name
 
 
 def _fixes(file: IO[bytes], options: ReaderOptions, ids: Mapping[str, set[str]]) -> Fixes:
-    """Of one file; its devices are called `kind:id`, and `ids` gets their ids."""
+    """Fixes of one file; its devices are called `kind:id`, and `ids` gets their ids."""
     parser = expat.ParserCreate()
     timesteps = _Timesteps(parser, options, ids)
     parser.StartElementHandler = timesteps.start
@@ -130,7 +130,7 @@ class _Timesteps:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     text = "\n".join(head.lines)
     if "<fcd-export" in text or ("<?xml" in text and "fcd-output" in text):
         return "XML with an fcd-export element"

@@ -9,15 +9,11 @@ import re
 from pathlib import PurePath
 from typing import IO, Final
 
-import pyarrow as pa
-
-from roambench.mobility.readers.account import number
-from roambench.mobility.readers.collecting import FixCollector
+from roambench.mobility.readers.collecting import fixes_of, read_rows
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.gps_blocks import GpsColumns, GpsFormat, encoded, read_gps
-from roambench.mobility.readers.time_columns import date_times
-from roambench.mobility.readers.times import date_time
+from roambench.mobility.readers.rows import Rows
+from roambench.mobility.readers.time_columns import DATE_TIME
 
 #: In China: elsewhere the same columns may as well be latitude and longitude.
 _ROW: Final = re.compile(r"[^,]+,\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,(?:[7-9]|1[0-3])\d\.\d+,[1-5]\d\.\d+\s*")
@@ -27,43 +23,23 @@ _BEIJING_H: Final = 8.0
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     """Fixes in UTC: what the file calls local is taken back by `utc_offset_h`, 8 unless given."""
     offset_h = _BEIJING_H if options.utc_offset_h is None else options.utc_offset_h
-    return read_gps(file, "", _FORMAT, options, shift_s=-round(offset_h * 3600))
+    offset_s = round(offset_h * 3600)
 
+    def fixes(rows: Rows) -> Fixes:
+        rows.require(4, "expected 4: id, time, longitude, latitude", at_most=True)
+        times_s = rows.values(rows.texts(1), DATE_TIME) - offset_s
+        east, north = rows.numbers(rows.texts(2), "longitude"), rows.numbers(rows.texts(3), "latitude")
+        return fixes_of(rows, rows.texts(0), times_s, north, east)
 
-def _clean(table: pa.Table, _: str) -> GpsColumns | None:
-    names, taxi = encoded(table["id"])
-    if any(name != name.strip() for name in names):
-        return None
-    return GpsColumns(
-        date_times(table["time"]),
-        table["latitude"].to_numpy().copy(),
-        table["longitude"].to_numpy().copy(),
-        names,
-        taxi,
-    )
-
-
-def _add(collector: FixCollector, row: str, _: str) -> None:
-    cells = [cell.strip() for cell in row.split(",")]
-    if len(cells) != 4:
-        raise ValueError(f"{len(cells)} columns, expected 4: id, time, longitude, latitude")
-    taxi, time, longitude, latitude = cells
-    collector.add(taxi, date_time(time), number(latitude, "latitude"), number(longitude, "longitude"), "")
+    return read_rows(file, options, ",", fixes)
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if head.mostly(_ROW):
         return "four columns without a header: id, date and time, longitude, latitude"
     return None
 
-
-_FORMAT: Final = GpsFormat(
-    ",",
-    (("id", pa.string()), ("time", pa.string()), ("longitude", pa.float64()), ("latitude", pa.float64())),
-    _clean,
-    _add,
-)
 
 TDRIVE: Final = Reader(
     "tdrive",

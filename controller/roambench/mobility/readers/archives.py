@@ -83,12 +83,12 @@ class _Limited(io.RawIOBase):
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file is a zip or tar archive by its name."""
+    """Tell if a file is a zip or tar archive by its name."""
     return name.lower().endswith(".zip") or _tar_packing(name) is not None
 
 
 def _tar_packing(name: str) -> str | None:
-    """How a tar archive of that name is packed ("": it is not); None for another file."""
+    """Find how a tar archive of that name is packed ("": it is not); None for another file."""
     path = PurePosixPath(name.lower())
     if path.suffix in _TARS:
         return _TARS[path.suffix]
@@ -191,7 +191,7 @@ class _Part(io.RawIOBase):
 
 
 class _HeaderBytes:
-    """A tar file to the one who lists it: nobody reads more at once than a header may hold."""
+    """A tar file while it is listed: no read takes more than a header may hold."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file

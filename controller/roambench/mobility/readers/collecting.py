@@ -5,8 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
+from typing import IO
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from roambench.mobility.readers.account import (
     RowAccount,
@@ -15,7 +18,15 @@ from roambench.mobility.readers.account import (
     check_metres,
     check_time,
 )
-from roambench.mobility.readers.fixes import Fixes, as_it_is, concatenate, without_duplicates
+from roambench.mobility.readers.documents import MAX_LINE
+from roambench.mobility.readers.fixes import (
+    Fixes,
+    ReaderOptions,
+    as_it_is,
+    concatenate,
+    without_duplicates,
+)
+from roambench.mobility.readers.rows import Rows, Texts, blocks, encoded
 
 _BLOCK = 250_000  # fixes held before they are condensed
 
@@ -86,7 +97,7 @@ class FixCollector:
         )
 
     def _block(self) -> Fixes:
-        """The fixes added since the last block; its columns start anew, and so do its ids' numbers."""
+        """The fixes added since the last block; its columns and the numbers of its ids begin again."""
         block = Fixes(
             device_ids=tuple(self._devices),
             place_ids=tuple(self._places),
@@ -129,3 +140,72 @@ class Pile:
     def fixes(self) -> Fixes:
         """All parts in one, condensed."""
         return self._condense(concatenate(self._parts))
+
+
+def read_rows(
+    file: IO[bytes],
+    options: ReaderOptions,
+    separator: str,
+    read: Callable[[Rows], Fixes],
+    header_lines: int = 0,
+) -> Fixes:
+    """All fixes of a table below its header, block by block, condensed while they are read."""
+    pile = Pile(options.condense)
+    for _ in range(header_lines):
+        file.readline(MAX_LINE)
+    for line, block in blocks(file, header_lines + 1):
+        pile.add(options.condense(read(Rows(block, separator, options.file, line))))
+    return pile.fixes()
+
+
+def fixes_of(
+    rows: Rows,
+    device: Texts | str,
+    t_utc_s: npt.NDArray[np.int64],
+    north: npt.NDArray[np.float64],
+    east: npt.NDArray[np.float64],
+    place: Texts | None = None,
+    *,
+    plane: bool = False,
+) -> Fixes:
+    """The fixes of a block, each once; rows whose values can be no fix are rejected.
+
+    `device` is that of all rows where it is one text; an empty `place` is none.
+    """
+    if not isinstance(device, str):
+        rows.check_ids(device, "device")
+    if place is not None:
+        rows.check_ids(place, "place", may_be_empty=True)
+    rows.check_positions(north, east, plane=plane)
+    rows.check_times(t_utc_s)
+    sound = rows.sound()
+    at = pa.array(sound)
+    devices, codes = (
+        ((device,) if len(sound) else (), np.zeros(len(sound), np.int32))
+        if isinstance(device, str)
+        else encoded(device.take(at))
+    )
+    places, place_codes = (
+        ((), np.full(len(sound), -1, np.int32)) if place is None else encoded(place.take(at))
+    )
+    if "" in places:
+        nowhere = places.index("")
+        places = (*places[:nowhere], *places[nowhere + 1 :])
+        place_codes = np.where(place_codes == nowhere, -1, place_codes - (place_codes > nowhere))
+    return without_duplicates(
+        Fixes(
+            device_ids=devices,
+            place_ids=places,
+            device=codes,
+            place=place_codes.astype(np.int32),
+            t_utc_s=t_utc_s[sound],
+            latitude=north[sound],
+            longitude=east[sound],
+            rows=len(rows) + sum(rows.left_out.values()),
+            malformed=len(rows.reasons),
+            malformed_rows=rows.malformed_rows(),
+            used=len(sound),
+            left_out=rows.left_out,
+            plane=plane,
+        )
+    )

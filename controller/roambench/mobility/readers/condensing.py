@@ -35,7 +35,7 @@ class Area(Protocol):
         ...
 
     def inside(self, x_m: FloatColumn, y_m: FloatColumn) -> npt.NDArray[np.bool_]:
-        """Which positions lie in the area, shape (n,)."""
+        """Tell which positions lie in the area, shape (n,)."""
         ...
 
 
@@ -67,7 +67,7 @@ def _counting(
     step_s: int,
     reduce: Literal["first", "last"],
 ) -> Indices:
-    """Which of the rows in the box can matter, ascending."""
+    """Find the rows in the box that can matter, ascending."""
     rows = boxed[canonical_order(fixes, boxed)]
     step = fixes.t_utc_s[rows] // step_s
     pairs = (step - step[0]) * len(fixes.device_ids) + fixes.device[rows]
@@ -107,7 +107,7 @@ def counts(fixes: Fixes) -> Mapping[str, object]:
 def one_per_step(
     fixes: Fixes, step: Indices, rows: Indices, reduce: Reduce, x_m: FloatColumn, y_m: FloatColumn
 ) -> Indices:
-    """Of the rows (in canonical order) one of every (step, device), whatever order they came in.
+    """Choose of the rows (in canonical order) one of every (step, device), in any order of the file.
 
     `first`, `last`, or `mode`: the first at the place (without places: in the 250 m cell) with most fixes;
     of equals the place where the device was first.

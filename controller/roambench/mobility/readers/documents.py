@@ -14,7 +14,7 @@ from typing import IO, Final
 
 from roambench.contract.errors import TraceError
 
-_MAX_LINE: Final = 64 * 1024
+MAX_LINE: Final = 64 * 1024  # bytes; a longer line is no row
 _TOO_LONG: Final = "\0"  # stands for a line that is too long: no reader can make a fix of it
 DAMAGE: Final = (
     OSError,
@@ -88,7 +88,7 @@ class Document:
             if re.match(beginning, head, re.DOTALL):
                 raise TraceError(f"{self.path}: {reason}")
 
-    def lines(self, max_line: int = _MAX_LINE) -> Generator[str, None, None]:
+    def lines(self, max_line: int = MAX_LINE) -> Generator[str, None, None]:
         """Its text lines, each UTF-8 or else Latin-1 (TSMC2014 is)."""
         with self.opened() as file:
             yield from text_lines(file, max_line)
@@ -106,7 +106,7 @@ class Head:
     columns: Mapping[str, str] = field(default_factory=dict)
 
     def mostly(self, pattern: re.Pattern[str], first: int = 0) -> bool:
-        """Whether at least three in five of the rows from `first` on (ten at most) match as a whole."""
+        """Tell if at least three in five of the rows from `first` on (ten at most) match as a whole."""
         rows = [row.strip() for row in self.rows[first : first + 10]]
         return bool(rows) and sum(bool(pattern.fullmatch(row)) for row in rows) >= 0.6 * len(rows)
 
@@ -117,7 +117,7 @@ class Head:
         return rows[1:] if rows and EXCELS_SEPARATOR.fullmatch(rows[0].strip()) else rows
 
 
-def text_lines(file: IO[bytes], max_line: int = _MAX_LINE) -> Generator[str, None, None]:
+def text_lines(file: IO[bytes], max_line: int = MAX_LINE) -> Generator[str, None, None]:
     """Lines of text with their ends. One longer than `max_line` bytes becomes a line no reader can use."""
     while line := file.readline(max_line):
         if len(line) == max_line and not line.endswith(b"\n"):

@@ -1,4 +1,4 @@
-"""Rows that say who came to which access point when, but not until when: stays until the device's next."""
+"""Events of a device that comes to an access point: each is a stay until the device's next event."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from array import array
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from roambench.mobility.readers.overlaps import Coded, IntervalCollector, Ints, numbered
+from roambench.mobility.readers.overlaps import IntervalCollector, Ints, coded, in_order, numbered, possible
+from roambench.mobility.readers.rows import Rows, Texts
 
 _OFF: Final = "off"
 
 
 def is_off(ap: str) -> bool:
-    """Whether the name stands for having left, and for no access point."""
+    """Tell if the name stands for having left, and for no access point."""
     return ap.lower() == _OFF
 
 
@@ -30,24 +30,17 @@ class EventColumns:
         self._files: list[str] = []
 
     def begin(self, file: str) -> None:
-        """What is added from now on is of this file."""
+        """Take what follows as rows of this file."""
         self._files.append(file)
 
-    def add(self, device: str, ap: str, second: int, line: int) -> None:
-        """One event; both ids are checked."""
-        self._second.append(second)
-        self._device.append(self._devices.setdefault(device, len(self._devices)))
-        self._ap.append(self._aps.setdefault(ap, len(self._aps)))
-        self._line.append(line)
-        self._file.append(len(self._files) - 1)
-
-    def add_columns(self, devices: Coded, aps: Coded, seconds: Ints, first_line: int) -> None:
-        """Events of the lines from `first_line` on, one each."""
-        self._device.frombytes(numbered(devices, self._devices).tobytes())
-        self._ap.frombytes(numbered(aps, self._aps).tobytes())
-        self._second.frombytes(seconds.astype(np.int64).tobytes())
-        self._line.frombytes((first_line + np.arange(len(seconds), dtype=np.int64)).tobytes())
-        self._file.frombytes(np.full(len(seconds), len(self._files) - 1, np.int32).tobytes())
+    def add_rows(self, rows: Rows, device: Texts | str, ap: Texts | str, seconds: Ints) -> None:
+        """The events of all sound rows."""
+        sound = rows.sound()
+        self._device.frombytes(numbered(coded(device, sound), self._devices).tobytes())
+        self._ap.frombytes(numbered(coded(ap, sound), self._aps).tobytes())
+        self._second.frombytes(seconds[sound].tobytes())
+        self._line.frombytes(rows.line[sound].tobytes())
+        self._file.frombytes(np.full(len(sound), len(self._files) - 1, np.int32).tobytes())
 
     def close(self, stays: IntervalCollector) -> None:
         """Every event as the stay until the device's next; the last of a device lasts to the last of all."""
@@ -67,19 +60,12 @@ class EventColumns:
         off = np.array([is_off(name) for name in aps])[ap]
         for _ in range(int(off.sum())):
             stays.account.leave_out("devices switched off")
-        sound = ~off & stays.possible(second, end)
-        stays.add_columns(_coded(devices, device[sound]), _coded(aps, ap[sound]), second[sound], end[sound])
+        sound = ~off & possible(second, end)
+        stays.add_columns(
+            in_order(devices, device[sound]), in_order(aps, ap[sound]), second[sound], end[sound]
+        )
         for row in np.flatnonzero(~off & ~sound).tolist():
             try:
                 stays.add(devices[device[row]], aps[ap[row]], int(second[row]), int(end[row]))
             except ValueError as error:
                 stays.account.reject(int(line[row]), str(error), self._files[file[row]])
-
-
-def _coded(names: tuple[str, ...], codes: npt.NDArray[np.int32]) -> Coded:
-    """Only the names that the codes use, in the order in which they come first."""
-    used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    rank = np.empty(len(used), np.int32)
-    rank[np.argsort(first)] = np.arange(len(used), dtype=np.int32)
-    ordered = used[np.argsort(first)].tolist()
-    return [names[code] for code in ordered], rank[inverse]

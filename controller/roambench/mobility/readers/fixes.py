@@ -77,7 +77,7 @@ def _never(head: Head) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """How to read. A format takes what it needs; see docs/traces.md.
+    """Options of reading. A format takes what it needs; see docs/traces.md.
 
     `columns` maps a field (device, time, lat, lon, place, ...) to a column of the file. `step_s` is the step
     at which continuous movement and intervals are sampled, `reduce` the one of several fixes that will count.

@@ -5,27 +5,65 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from roambench.mobility.readers.account import KEPT_MALFORMED, RowAccount
 from roambench.mobility.readers.documents import Document, numbered_rows
-from roambench.mobility.readers.fixes import Fixes
+from roambench.mobility.readers.fixes import Fixes, Stations
+from roambench.mobility.readers.rows import Rows, Texts
+from roambench.mobility.trace import FloatColumn
 
 
-class Joined:
-    """Positions (latitude, longitude) by id, and the account of the file they come from."""
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Ids with their positions, in columns."""
 
-    def __init__(self) -> None:
-        self.positions: dict[str, tuple[float, float]] = {}
-        self.account = RowAccount("-")
+    ids: Texts
+    latitude: FloatColumn
+    longitude: FloatColumn
 
-    def reject(self, file: str, line: int, reason: str) -> None:
-        """Count a malformed row of one file."""
-        self.account.reject(line, reason, file)
+    def find(self, ids: Texts) -> npt.NDArray[np.int64]:
+        """The index of every id, -1 for one that is none of these."""
+        at = pc.index_in(ids, value_set=self.ids)
+        found: npt.NDArray[np.int64] = pc.fill_null(at, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+    def at(self, index: npt.NDArray[np.int64]) -> tuple[FloatColumn, FloatColumn]:
+        """Latitude and longitude by index; those of -1 have no meaning."""
+        return np.append(self.latitude, 0.0)[index], np.append(self.longitude, 0.0)[index]
+
+    def stations(self) -> Stations:
+        """The same, by id in the order given."""
+        return Stations(tuple(self.ids.to_pylist()), self.latitude, self.longitude)
+
+
+def places_of(
+    rows: Rows, ids: Texts, north: FloatColumn, east: FloatColumn, *, plane: bool = False
+) -> Places:
+    """The sound rows of a block; those without a position are rejected."""
+    rows.check_positions(north, east, plane=plane)
+    sound = rows.sound()
+    return Places(ids.take(pa.array(sound)), north[sound], east[sound])
+
+
+def distinct(parts: Sequence[Places]) -> Places:
+    """All places in the order in which they come first; of an id given twice the last position."""
+    ids = pa.concat_arrays([pa.array([], pa.string()), *(part.ids for part in parts)])
+    latitude = np.concatenate([np.empty(0), *(part.latitude for part in parts)])
+    longitude = np.concatenate([np.empty(0), *(part.longitude for part in parts)])
+    codes = ids.dictionary_encode()
+    last = np.empty(len(codes.dictionary), np.int64)
+    last[codes.indices.to_numpy()] = np.arange(len(ids))
+    return Places(codes.dictionary, latitude[last], longitude[last])
 
 
 def with_rejected(fixes: Fixes, account: RowAccount) -> Fixes:
-    """The fixes with the malformed rows of another file in their account, those first."""
+    """The fixes with the malformed rows of another file in their account, before their own."""
     return replace(
         fixes,
         rows=fixes.rows + account.malformed,

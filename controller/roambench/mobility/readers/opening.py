@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -129,7 +129,7 @@ def documents_of(
     """The documents at `path`: itself, or the members of a directory or an archive that `belongs` accepts.
 
     Also the names of those that are passed over: of another format, or lying beside published data (readme,
-    licence, PDF). Hidden files do not count. A file given by name is read whatever it is called. Members can
+    licence, PDF). Hidden files do not count. A file given by name is always read. Members can
     be opened until `archives` is closed.
     """
     if path.is_dir():
@@ -174,9 +174,9 @@ def unpacked_name(name: str) -> str:
     return name.removesuffix(suffix) if suffix.lower() in PACKINGS else name
 
 
-def lines(path: Path) -> Generator[str, None, None]:
-    """The text lines of a plain, .gz, .xz or .bz2 file, each line UTF-8 or else Latin-1 (TSMC2014 is)."""
-    return _document(path, path.name).lines()
+def document(path: Path) -> Document:
+    """A plain, .gz, .xz or .bz2 file."""
+    return _document(path, path.name)
 
 
 def _files_below(folder: Path) -> list[Path]:

@@ -9,16 +9,18 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers.account import MAX_TIME_S, RowAccount, check_id, check_time
 from roambench.mobility.readers.fixes import Fixes, Stations
+from roambench.mobility.readers.rows import Rows, Texts, encoded
 from roambench.mobility.readers.sampling import MAX_SAMPLES
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 #: Distinct ids in the order in which they come first, and by row which of them.
-Coded = tuple[Sequence[str], npt.NDArray[np.int32]]
+Coded = tuple[tuple[str, ...], npt.NDArray[np.int32]]
 
 _AT_ONCE: Final = 1_000_000  # stays in steps that are weighed together: what this takes, not all at once
 _MAX_STAY_S: Final = 400 * 86_400
@@ -43,12 +45,7 @@ class IntervalCollector:
         """One stay. Raises ValueError for what cannot be one."""
         check_id(device, "device")
         check_id(ap, "access point")
-        check_time(int(start_s))
-        check_time(int(end_s))
-        if end_s < start_s:
-            raise ValueError(f"it ends {start_s - end_s:g} s before it starts")
-        if end_s - start_s > _MAX_STAY_S:
-            raise ValueError(f"it lasts {(end_s - start_s) / 86_400:.0f} days, expected at most 400")
+        _check_stay(start_s, end_s)
         device_code = self._devices.setdefault(device, len(self._devices))
         ap_code = self._aps.setdefault(ap, len(self._aps))
         self._device.append(device_code)
@@ -57,19 +54,22 @@ class IntervalCollector:
         self._end.append(end_s)
         self.account.used += 1
 
+    def add_rows(
+        self, rows: Rows, device: Texts | str, ap: Texts | str | Coded, start_s: Ints, end_s: Ints
+    ) -> None:
+        """The stays of all sound rows, and the account of the others; one text is that of every row."""
+        rows.check(~possible(start_s, end_s), lambda row: _check_stay(int(start_s[row]), int(end_s[row])))
+        sound = rows.sound()
+        self.add_columns(coded(device, sound), coded(ap, sound), start_s[sound], end_s[sound])
+        rows.reject_in(self.account)
+
     def add_columns(self, devices: Coded, aps: Coded, start_s: Ints, end_s: Ints) -> None:
-        """Many stays, in order, each as by `add`; `possible` says of every one whether it can be added."""
+        """Many stays, in order, each as by `add`; all must be `possible`."""
         self._device.frombytes(numbered(devices, self._devices).tobytes())
         self._ap.frombytes(numbered(aps, self._aps).tobytes())
         for times, grown in ((start_s, self._start), (end_s, self._end)):
             grown.frombytes(times.astype(np.float64).tobytes())
         self.account.used += len(start_s)
-
-    @staticmethod
-    def possible(start_s: Ints, end_s: Ints) -> npt.NDArray[np.bool_]:
-        """Which stays of these times `add` would take."""
-        inside = (np.abs(start_s) < MAX_TIME_S) & (np.abs(end_s) < MAX_TIME_S)
-        return inside & (end_s >= start_s) & (end_s - start_s <= _MAX_STAY_S)
 
     @property
     def ap_ids(self) -> tuple[str, ...]:
@@ -135,6 +135,39 @@ class IntervalCollector:
         return replace(self.fixes(stations, step_s, plane=True, simulated=simulated), synthetic=True)
 
 
+def possible(start_s: Ints, end_s: Ints) -> npt.NDArray[np.bool_]:
+    """Tell which stays of these times there can be."""
+    inside = (np.abs(start_s) < MAX_TIME_S) & (np.abs(end_s) < MAX_TIME_S)
+    return inside & (end_s >= start_s) & (end_s - start_s <= _MAX_STAY_S)
+
+
+def _check_stay(start_s: float, end_s: float) -> None:
+    check_time(int(start_s))
+    check_time(int(end_s))
+    if end_s < start_s:
+        raise ValueError(f"it ends {start_s - end_s:g} s before it starts")
+    if end_s - start_s > _MAX_STAY_S:
+        raise ValueError(f"it lasts {(end_s - start_s) / 86_400:.0f} days, expected at most 400")
+
+
+def coded(texts: Texts | str | Coded, rows: npt.NDArray[np.int64]) -> Coded:
+    """The ids of some rows of a column; one text is that of every row."""
+    if isinstance(texts, str):
+        return ((texts,) if len(rows) else ()), np.zeros(len(rows), np.int32)
+    if isinstance(texts, tuple):
+        return in_order(texts[0], texts[1][rows])
+    return encoded(texts.take(pa.array(rows)))
+
+
+def in_order(names: Sequence[str], codes: npt.NDArray[np.int32]) -> Coded:
+    """Only the names that the codes use, in the order in which they come first."""
+    used, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    rank = np.empty(len(used), np.int32)
+    rank[np.argsort(first)] = np.arange(len(used), dtype=np.int32)
+    ordered = used[np.argsort(first)].tolist()
+    return tuple(names[code] for code in ordered), rank[inverse]
+
+
 def numbered(coded: Coded, known: dict[str, int]) -> npt.NDArray[np.int32]:
     """The number of every row's id in `known`, which learns the ids that are new to it."""
     ids, codes = coded
@@ -181,7 +214,7 @@ def _touched(start: Floats, end: Floats, step_s: int) -> tuple[Ints, Ints]:
 
 
 def _longest(device: Ints, step: Ints, station: Ints, overlap: Floats, rank: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of every (device, step) the station with the largest summed overlap, else the lowest rank."""
+    """Choose for every (device, step) the station with the largest summed overlap, else the lowest rank."""
     if not len(device):
         return device, step, station
     # The overlap, too: sums must not depend on the rows' order.

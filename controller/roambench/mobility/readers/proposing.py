@@ -39,12 +39,12 @@ _OTHER_TIME: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _FRACTION: Final = re.compile(r"-?\d{1,3}\.\d{2,}")
-_RECENT_S: Final = 6e8  # 1989: less is no time that anybody recorded, and more a count of something else
+_RECENT_S: Final = 6e8  # 1989: less is no time of a recording, and more a count of something else
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A format, its column map ("..." for a field whose column cannot be told), and what to know of it."""
+    """A format, its column map ("..." for a field whose column is unknown), and notes on it."""
 
     reader: str
     columns: Mapping[str, str]
@@ -52,10 +52,10 @@ class Proposal:
     notes: tuple[str, ...]
 
     def options(self) -> str:
-        """As words of a command line."""
+        """Return the options of a command line."""
         columns = ",".join(f"{field}={name}" for field, name in self.columns.items())
-        told = f"--columns {shlex.quote(columns)}"
-        return told if self.time_format == "auto" else f"{told} --time-format {self.time_format}"
+        options = f"--columns {shlex.quote(columns)}"
+        return options if self.time_format == "auto" else f"{options} --time-format {self.time_format}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Column:
     cells: tuple[str, ...]
 
     def is_called(self, field: str) -> bool:
-        """Whether its name has a word for the field (`LoginTime` and `login_time` are two words)."""
+        """Tell if its name has a word for the field (`LoginTime` and `login_time` are two words)."""
         return _WORDS[field].search(_WORD_BORDER.sub("_", self.name)) is not None
 
     def all(self, pattern: re.Pattern[str]) -> bool:
@@ -77,7 +77,7 @@ class _Column:
 
 
 def propose(head: Head) -> Proposal | None:
-    """What the table of this head may be; None for what is no table of devices at times and places."""
+    """Propose a reader for the table of this head; None for no table of devices at times and places."""
     columns = list(_columns(head))
     if not 2 <= len(columns) <= _MOST_COLUMNS:
         return None
@@ -109,7 +109,7 @@ def _looks_like_data(cell: str) -> bool:
 
 
 class _Guessing:
-    """Columns that are free yet, and what was told of the others."""
+    """Columns that are free yet, and what is known of the others."""
 
     def __init__(self, columns: Sequence[_Column]) -> None:
         self._columns = columns
@@ -132,16 +132,16 @@ class _Guessing:
         device = self._named("device", _is_label) or self._repeated()
         if device is None and not times:
             return None
-        told = {"device": "..." if device is None else self._called(device), **when, **places}
+        options = {"device": "..." if device is None else self._called(device), **when, **places}
         if ap is not None:
-            told["ap"] = self._called(ap)
-        missing = [field for field, name in told.items() if name == "..."]
+            options["ap"] = self._called(ap)
+        missing = [field for field, name in options.items() if name == "..."]
         if missing:
             hint = "; if each file is one device's: device=@file" if "device" in missing else ""
             self._notes.append(
                 f"could not tell which column is {', '.join(missing)}: put it for the dots{hint}"
             )
-        return Proposal(reader, told, self._time_format, tuple(self._notes))
+        return Proposal(reader, options, self._time_format, tuple(self._notes))
 
     def _called(self, column: _Column) -> str:
         return column.name if column.name and self._are_names else str(column.at)
@@ -215,7 +215,7 @@ class _Guessing:
             self._free = [it for it in self._free if it not in (dates[0], clocks[0])]
         if not found and (counted := self._named("time", lambda it: it.numbers() is not None)):
             found["time"] = self._called(counted)
-            self._notes.append(f"time: column {found['time']} counts from a beginning of its own")
+            self._notes.append(f"time: column {found['time']} counts from its own beginning")
         used = [it for it in self._free if self._called(it) in found.values()]
         formats = {kinds[it.at] for it in used}
         if "unix_ms" in formats:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.readers.account import check_degrees, check_id, check_metres
+from roambench.mobility.readers.documents import decoded
 from roambench.mobility.readers.fixes import Stations
-from roambench.mobility.readers.opening import TraceFile, file_source, lines
-from roambench.mobility.readers.tables import layout_of
+from roambench.mobility.readers.opening import TraceFile, document, file_source
+from roambench.mobility.readers.tables import first_row, layout_of, rows_below
 
 _KNOWN = {
     "ap": ("ap", "ap_id", "ap_name", "name", "id", "station"),
@@ -24,31 +23,30 @@ _KNOWN = {
 
 def read_stations(path: Path, *, plane: bool) -> tuple[Stations, TraceFile]:
     """The access points of a file, sorted by id. Raises TraceError that names every row that is wrong."""
-    north, east = ("y", "x") if plane else ("lat", "lon")
+    axes = ("y", "x") if plane else ("lat", "lon")
     found: dict[str, tuple[float, float]] = {}
     problems = []
-    with closing(lines(path)) as text:
-        rows = [(number, line.rstrip("\r\n")) for number, line in enumerate(text, start=1) if line.strip()]
-    layout = layout_of(rows[0][1].removeprefix("\ufeff") if rows else "", {}, _KNOWN, str(path))
-    missing = [field for field in ("ap", north, east) if field not in layout.columns]
-    if missing:
-        raise TraceError(
-            f"{path}:1: no column {', '.join(missing)}: expected a header with ap,{north},{east}"
-        )
-    for number, row in rows[1:]:
-        try:
-            cells = layout.cells(row)
-            name = check_id(layout.text(cells, "ap"), "ap")
-            at = layout.number(cells, north), layout.number(cells, east)
-            if name in found:
-                raise ValueError(f"access point {name!r} is there already")
-            if plane:
-                check_metres(at[1], at[0])
-            else:
-                check_degrees(*at)
-            found[name] = at
-        except ValueError as error:
-            problems.append(f"{path}:{number}: {error}")
+    with document(path).opened() as file:
+        line, first = first_row(file)
+        layout = layout_of(decoded(first).strip("\r\n\ufeff"), {}, _KNOWN, str(path))
+        missing = [field for field in ("ap", *axes) if field not in layout.columns]
+        if missing:
+            raise TraceError(
+                f"{path}:1: no column {', '.join(missing)}: expected a header with ap,{','.join(axes)}"
+            )
+        for rows in rows_below(file, (line, first), layout, str(path)):
+            layout.require(rows)
+            names = rows.texts(*layout.columns["ap"])
+            rows.check_ids(names, "ap")
+            north, east = (layout.numbers(rows, axis) for axis in axes)
+            rows.check_positions(north, east, plane=plane)
+            for row in rows.sound().tolist():
+                name = names[row].as_py()
+                if name in found:
+                    rows.reasons[row] = f"access point {name!r} is there already"
+                else:
+                    found[name] = float(north[row]), float(east[row])
+            problems += [f"{path}:{rows.line[row]}: {reason}" for row, reason in sorted(rows.reasons.items())]
     if problems:
         raise TraceError("\n".join(problems))
     if not found:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import PurePath
-from typing import Final
+from typing import IO, Final
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.mobility.readers.account import number
+from roambench.mobility.readers.documents import EXCELS_SEPARATOR, MAX_LINE, decoded
+from roambench.mobility.readers.rows import BLANKS, Rows, Texts, blocks
+from roambench.mobility.trace import FloatColumn
 
 #: In a column map: the device is named by the file.
 BY_FILE: Final = "@file"
-BLANKS: Final = " "  # the separator that stands for any run of blanks
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +26,18 @@ class ColumnLayout:
     columns: Mapping[str, tuple[int, ...]]
     has_header: bool
 
-    def cells(self, line: str) -> Sequence[str]:
-        """The cells of a line. Raises ValueError for one with fewer than the fields need."""
-        found = cells_of(line, self.separator)
-        last = max(max(positions) for positions in self.columns.values())
-        if len(found) <= last:
-            raise ValueError(f"{len(found)} columns, expected at least {last + 1}")
-        return found
+    def require(self, rows: Rows) -> None:
+        """Reject the rows with fewer cells than the fields need."""
+        width = 1 + max(max(positions) for positions in self.columns.values())
+        rows.require(width, f"expected at least {width}")
 
-    def text(self, cells: Sequence[str], field: str) -> str:
-        """The field's cells, joined by a blank; empty where the table has no such column."""
-        return " ".join(cells[position].strip() for position in self.columns.get(field, ()))
+    def texts(self, rows: Rows, field: str) -> Texts | None:
+        """The cells of a field, joined by a blank; None where the table has no such column."""
+        return rows.texts(*self.columns[field]) if field in self.columns else None
 
-    def number(self, cells: Sequence[str], field: str) -> float:
-        """The field as a number; a decimal comma is one where it does not separate cells."""
-        return number(self.text(cells, field), field)
+    def numbers(self, rows: Rows, field: str) -> FloatColumn:
+        """The cells of a field as numbers; a decimal comma is one where it does not separate cells."""
+        return rows.numbers(rows.texts(*self.columns[field]), field)
 
 
 def layout_of(
@@ -69,6 +68,25 @@ def layout_of(
     return ColumnLayout(separator, columns, has_header=True)
 
 
+def first_row(file: IO[bytes]) -> tuple[int, bytes]:
+    """Number and bytes of the first line with something of the table in it; empty where none has."""
+    line, row = 1, file.readline(MAX_LINE)
+    while row and (not (text := decoded(row).strip()) or EXCELS_SEPARATOR.fullmatch(text)):
+        line, row = line + 1, file.readline(MAX_LINE)
+    if len(row) < MAX_LINE or row.endswith(b"\n"):
+        return line, row
+    while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
+        pass
+    return line, b"\0\n"  # a line that long is none
+
+
+def rows_below(file: IO[bytes], first: tuple[int, bytes], layout: ColumnLayout, path: str) -> Iterator[Rows]:
+    """The rows of a table in blocks; `first` is its `first_row`, which may be a header."""
+    below = blocks(file, first[0] + 1)
+    for line, block in below if layout.has_header else chain([first], below):
+        yield Rows(block, layout.separator, path, line)
+
+
 def named_by(file: str) -> str:
     """The device that a file names: `0040965cc5ce` of `movement/0040965cc5ce.mv.gz`."""
     name = PurePath(file).name
@@ -76,7 +94,7 @@ def named_by(file: str) -> str:
 
 
 def separator_of(first: str) -> str:
-    """What separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
+    """Find what separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
     marks = "\t,;" if first.strip().count(BLANKS) == 0 else "\t,; "
     return next((mark for mark in marks if mark in first), ",")
 

@@ -1,10 +1,11 @@
-"""Columns of times of a fixed form, parsed at once; what is of any other form is left to `times`.
+"""Columns of times, parsed at once to what `times` makes of each text.
 
-All raise ArrowInvalid for a column with a time that they do not know: then the rows are read one by one.
+`at_once` of every form raises ValueError for a column that holds any other form; `rows` then looks closer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import numpy as np
@@ -12,31 +13,25 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from roambench.mobility.readers.rows import Form, Texts
+from roambench.mobility.readers.times import TIME_FORMATS, date_time, whole_seconds
+
 Ints = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
 
 _MONTHS: Final = np.frombuffer(b"JanFebMarAprMayJunJulAugSepOctNovDec", np.uint8).reshape(12, 3)
+_NUMBER: Final = r"^-?[0-9]{1,11}(\.[0-9]+)?$"  # below `times.MAX_UNIX_S`
+_MS: Final = r"^-?[0-9]{1,14}(\.[0-9]+)?$"
+_HOUR: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{1,2}$"
+_LOCAL: Final = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.([0-9]{3}|[0-9]{6}))?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$"
+)
+_YEAR_1_S: Final = -62_135_596_800
+_EXACT_S: Final = 1 << 32  # up to here a float of seconds tells a microsecond
 
 
-def date_times(dates: pa.ChunkedArray, clocks: pa.ChunkedArray | None = None) -> Ints:
-    """Seconds since 1970 of `2008-10-24 23:44:05`, in one column or two."""
-    lengths = (10, 8) if clocks is not None else (19,)
-    for column, length in zip((dates, clocks), lengths, strict=False):
-        if not pc.all(pc.equal(pc.binary_length(column), length)).as_py():
-            raise pa.ArrowInvalid("a time of another form")
-    timestamps = dates if clocks is None else pc.binary_join_element_wise(dates, clocks, " ")
-    seconds: Ints = timestamps.cast(pa.timestamp("s")).cast(pa.int64()).to_numpy().copy()
-    return seconds
-
-
-def zulu_times(column: pa.ChunkedArray) -> Ints:
-    """Seconds since 1970 of `2010-10-12T00:21:28Z`."""
-    text = _characters(column, 20)
-    _demand((text[:, [4, 7, 10, 13, 16, 19]] == np.frombuffer(b"--T::Z", np.uint8)).all())
-    return _seconds(_number(text, 0, 4), _number(text, 5, 7), _number(text, 8, 10), _clock_s(text, 11))
-
-
-def foursquare_times(column: pa.ChunkedArray) -> Ints:
+def _foursquare(column: Texts) -> Ints:
     """Seconds since 1970 of `Tue Apr 03 18:00:09 +0000 2012`."""
     text = _characters(column, 30)
     sign = text[:, 20]
@@ -50,16 +45,79 @@ def foursquare_times(column: pa.ChunkedArray) -> Ints:
     return local_s - np.where(sign == ord("+"), offset_s, -offset_s)
 
 
-def _characters(column: pa.ChunkedArray, width: int) -> Bytes:
+def _date_time(column: Texts, ending: bytes = b"") -> Ints:
+    """Seconds since 1970 of `2008-10-24 23:44:05`, with a `T` between or not, and with that ending."""
+    text = _characters(column, 19 + len(ending))
+    _demand((text[:, [4, 7, 13, 16]] == np.frombuffer(b"--::", np.uint8)).all())
+    _demand(np.isin(text[:, 10], (ord(" "), ord("T"))).all())
+    _demand((text[:, 19:] == np.frombuffer(ending, np.uint8)).all())
+    return _seconds(_number(text, 0, 4), _number(text, 5, 7), _number(text, 8, 10), _clock_s(text, 11))
+
+
+def _iso(texts: Texts) -> Ints:
+    first = texts[0].as_py()
+    if len(first) <= len("2020-05-01 13"):
+        _demand(_all(texts, _HOUR))
+        day_s = _cast(pc.utf8_slice_codeunits(texts, 0, 10), pa.timestamp("s"))
+        hour = _cast(pc.utf8_slice_codeunits(texts, 11, 13), pa.int64())
+        _demand((hour < 24).all())
+        return _known(day_s + 3600 * hour)
+    if len(first) == 19 or (len(first) == 20 and first.endswith("Z")):
+        return _date_time(texts, first[19:].encode())
+    _demand(_all(texts, _LOCAL))
+    zoned = pc.match_substring_regex(texts, r"(Z|[+-][0-9]{2}:[0-9]{2})$")
+    _demand(pc.all(zoned).as_py() or not pc.any(zoned).as_py())
+    microseconds = _cast(texts, pa.timestamp("us", tz="UTC" if zoned[0].as_py() else None))
+    seconds = microseconds // 1_000_000
+    _demand(((np.abs(seconds) < _EXACT_S) | (microseconds % 1_000_000 == 0)).all())
+    return _known(seconds)
+
+
+def _unix(texts: Texts) -> Ints:
+    _demand(_all(texts, _NUMBER))
+    return np.floor(_floats(texts)).astype(np.int64)
+
+
+def _unix_ms(texts: Texts) -> Ints:
+    _demand(_all(texts, _MS))
+    return np.floor(_floats(texts) * 1e-3).astype(np.int64)
+
+
+def _whole_seconds(texts: Texts) -> Ints:
+    data = texts.buffers()[2].to_pybytes()
+    _demand(b"x" not in data and b"X" not in data)  # Arrow reads hexadecimal numbers
+    return _cast(texts, pa.int64())
+
+
+def _auto(texts: Texts) -> Ints:
+    """Parse all as the first looks; the parser of that form refuses all others."""
+    first = texts[0].as_py()
+    if first[:1].isalpha():
+        return _foursquare(texts)
+    return _iso(texts) if first[4:5] == "-" else _unix(texts)
+
+
+_AT_ONCE: Final[Mapping[str, Callable[[Texts], Ints]]] = {
+    "auto": _auto,
+    "iso": _iso,
+    "foursquare": _foursquare,
+    "unix": _unix,
+    "unix_ms": _unix_ms,
+}
+#: By the names of `times.TIME_FORMATS`.
+TIME_FORMS: Final[Mapping[str, Form]] = {
+    name: Form(_AT_ONCE[name], one) for name, one in TIME_FORMATS.items()
+}
+DATE_TIME: Final = Form(_date_time, date_time)
+WHOLE_SECONDS: Final = Form(_whole_seconds, whole_seconds)
+
+
+def _characters(column: Texts, width: int) -> Bytes:
     """The bytes of texts of that length, shape (rows, width)."""
-    _demand(not column.null_count and pc.all(pc.equal(pc.binary_length(column), width)).as_py() is not False)
-    parts = []
-    for chunk in column.chunks:
-        _, offsets, data = chunk.buffers()
-        if len(chunk) and data is not None:
-            first = int(np.frombuffer(offsets, np.int32)[chunk.offset])
-            parts.append(np.frombuffer(data, np.uint8)[first : first + width * len(chunk)].reshape(-1, width))
-    return np.concatenate([*parts, np.empty((0, width), np.uint8)])
+    _demand(pc.all(pc.equal(pc.binary_length(column), width)).as_py())
+    _, offsets, data = column.buffers()
+    first = int(np.frombuffer(offsets, np.int32)[column.offset])
+    return np.frombuffer(data, np.uint8)[first : first + width * len(column)].reshape(-1, width)
 
 
 def _number(text: Bytes, first: int, end: int) -> Ints:
@@ -88,6 +146,24 @@ def _seconds(year: Ints, month: Ints, day: Ints, clock_s: Ints) -> Ints:
     return (first + day - 1) * 86_400 + clock_s
 
 
+def _all(texts: Texts, pattern: str) -> bool:
+    return bool(pc.all(pc.match_substring_regex(texts, pattern)).as_py())
+
+
+def _cast(texts: Texts, kind: pa.DataType) -> Ints:
+    numbers: Ints = texts.cast(kind).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _floats(texts: Texts) -> npt.NDArray[np.float64]:
+    return np.asarray(texts.cast(pa.float64()).to_numpy(zero_copy_only=False))
+
+
+def _known(seconds: Ints) -> Ints:
+    _demand((seconds >= _YEAR_1_S).all())
+    return seconds
+
+
 def _demand(right: object) -> None:
     if not right:
-        raise pa.ArrowInvalid("a time of another form")
+        raise ValueError("a time of another form")

@@ -103,3 +103,11 @@ def date_time(text: str) -> int:
     if not _DATE_TIME.fullmatch(text):
         raise ValueError(f"{text[:40]!r} is not a time like '2008-10-24 23:44:05'")
     return iso(text)
+
+
+def whole_seconds(text: str) -> int:
+    """Seconds since 1970 without decimals."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not a time in whole seconds since 1970") from None

@@ -2,7 +2,7 @@
 
 Marked synthetic in its provenance. A device is away, out and seen, or out and unseen; the chances of
 passing from one to the other follow the hour of the day; or it is seen wherever it checks in
-(`city_checkins`). Whoever is seen is at a place (or at home), and tends to be there still in the next step.
+(`city_checkins`). Seen, it is at a place (or at home), and tends to be there still in the next step.
 Every draw is keyed by (seed, purpose, step); a device's draws are the row of its number, so more devices
 do not change what the first ones do.
 """
@@ -126,7 +126,7 @@ def _people(parameters: CityParameters, places: _Map, seed: int) -> _People:
     count = parameters.devices
     draws = generator(seed, "city homes").random((count, 3))
     near = np.minimum((draws[:, 0] * parameters.places).astype(np.int64), parameters.places - 1)
-    # Homes are a few streets from a place, whoever visits it.
+    # Homes are a few streets from a place, visited or not.
     home_x_m = np.clip(places.x_m[near] + 600.0 * (draws[:, 1] - 0.5), 0.0, parameters.box_m)
     home_y_m = np.clip(places.y_m[near] + 600.0 * (draws[:, 2] - 0.5), 0.0, parameters.box_m)
     home_x_m, home_y_m = np.round(home_x_m, _DECIMALS), np.round(home_y_m, _DECIMALS)
@@ -236,7 +236,7 @@ def _choose(
     routine: FloatColumn,
     draws: FloatColumn,
 ) -> Indices:
-    """Where every device would go if it chose anew: home, anywhere popular, or a favourite."""
+    """Destinations of all devices if they chose again: home, anywhere popular, or a favourite."""
     kind, which = draws[:, 2], draws[:, 3]
     anywhere = np.minimum(np.searchsorted(popular, which, side="right"), len(popular) - 1)
     favourite = people.favourites[

@@ -1,4 +1,4 @@
-"""When the devices of a synthetic city check in: by hour and device, with holes for a collector's outages."""
+"""Check-ins of the devices of a synthetic city, by hour and device, with holes for a collector's outages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLACEMENTS: Final = 64
 
 
 def checkin_presence(parameters: CityParameters, seed: int) -> npt.NDArray[np.bool_]:
-    """Presence of devices, shape (steps, devices). Everybody is seen at least once, nobody in an outage.
+    """Presence of devices, shape (steps, devices). Everybody is seen at least once, none in an outage.
 
     A device's chance in a step is its own rate (Weibull over the devices) times the hour's share of the day;
     one seen in the step before has the chance `again` on top.

@@ -40,8 +40,8 @@ class CityParameters:
     favourites: int = 6  # places of a device's routine; the n-th is visited with weight 1 / n
     near_home_m: float = 5000.0  # a place this far from home is 1/e as likely to become a favourite
     linger: float = 0.55  # chance of the same place as in the step before
-    at_home: float = 0.15  # chance of being seen at home when choosing anew
-    explore: float = 0.15  # chance of any place, by popularity alone, when choosing anew
+    at_home: float = 0.15  # chance of being seen at home when choosing again
+    explore: float = 0.15  # chance of any place, by popularity alone, when choosing again
 
     # When devices are seen (presence = "routine"). By day, the chances are:
     outings_per_day: float = 0.767  # mean rate at which a device that is away appears, per 24 h of daytime
@@ -55,7 +55,7 @@ class CityParameters:
     seen_h_per_day: float = 0.82  # hours of a day in which a device is seen, mean over devices, no outage
     seen_shape: float = 1.08  # Weibull shape of that rate over the devices (smaller: more unequal)
     again: float = 0.0  # chance that a device seen now checks in once more in the next step
-    outages: int = 0  # runs of steps in which the collector saw nobody at all
+    outages: int = 0  # runs of steps in which the collector saw no device at all
     outage_steps: int = 0  # ... their steps together
 
     # The day's rhythm, a factor of all these chances: 0 asleep .. 1 awake.

@@ -35,7 +35,7 @@ class EdgeHoppingParameters:
     step_s: float = 60.0
     aps: int = 10
     p: float | Sequence[float] = 0.5  # chance to move per step; a list gives each device its own
-    moves_at: Sequence[int] = ()  # the only steps at which anybody moves; none: at every step
+    moves_at: Sequence[int] = ()  # the only steps at which a device moves; none: at every step
     spacing_m: float = 1000.0  # between neighbouring edges
     reach_m: float = 100.0  # how far a device's spot is from its edge, at most
     presence: float = 1.0  # share of the steps in which a device is there (absent ones move, too)

@@ -1,7 +1,7 @@
 """Static and mobile clients on a grid of points, as the distribution-aware mobility papers' baselines.
 
 Points are {1..G} x {1..G}; everybody starts at a uniform one (points may be shared). In every step each
-mobile client goes to a point drawn uniformly from those at most R_m away, its own included. Static: nobody
+mobile client goes to a point drawn uniformly from those at most R_m away, its own included. Static: no device
 is mobile.
 """
 

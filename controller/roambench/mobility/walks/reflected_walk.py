@@ -45,7 +45,7 @@ class ReflectedWalkParameters:
 
     @property
     def fast(self) -> int:
-        """How many devices are of high mobility."""
+        """The number of devices of high mobility."""
         return round(self.fast_share * self.devices)
 
 
@@ -76,7 +76,7 @@ def headings(devices: int, seed: int, step: int) -> FloatColumn:
 
 
 def folded(way_m: FloatColumn, sides_m: FloatColumn) -> FloatColumn:
-    """Where a straight way that ignores the walls ends when it rebounds from them, however often.
+    """The end of a straight way that ignores the walls, when it rebounds from them, however often.
 
     Both axes on their own: coordinates are mirrored into 0 .. side (period 2 * side).
     """

@@ -1,7 +1,7 @@
 """The ring walk of MACFL as MOHAWK compares with it: each step with probability p to the next AP of a ring.
 
 The walk that the association `ring_walk` draws over any trace (with p = 0.5: same seed, same steps), here as
-a trace of its own: access points on a circle, devices at them, the access point of every fix recorded.
+a separate trace: access points on a circle, devices at them, the access point of every fix recorded.
 """
 
 from __future__ import annotations

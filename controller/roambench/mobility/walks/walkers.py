@@ -81,7 +81,7 @@ def presences(devices: int, steps: int, presence: float, stay_steps: float, seed
 
 
 def columns_and_rows(count: int) -> tuple[int, int]:
-    """Of the smallest grid, as square as it can be, that has `count` cells."""
+    """Columns and rows of the smallest grid, as square as it can be, that has `count` cells."""
     columns = math.ceil(math.sqrt(count))
     return columns, math.ceil(count / columns)
 

@@ -2,7 +2,7 @@
 
 Legs are of straight, even motion with a pause at the end of each; speed and pause are uniform between their
 bounds. A device's n-th leg takes its draws from the n-th generator of the purpose, in the row of its number:
-more devices or steps change nobody's path.
+more devices or steps change no device's path.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WaypointParameters:
         self.check()
 
     def check(self, *, at_least_one: tuple[str, ...] = (), shares: tuple[str, ...] = ()) -> None:
-        """Raise one ConfigError with everything wrong with the parameters; a model names those of its own."""
+        """Raise one ConfigError with everything wrong with the parameters; a model names its own."""
         refuse(
             self,
             at_least_one=("devices", "steps", "aps", *at_least_one),
@@ -78,7 +78,7 @@ def walked_by_waypoints(
     start_m: FloatColumn,
     choose: Destinations,
 ) -> Trace:
-    """Positions when each step begins, of devices that set out from `start_m`, shape (devices, 2), so long
+    """Positions when each step begins, of devices that set out from `start_m`, shape (devices, 2), that long
     before step 0 as they warm up. `choose` gives the destinations; `purpose` keys the draws of the legs.
     """
     times_s = np.asarray(parameters.warm_up_s + parameters.step_s * np.arange(parameters.steps), np.float64)
@@ -96,7 +96,7 @@ def positions(
     seed: int,
     purpose: str,
 ) -> tuple[FloatColumn, FloatColumn]:
-    """Where everybody is at `times_s` (ascending, from 0 on): x and y, each of shape (times, devices).
+    """Positions of all devices at `times_s` (ascending, from 0 on): x and y, each of shape (times, devices).
 
     `start_m`: (devices, 2) at second 0. Everybody sets off at once; leg after leg until the last of
     `times_s` has passed for all.

@@ -240,8 +240,8 @@ def test_other_code_reads_the_same_of_a_source_and_sees_a_difference(tmp_path):
     sources = [tmp_path / "anna.dat", tmp_path / "ben.dat"]
     options = SourceOptions(columns=columns)
     write_trace(import_trace("intervals", sources, Recipe(devices=None), options).trace, trace)
-    told = ",".join(f"{field}={name}" for field, name in columns.items())
-    command = [sys.executable, str(CHECK), str(trace), "intervals", "--columns", told]
+    mapping = ",".join(f"{field}={name}" for field, name in columns.items())
+    command = [sys.executable, str(CHECK), str(trace), "intervals", "--columns", mapping]
     same = subprocess.run([*command, *map(str, sources)], capture_output=True, text=True, check=False)
     assert (same.returncode, same.stderr) == (0, "")
     assert "differing: 0; at another access point: 0" in same.stdout

@@ -17,7 +17,7 @@ from roambench.extras.traces.tdrive import read as read_tdrive
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import import_trace
 from roambench.mobility.projection import Box
-from roambench.mobility.readers import gps_blocks
+from roambench.mobility.readers import rows as row_blocks
 from roambench.mobility.readers.collecting import FixCollector
 from roambench.mobility.readers.fixes import ReaderOptions
 from roambench.mobility.recipe import Recipe, build_trace
@@ -94,25 +94,20 @@ DAMAGE = [
 
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_blocks_parsed_at_once_and_line_by_line_give_the_same(name, damage, rows, monkeypatch):
+def test_columns_parsed_at_once_and_text_by_text_give_the_same(name, damage, rows, monkeypatch):
     reader, line, header = LINES[name]
     data = header + line + line.replace(b"1", b"2", 1) + damage
+    monkeypatch.setattr(row_blocks, "_FEW", 1)
     quick = reader(io.BytesIO(data), ReaderOptions("f"))
-    monkeypatch.setattr(gps_blocks, "_fast", lambda *_: None)
+    monkeypatch.setattr(row_blocks, "_FEW", 1000)
     slow = reader(io.BytesIO(data), ReaderOptions("f"))
     assert rows(quick) == rows(slow)
     assert (quick.rows, quick.malformed_rows) == (slow.rows, slow.malformed_rows)
 
 
-def test_clean_blocks_are_parsed_at_once(monkeypatch):
-    monkeypatch.setattr(gps_blocks, "_slow", lambda *_: pytest.fail("line by line"))
-    for reader, line, header in LINES.values():
-        assert reader(io.BytesIO(header + line * 3), ReaderOptions("f")).rows == 3
-
-
 def test_lines_are_numbered_across_blocks():
     line = b"37.75 -122.39 1 1211033630\n"
-    count = 2 * gps_blocks.BLOCK_BYTES // len(line)
+    count = 2 * row_blocks.BLOCK_BYTES // len(line)
     fixes = read_cab(io.BytesIO(line * count + b"broken\n"), ReaderOptions("f"))
     assert (fixes.rows, fixes.malformed_rows[0].line) == (count + 1, count + 1)
 

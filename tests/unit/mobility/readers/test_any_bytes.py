@@ -1,4 +1,4 @@
-"""No bytes crash a reader, and every row is accounted for, whatever is in the file."""
+"""No bytes crash a reader, and every row is accounted for, with anything in the file."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def test_rvf_visits_are_joined_with_their_places(read, rows, account):
         ("p8", MAY_1_03, 30.25, -97.75, "v1"),
     ]
     assert account(fixes) == (6, 3, 3, 0, 0)
-    told = [str(row).rpartition("/")[2] for row in fixes.malformed_rows]
-    assert told == [
+    reasons = [str(row).rpartition("/")[2] for row in fixes.malformed_rows]
+    assert reasons == [
         "VISITS_ATX_Places_Lookup.tsv:4: geolat 'nan' is not a finite number",
         "VISITS_ATX_2020-05.tsv:5: place 'v404' is not in the lookup",
         "VISITS_ATX_2020-05.tsv:6: 3 columns, the header has 6",

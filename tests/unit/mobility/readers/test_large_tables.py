@@ -11,17 +11,20 @@ from hypothesis import strategies as st
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import TraceError
-from roambench.extras.traces import tist2015, tist2015_venues
+from roambench.extras.traces import tist2015
 from roambench.mobility.files import content_hash
 from roambench.mobility.importing import ValueCounts, import_trace
 from roambench.mobility.projection import Box, PlaneBox
-from roambench.mobility.readers import READERS, collecting, gps_blocks
+from roambench.mobility.readers import READERS, collecting
+from roambench.mobility.readers import rows as row_blocks
 from roambench.mobility.readers.fixes import ReaderOptions
 from roambench.mobility.readers.formats.snap import read as read_snap
 from roambench.mobility.readers.opening import read_files
+from roambench.mobility.readers.time_columns import TIME_FORMS
 from roambench.mobility.recipe import Recipe, build_trace
 
 ROWS = 240
+ENDLESS = 128 << 10
 BOX = Box.square(40.73, -73.99, 3000.0)
 
 
@@ -85,7 +88,7 @@ def test_thinning_while_reading_changes_no_trace(
     assume(whole.duplicates == twins)  # by chance two visits are one
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collecting, "_BLOCK", at_once)
-        patch.setattr(gps_blocks, "BLOCK_BYTES", 50 * at_once)
+        patch.setattr(row_blocks, "BLOCK_BYTES", 50 * at_once)
         patch.setattr(tist2015, "_BLOCK_BYTES", 50 * at_once)
         thinned = import_trace(reader, [folder], recipe)
     assert content_hash(thinned.trace) == content_hash(build_trace(whole, recipe))
@@ -151,39 +154,39 @@ def said(fixes, rows):
 
 
 @pytest.mark.parametrize("odd", ODD_CHECKINS)
-def test_tist2015_in_columns_and_line_by_line_are_the_same(odd, rows, monkeypatch, tmp_path, read):
+def test_tist2015_at_once_and_text_by_text_are_the_same(odd, rows, monkeypatch, tmp_path, read):
     (tmp_path / "pois.txt").write_text("v1\t40.7\t-74.0\tBar\tUS\nv2\tnan\t1\tBar\tUS\n")
     (tmp_path / "checkins.txt").write_bytes((CHECKIN + CHECKIN.replace("7", "8", 1) + odd).encode())
-    quick = said(read("tist2015", tmp_path), rows)
-    monkeypatch.setattr(tist2015, "_fast", lambda *_: None)
-    monkeypatch.setattr(tist2015_venues, "_fast", lambda *_: None)
-    assert said(read("tist2015", tmp_path), rows) == quick
+    slow = said(read("tist2015", tmp_path), rows)
+    monkeypatch.setattr(row_blocks, "_FEW", 1)
+    assert said(read("tist2015", tmp_path), rows) == slow
 
 
 @pytest.mark.parametrize("odd", ODD_SNAPS)
-def test_snap_in_columns_and_line_by_line_are_the_same(odd, rows, monkeypatch):
+def test_snap_at_once_and_text_by_text_are_the_same(odd, rows, monkeypatch):
     data = (SNAP + SNAP.replace("7", "8", 1) + odd).encode()
-    quick = said(read_snap(io.BytesIO(data), ReaderOptions("f")), rows)
-    monkeypatch.setattr(gps_blocks, "_fast", lambda *_: None)
-    assert said(read_snap(io.BytesIO(data), ReaderOptions("f")), rows) == quick
+    slow = said(read_snap(io.BytesIO(data), ReaderOptions("f")), rows)
+    monkeypatch.setattr(row_blocks, "_FEW", 1)
+    assert said(read_snap(io.BytesIO(data), ReaderOptions("f")), rows) == slow
 
 
-def test_an_odd_line_in_a_large_block_costs_only_the_lines_around_it(monkeypatch):
-    sizes = []
-    line_by_line = gps_blocks._slow
-    monkeypatch.setattr(gps_blocks, "_slow", lambda *a: sizes.append(len(a[0])) or line_by_line(*a))
+def test_an_odd_row_costs_only_the_rows_around_it(monkeypatch):
+    alone = []
+    iso = TIME_FORMS["iso"].one
+    monkeypatch.setitem(
+        TIME_FORMS, "iso", TIME_FORMS["iso"]._replace(one=lambda text: alone.append(text) or iso(text))
+    )
     lines = [SNAP.replace("7", str(user), 1) for user in range(20_000)]
-    lines[12_345] = "junk\n"
+    lines[12_345] = SNAP.replace("2012-04", "2012-13")
     fixes = read_snap(io.BytesIO("".join(lines).encode()), ReaderOptions("f"))
     assert (fixes.rows, fixes.malformed_rows[0].line) == (20_000, 12_346)
-    assert len(sizes) == 1
-    assert sizes[0] <= gps_blocks.ODD_BYTES
+    assert 0 < len(alone) <= 8 * row_blocks._FEW
     assert list(fixes.device_ids) == [str(user) for user in range(20_000) if user != 12_345]
 
 
 @pytest.mark.parametrize("place", ["first", "middle", "last", "alone"])
 def test_a_line_longer_than_a_block_costs_that_line_alone(place):
-    endless = "9" * (gps_blocks.ODD_BYTES + 70_000) + "\n"
+    endless = "9" * (ENDLESS + 70_000) + "\n"
     others = [SNAP.replace("7", str(user), 1) for user in range(6000)]
     at = {"first": 0, "middle": 3000, "last": 6000, "alone": 0}[place]
     lines = [endless] if place == "alone" else [*others[:at], endless, *others[at:]]
@@ -193,20 +196,11 @@ def test_a_line_longer_than_a_block_costs_that_line_alone(place):
 
 
 def test_an_endless_line_among_check_ins_and_their_venues_is_malformed(read, tmp_path):
-    endless = "9" * (gps_blocks.ODD_BYTES + 70_000) + "\n"
+    endless = "9" * (ENDLESS + 70_000) + "\n"
     (tmp_path / "pois.txt").write_text("v1\t40.7\t-74.0\tBar\tUS\n" + endless)
     (tmp_path / "checkins.txt").write_text(CHECKIN + endless + CHECKIN.replace("7", "8", 1))
     fixes = read("tist2015", tmp_path)
     assert (fixes.used, fixes.malformed) == (2, 2)
-
-
-def test_clean_check_ins_are_never_read_line_by_line(monkeypatch, tmp_path, read):
-    for module in (tist2015, tist2015_venues, gps_blocks):
-        monkeypatch.setattr(module, "_slow", lambda *_: pytest.fail("line by line"))
-    (tmp_path / "pois.txt").write_text("v1\t40.7\t-74.0\tMexican Café\tUS\n")
-    (tmp_path / "checkins.txt").write_text(CHECKIN * 3)
-    assert read("tist2015", tmp_path).rows == 3
-    assert read_snap(io.BytesIO(SNAP.encode() * 3), ReaderOptions("f")).rows == 3
 
 
 @given(st.lists(st.lists(st.floats(-90, 90), max_size=30), min_size=1, max_size=6))

@@ -14,9 +14,9 @@ POSITIONS = [("48.1372", "11.5756"), ("48.1374", "11.5758"), ("48.1380", "11.576
 
 
 def advice(path):
-    with pytest.raises(UnknownFormat) as told:
+    with pytest.raises(UnknownFormat) as shown:
         detect([path])
-    return told.value.advice
+    return shown.value.advice
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def advice(path):
 def test_the_proposed_command_imports_the_table(tmp_path, capsys, table, columns, notes):
     path = tmp_path / "a table.csv"
     path.write_text(table)
-    command, *told = advice(path)
+    command, *shown = advice(path)
     assert columns in shlex.split(command)
-    assert len(told) == len(notes)
-    assert all(line.startswith(note) for line, note in zip(told, notes, strict=True))
+    assert len(shown) == len(notes)
+    assert all(line.startswith(note) for line, note in zip(shown, notes, strict=True))
     words = shlex.split(command)
     assert words[:3] == ["roambench", "trace", "import"]
     output = tmp_path / "t.parquet"
@@ -82,11 +82,11 @@ def test_what_cannot_be_told_is_named_and_left_to_the_user(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["trace", "import", "--detect", str(tmp_path / "t.csv")])
     assert ended.value.code == 2
-    told = capsys.readouterr()
-    assert "--columns 'device=taxi no,time=...,x=x,y=y'" in told.out
-    assert "column when has '01/05/2020 10:00', which is not read: write it as ISO 8601" in told.out
-    assert "could not tell which column is time" in told.out
-    assert "no known format; see `roambench list readers`. As a table it may be csv" in told.err
+    shown = capsys.readouterr()
+    assert "--columns 'device=taxi no,time=...,x=x,y=y'" in shown.out
+    assert "column when has '01/05/2020 10:00', which is not read: write it as ISO 8601" in shown.out
+    assert "could not tell which column is time" in shown.out
+    assert "no known format; see `roambench list readers`. As a table it may be csv" in shown.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tables that are parsed in blocks give what reading them line by line gives, odd rows included."""
+"""Tables give the same in blocks of any size, with columns parsed at once or text by text."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.readers import READERS, gps_blocks
+from roambench.mobility.readers import READERS
+from roambench.mobility.readers import rows as row_blocks
 from roambench.mobility.readers.fixes import Fixes
-from roambench.mobility.readers.formats import checkins, intervals
 from roambench.mobility.readers.opening import SourceOptions, read_files
+from roambench.mobility.readers.time_columns import TIME_FORMS
 from roambench.mobility.readers.times import TIME_FORMATS
-from roambench.mobility.readers.timestamp_columns import timestamps
 
 pytestmark = pytest.mark.lengthy
 
@@ -47,8 +47,8 @@ EVENTS = [
 def columns_of(fixes: Fixes) -> tuple[object, ...]:
     arrays = (fixes.device, fixes.place, fixes.t_utc_s, fixes.latitude, fixes.longitude)
     counts = (fixes.rows, fixes.used, fixes.malformed, fixes.duplicates, dict(fixes.left_out))
-    told = [str(row) for row in fixes.malformed_rows]
-    return (fixes.device_ids, fixes.place_ids, *(column.tolist() for column in arrays), *counts, told)
+    reasons = [str(row) for row in fixes.malformed_rows]
+    return (fixes.device_ids, fixes.place_ids, *(column.tolist() for column in arrays), *counts, reasons)
 
 
 @pytest.mark.parametrize("positioned", [True, False])
@@ -59,9 +59,7 @@ def columns_of(fixes: Fixes) -> tuple[object, ...]:
 )
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_stays_in_blocks_are_those_read_line_by_line(
-    header, samples, positioned, data, tmp_path_factory
-) -> None:
+def test_stays_are_the_same_in_any_blocks(header, samples, positioned, data, tmp_path_factory) -> None:
     clean = data.draw(st.integers(0, len(samples)))  # of the samples the first are sound
     rows = data.draw(st.lists(st.sampled_from(samples[: max(4, clean)]), min_size=1, max_size=40))
     folder = tmp_path_factory.mktemp("stays")
@@ -70,12 +68,10 @@ def test_stays_in_blocks_are_those_read_line_by_line(
         (folder / "aps.csv").write_text("ap,x,y\nx,1,2\ny,3,4\n")
     options = SourceOptions(utc_offset_h=data.draw(st.sampled_from([None, 1.5])))
     found = []
-    for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
+    for block, few in ((1 << 20, 1), (120, 1), (1 << 20, 1000)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(intervals, "BLOCK_BYTES", block)
-            patch.setattr(gps_blocks, "ODD_BYTES", odd)
-            if not parse:
-                patch.setattr(intervals, "cells_at_once", lambda *_: None)
+            patch.setattr(row_blocks, "BLOCK_BYTES", block)
+            patch.setattr(row_blocks, "_FEW", few)
             fixes, _ = read_files(READERS.load("intervals"), [folder], options, step_s=600)
             found.append(columns_of(fixes))
     assert found[0] == found[1] == found[2]
@@ -116,19 +112,17 @@ FIXES = [
 )
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_fixes_in_blocks_are_those_read_line_by_line(header, data, tmp_path_factory) -> None:
+def test_fixes_are_the_same_in_any_blocks(header, data, tmp_path_factory) -> None:
     clean = data.draw(st.integers(0, len(FIXES)))  # the first ones are sound
     rows = data.draw(st.lists(st.sampled_from(FIXES[: max(5, clean)]), min_size=1, max_size=40))
     path = tmp_path_factory.mktemp("fixes") / "fixes.csv"
     path.write_bytes("\n".join(["", *([header] if header else []), *rows]).encode())
     columns = {} if header else {"device": "0", "time": "1", "lat": "2", "lon": "3", "place": "4"}
     found = []
-    for block, odd, parse in ((1 << 20, 1 << 10, True), (120, 30, True), (1 << 20, 1 << 20, False)):
+    for block, few in ((1 << 20, 1), (120, 1), (1 << 20, 1000)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(checkins, "BLOCK_BYTES", block)
-            patch.setattr(gps_blocks, "ODD_BYTES", odd)
-            if not parse:
-                patch.setattr(checkins, "cells_at_once", lambda *_: None)
+            patch.setattr(row_blocks, "BLOCK_BYTES", block)
+            patch.setattr(row_blocks, "_FEW", few)
             try:
                 fixes, _ = read_files(READERS.load("csv"), [path], SourceOptions(columns=columns))
             except TraceError as error:  # nothing but empty lines
@@ -147,19 +141,22 @@ def test_fixes_in_blocks_are_those_read_line_by_line(header, data, tmp_path_fact
         ("phone\tspot\tutc_date\tutc_hour\tlat\tlon", "p{0}\tq\t2020-05-01\t3\t40.7\t-74.0"),
     ],
 )
-def test_a_clean_table_of_fixes_is_not_read_line_by_line(header, row, tmp_path, monkeypatch) -> None:
+def test_no_text_of_a_clean_table_of_fixes_is_read_alone(header, row, tmp_path, monkeypatch) -> None:
     path = tmp_path / "fixes.csv"
     path.write_text("\n".join([header, *(row.format(number) for number in range(50))]))
-    monkeypatch.setattr(checkins._Table, "_line_by_line", lambda *_: pytest.fail("line by line"))
+    monkeypatch.setattr(row_blocks, "_FEW", 10)
+    monkeypatch.setattr(row_blocks, "number", lambda *_: pytest.fail("a number alone"))
+    monkeypatch.setitem(TIME_FORMS, "auto", TIME_FORMS["auto"]._replace(one=lambda _: pytest.fail("a time")))
     phones = {"device": "phone", "time": "utc_date+utc_hour"} if "phone" in header else {}
     fixes, _ = read_files(READERS.load("csv"), [path], SourceOptions(columns=phones))
     assert (fixes.used, fixes.malformed) == (50, 0)
 
 
-def test_a_clean_table_is_not_read_line_by_line(tmp_path, monkeypatch) -> None:
+def test_no_text_of_a_clean_table_of_stays_is_read_alone(tmp_path, monkeypatch) -> None:
     path = tmp_path / "stays.csv"
     path.write_text("device,ap,start,end\n" + "".join(f"d{n},x,{n},{n + 5}\n" for n in range(50)))
-    monkeypatch.setattr(intervals._Table, "_line_by_line", lambda *_: pytest.fail("line by line"))
+    monkeypatch.setattr(row_blocks, "_FEW", 10)
+    monkeypatch.setitem(TIME_FORMS, "auto", TIME_FORMS["auto"]._replace(one=lambda _: pytest.fail("a time")))
     fixes, _ = read_files(READERS.load("intervals"), [path], step_s=600)
     assert (fixes.used, fixes.malformed) == (50, 0)
 
@@ -210,8 +207,8 @@ TIMES = [
 @given(texts=st.lists(st.sampled_from(TIMES), min_size=1, max_size=4))
 def test_times_at_once_are_those_of_each_or_none(time_format, texts) -> None:
     try:
-        found = timestamps(pa.chunked_array([texts]), time_format).tolist()
-    except pa.ArrowException:
+        found = TIME_FORMS[time_format].at_once(pa.array(texts)).tolist()
+    except ValueError:
         return
     assert found == [TIME_FORMATS[time_format](text) for text in texts]
 
@@ -231,6 +228,6 @@ def test_times_at_once_are_those_of_each_or_none(time_format, texts) -> None:
 )
 def test_usual_times_are_read_at_once(time_format: str, text: str) -> None:
     assert (
-        timestamps(pa.chunked_array([[text] * 3]), time_format).tolist()
+        TIME_FORMS[time_format].at_once(pa.array([text] * 3)).tolist()
         == [TIME_FORMATS[time_format](text)] * 3
     )

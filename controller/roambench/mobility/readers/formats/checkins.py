@@ -1,4 +1,4 @@
-"""Check-ins and any other table of positions: somebody was somewhere at a time.
+"""Check-ins and any other table of positions: a device was somewhere at a time.
 
 TSMC2014 (New York, Tokyo) has eight tab-separated columns and no header: user, venue, category id,
 category name, latitude, longitude, timezone offset, UTC time. Other files name their columns in their first
@@ -10,31 +10,29 @@ plane; their times count from a simulation's start if all lie before 1973.
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import IO, Final
 
 import numpy as np
-import pyarrow as pa
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.mobility.readers.account import MAX_M
-from roambench.mobility.readers.collecting import FixCollector, Pile
-from roambench.mobility.readers.documents import EXCELS_SEPARATOR, Head, decoded, text_lines
-from roambench.mobility.readers.fixes import (
-    Fixes,
-    Reader,
-    ReaderOptions,
-    without_duplicates,
+from roambench.mobility.readers.collecting import Pile, fixes_of
+from roambench.mobility.readers.documents import Head, decoded
+from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, without_duplicates
+from roambench.mobility.readers.rows import Rows
+from roambench.mobility.readers.tables import (
+    BY_FILE,
+    ColumnLayout,
+    columns_needed,
+    first_row,
+    layout_of,
+    named_by,
+    rows_below,
 )
-from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces, together
-from roambench.mobility.readers.table_blocks import are_ids, cells_at_once, numbers_at_once
-from roambench.mobility.readers.tables import BY_FILE, ColumnLayout, columns_needed, layout_of, named_by
+from roambench.mobility.readers.time_columns import TIME_FORMS
 from roambench.mobility.readers.times import TIME_FORMATS
-from roambench.mobility.readers.timestamp_columns import timestamps
-from roambench.mobility.trace import FloatColumn
 
 #: Column names in use out there, by field, in order of preference (compared in lower case).
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -58,129 +56,50 @@ _TSMC2014_ROW: Final = re.compile(
 )
 _REQUIRED: Final = ("device", "time", "lat", "lon")
 _BEFORE_1973_S: Final = 100_000_000
-_MAX_LINE: Final = 64 * 1024
 
 
 def read(file: IO[bytes], options: ReaderOptions) -> Fixes:
     """Fixes of one file. Rows that cannot be read are counted and the first five kept with their line.
 
-    Raises TraceError when the file's columns cannot be told, ConfigError for options that make no sense.
+    Raises TraceError when the columns cannot be recognised, ConfigError for options that make no sense.
     """
-    line, first = _first_row(file)
+    line, first = first_row(file)
     text = decoded(first).rstrip("\r\n")
     if not text.strip():
         raise TraceError(f"{options.file}: the file is empty")
     layout = _layout(text.removeprefix("\ufeff"), options)
     device = named_by(options.file) if options.columns.get("device") == BY_FILE else None
-    table = _Table(options.file, layout, options.time_format, "lat" not in layout.columns, device)
+    table = _Table(layout, options.time_format, device)
     pile = Pile(options.condense)
-    if not layout.has_header:
-        pile.add(options.condense(table.read(first, line)))
-    for first_line, block in blocks(file, BLOCK_BYTES, line + 1):
-        pile.add(options.condense(table.read(block, first_line)))
+    for rows in rows_below(file, (line, first), layout, options.file):
+        pile.add(options.condense(table.fixes(rows)))
     fixes = without_duplicates(pile.fixes())
     return replace(fixes, simulated=table.plane and table.furthest_s < _BEFORE_1973_S)
 
 
-def _first_row(file: IO[bytes]) -> tuple[int, bytes]:
-    """Number and bytes of the first line with something of the table in it; empty where none has."""
-    line, row = 1, file.readline(_MAX_LINE)
-    while row and (not (text := decoded(row).strip()) or EXCELS_SEPARATOR.fullmatch(text)):
-        line, row = line + 1, file.readline(_MAX_LINE)
-    if len(row) < _MAX_LINE or row.endswith(b"\n"):
-        return line, row
-    while (rest := file.readline(_MAX_LINE)) and not rest.endswith(b"\n"):
-        pass
-    return line, b"\0\n"  # a line that long is none
-
-
 @dataclass(slots=True)
 class _Table:
-    """One table, read in blocks: clean ones at once, around an odd row line by line."""
+    """The columns of one table, and what is known of its rows so far."""
 
-    path: str
     layout: ColumnLayout
     time_format: str
-    plane: bool
     device: str | None = None  # of all rows; None: a column names it
     furthest_s: int = 0  # the time furthest from 0 of all fixes so far
 
-    def read(self, block: bytes, line: int) -> Fixes:
-        return together(in_pieces(block, line, self._at_once, self._line_by_line))
-
     @property
-    def _axes(self) -> tuple[str, str]:
-        return ("y", "x") if self.plane else ("lat", "lon")
+    def plane(self) -> bool:
+        return "lat" not in self.layout.columns
 
-    def _at_once(self, block: bytes, _: int) -> Fixes | None:
-        """The fixes of a block whose rows are all sound."""
-        cells = cells_at_once(block, self.layout, ("device", "time", *self._axes, "place"), ("place",))
-        if cells is None or not all(are_ids(cells[name]) for name in ("device", "place") if name in cells):
-            return None
-        rows = len(cells["time"])
-        north, east = (numbers_at_once(cells[axis]) for axis in self._axes)
-        if north is None or east is None or not self._are_positions(north, east):
-            return None
-        try:
-            times_s = timestamps(cells["time"], self.time_format)
-        except pa.ArrowException:
-            return None
-        if len(times_s):
-            self.furthest_s = max(self.furthest_s, int(np.abs(times_s).max()))
-        devices, device = (
-            encoded(cells["device"])
-            if self.device is None
-            else ((self.device,) if rows else (), np.zeros(rows, np.int32))
-        )
-        places, place = encoded(cells["place"]) if "place" in cells else ((), np.full(len(device), -1))
-        named = np.array([bool(name) for name in places])
-        numbers = np.append(np.where(named, np.cumsum(named) - 1, -1), -1).astype(np.int32)
-        return without_duplicates(
-            Fixes(
-                device_ids=devices,
-                place_ids=tuple(name for name in places if name),
-                device=device,
-                place=numbers[place],
-                t_utc_s=times_s,
-                latitude=north,
-                longitude=east,
-                rows=len(device),
-                used=len(device),
-                plane=self.plane,
-            )
-        )
-
-    def _are_positions(self, north: FloatColumn, east: FloatColumn) -> bool:
-        if self.plane:
-            return bool(((np.abs(north) < MAX_M) & (np.abs(east) < MAX_M)).all())
-        on_globe = (np.abs(north) <= 90.0) & (np.abs(east) <= 180.0)
-        return bool((on_globe & ((north != 0.0) | (east != 0.0))).all())
-
-    def _line_by_line(self, block: bytes, first_line: int) -> Fixes:
-        time = TIME_FORMATS[self.time_format]
-        collector = FixCollector(self.path, plane=self.plane)
-        for number, line in enumerate(text_lines(io.BytesIO(block)), start=first_line):
-            if not line.strip():
-                continue
-            try:
-                self._collect(collector, line.rstrip("\r\n"), time)
-            except ValueError as error:
-                collector.reject(number, str(error))
-        fixes = collector.fixes()
-        self.furthest_s = max(self.furthest_s, collector.furthest_s)
-        return fixes
-
-    def _collect(self, collector: FixCollector, line: str, time: Callable[[str], int]) -> None:
+    def fixes(self, rows: Rows) -> Fixes:
         layout = self.layout
-        cells = layout.cells(line)
-        written = layout.text(cells, "time")
-        try:
-            t_utc_s = time(written)
-        except OverflowError:
-            raise ValueError(f"{written!r} is not a time") from None
-        north, east = (layout.number(cells, axis) for axis in self._axes)
-        device = layout.text(cells, "device") if self.device is None else self.device
-        collector.add(device, t_utc_s, north, east, layout.text(cells, "place"))
+        layout.require(rows)
+        times_s = rows.values(rows.texts(*layout.columns["time"]), TIME_FORMS[self.time_format])
+        north, east = (layout.numbers(rows, axis) for axis in (("y", "x") if self.plane else ("lat", "lon")))
+        device = self.device or rows.texts(*layout.columns["device"])
+        fixes = fixes_of(rows, device, times_s, north, east, layout.texts(rows, "place"), plane=self.plane)
+        if len(fixes.t_utc_s):
+            self.furthest_s = max(self.furthest_s, int(np.abs(fixes.t_utc_s).max()))
+        return fixes
 
 
 def _layout(first: str, options: ReaderOptions) -> ColumnLayout:
@@ -240,21 +159,14 @@ def _names_device(head: Head) -> bool:
 
 
 def _is_row(line: str, layout: ColumnLayout, device: str | None) -> bool:
-    """Whether the columns at the given positions hold what they should."""
-    plane = "lat" not in layout.columns
-    for time_format in ("auto", "unix_ms"):
-        try:
-            _Table("-", layout, time_format, plane, device)._collect(
-                FixCollector("-", plane=plane), line, TIME_FORMATS[time_format]
-            )
-        except ValueError:
-            continue
-        return True
-    return False
+    """Tell if the columns at the given positions hold a fix."""
+    forms = ("auto", "unix_ms")
+    rows = (Rows(line.encode(), layout.separator) for _ in forms)
+    return any(_Table(layout, form, device).fixes(row).used for form, row in zip(forms, rows, strict=True))
 
 
 def recognises_tsmc2014(head: Head) -> str | None:
-    """Why a file is likely Foursquare's of 2014, by its head; None if it is not."""
+    """Say what makes a file look like Foursquare's of 2014, by its head; None if nothing does."""
     if head.mostly(_TSMC2014_ROW):
         return "eight tab-separated columns without a header, the last a Foursquare time"
     return None

@@ -10,26 +10,33 @@ that of one, named by the file (`device=@file`, `ap=@file`).
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import IO, Final
+from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.mobility.readers.account import check_degrees, check_id, check_metres
-from roambench.mobility.readers.documents import Document, Head, text_lines
+from roambench.mobility.readers.documents import Document, Head, decoded
 from roambench.mobility.readers.events import EventColumns, is_off
-from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
-from roambench.mobility.readers.gps_blocks import BLOCK_BYTES, blocks, encoded, in_pieces
+from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
+from roambench.mobility.readers.joining import Places, distinct, places_of
 from roambench.mobility.readers.overlaps import IntervalCollector
-from roambench.mobility.readers.table_blocks import after_header, are_ids, cells_at_once
-from roambench.mobility.readers.tables import BY_FILE, ColumnLayout, columns_needed, layout_of, named_by
+from roambench.mobility.readers.rows import Rows, Texts, encoded
+from roambench.mobility.readers.tables import (
+    BY_FILE,
+    ColumnLayout,
+    columns_needed,
+    first_row,
+    layout_of,
+    named_by,
+    rows_below,
+)
+from roambench.mobility.readers.time_columns import TIME_FORMS
 from roambench.mobility.readers.times import TIME_FORMATS
-from roambench.mobility.readers.timestamp_columns import timestamps
 
 #: Usual names by field; those of RADIUS accounting as its attributes and as FreeRADIUS' table write them.
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -50,9 +57,8 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     "y": ("y", "y_m"),
 }
 #: How an end is written that was not known, or is not yet: nothing, or SQL's NULL as databases export it.
-_NO_END: Final = frozenset(("", "null", r"\n"))
-
-Positions = dict[str, tuple[float, float]]
+_NO_END: Final = pa.array(["", "null", r"\n"])
+_ENDLESS: Final = "stays without an end: nothing says how long they lasted"
 
 
 def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
@@ -79,20 +85,21 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
             + columns_needed(_first_line(documents[0]), missing)
         )
     stays = IntervalCollector(options.file)
-    positions: Positions = {}
+    parts: list[Places] = []
     plane = False
     for document in others:
-        plane = _read_positions(document, layouts[document.path], positions, stays)
+        plane = _read_positions(document, layouts[document.path], parts, stays)
+    places = distinct(parts)
     events = EventColumns()
     for document in tables:
         fixed = dict.fromkeys(by_file, named_by(document.name))
-        _read_stays(document, fixed, layouts[document.path], options, stays, events, positions)
+        _read_stays(document, fixed, layouts[document.path], options, stays, events, places)
     events.close(stays)
-    if not positions:
+    if not len(places.ids):
         return stays.fixes_without_positions(options.step_s)
-    ids = tuple(sorted(positions))
-    table = np.array([positions[name] for name in ids])
-    return stays.fixes(Stations(ids, table[:, 0], table[:, 1]), options.step_s, plane=plane)
+    order = pc.array_sort_indices(places.ids)
+    by_id = Places(places.ids.take(order), places.latitude[order], places.longitude[order])
+    return stays.fixes(by_id.stations(), options.step_s, plane=plane)
 
 
 def _layout(document: Document, options: ReaderOptions) -> ColumnLayout:
@@ -104,8 +111,8 @@ def _layout(document: Document, options: ReaderOptions) -> ColumnLayout:
 
 
 def _first_line(document: Document) -> str:
-    with closing(document.lines()) as lines:
-        return next((line for line in lines if line.strip()), "").strip("\r\n\ufeff")
+    with document.opened() as file:
+        return decoded(first_row(file)[1]).strip("\r\n\ufeff")
 
 
 def _named_by_files(columns: Mapping[str, str]) -> tuple[str, ...]:
@@ -124,42 +131,31 @@ def _holds_stays(layout: ColumnLayout, by_file: Sequence[str]) -> bool:
     return {"device", "ap"} <= found and ({"start", "end"} <= found or "time" in found)
 
 
-def _rows(document: Document, layout: ColumnLayout) -> Iterator[tuple[int, str]]:
-    """Line number and text of every row below the header."""
+def _rows(document: Document, layout: ColumnLayout) -> Generator[Rows, None, None]:
+    """The rows below the header, in blocks."""
     with document.opened() as file:
-        first = after_header(file, layout.has_header)
-        yield from _text_rows(file, first)
-
-
-def _text_rows(file: IO[bytes], first_line: int) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text_lines(file), start=first_line):
-        if line.strip():
-            yield number, line.rstrip("\r\n")
+        for rows in rows_below(file, first_row(file), layout, document.path):
+            layout.require(rows)
+            yield rows
 
 
 def _read_positions(
-    document: Document, layout: ColumnLayout, positions: Positions, stays: IntervalCollector
+    document: Document, layout: ColumnLayout, parts: list[Places], stays: IntervalCollector
 ) -> bool:
-    """Adds the file's positions; returns whether they are metres."""
+    """Add the file's positions; return True where they are metres."""
     found = set(layout.columns)
     plane = not {"lat", "lon"} <= found
     if "ap" not in found or (plane and not {"x", "y"} <= found):
         raise TraceError(
             f"{document.path}:1: neither stays (device, ap, start, end) nor positions (ap, lat, lon)"
         )
-    for line, row in _rows(document, layout):
-        try:
-            cells = layout.cells(row)
-            name = check_id(layout.text(cells, "ap"), "access point")
-            north, east = ("y", "x") if plane else ("lat", "lon")
-            at = layout.number(cells, north), layout.number(cells, east)
-            if plane:
-                check_metres(at[1], at[0])
-            else:
-                check_degrees(*at)
-            positions[name] = at
-        except ValueError as error:
-            stays.account.reject(line, str(error), document.path)
+    with closing(_rows(document, layout)) as blocks:
+        for rows in blocks:
+            names = rows.texts(*layout.columns["ap"])
+            rows.check_ids(names, "access point")
+            north, east = (layout.numbers(rows, axis) for axis in (("y", "x") if plane else ("lat", "lon")))
+            parts.append(places_of(rows, names, north, east, plane=plane))
+            rows.reject_in(stays.account)
     return plane
 
 
@@ -170,100 +166,57 @@ def _read_stays(
     options: ReaderOptions,
     stays: IntervalCollector,
     events: EventColumns,
-    positions: Positions,
+    places: Places,
 ) -> None:
+    """Add a table's stays or events; `fixed` names the device or access point that no column does."""
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
-    tells_ends = {"start", "end"} <= set(layout.columns)
-    table = _Table(
-        document.path, fixed, layout, options.time_format, offset_s, stays, events, positions, tells_ends
-    )
+    time = TIME_FORMS[options.time_format]
+    with_ends = {"start", "end"} <= set(layout.columns)
     events.begin(document.path)
-    with document.opened() as file:
-        first = after_header(file, layout.has_header)
-        for line, block in blocks(file, BLOCK_BYTES, first):
-            table.read(block, line)
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One table of stays, read in blocks: clean ones at once, around an odd row line by line."""
-
-    path: str
-    fixed: Mapping[str, str]  # the device or the access point of all rows, where no column names it
-    layout: ColumnLayout
-    time_format: str
-    offset_s: int
-    stays: IntervalCollector
-    events: EventColumns  # of all tables: a device's next row may be in another
-    positions: Positions
-    tells_ends: bool
-
-    def read(self, block: bytes, line: int) -> None:
-        in_pieces(block, line, lambda *piece: self._at_once(*piece) or None, self._line_by_line)
-
-    def _at_once(self, block: bytes, line: int) -> bool:
-        """Whether all rows of the block were sound, and are added."""
-        if not self.tells_ends and (block.startswith((b"\n", b"\r")) or b"\n\n" in block or b"\n\r" in block):
-            return False  # Arrow does not count empty lines, and events are told apart by their lines
-        times = ("start", "end") if self.tells_ends else ("time",)
-        named = tuple(field for field in ("device", "ap") if field not in self.fixed)
-        cells = cells_at_once(block, self.layout, (*named, *times))
-        if cells is None or not all(are_ids(cells[name]) for name in named):
-            return False
-        rows = len(cells[times[0]])
-        devices, aps = (
-            encoded(cells[field])
-            if field in named
-            else (((self.fixed[field],) if rows else ()), np.zeros(rows, np.int32))
-            for field in ("device", "ap")
-        )
-        if self.positions and not all(self._stands(name) for name in aps[0]):
-            return False
-        try:
-            timestamps_s = [timestamps(cells[name], self.time_format) - self.offset_s for name in times]
-        except pa.ArrowException:
-            return False
-        if self.tells_ends:
-            if not self.stays.possible(*timestamps_s).all():
-                return False
-            self.stays.add_columns(devices, aps, *timestamps_s)
-        else:
-            self.events.add_columns(devices, aps, timestamps_s[0], line)
-        return True
-
-    def _line_by_line(self, block: bytes, first_line: int) -> bool:
-        parse = TIME_FORMATS[self.time_format]
-        for line, row in _text_rows(io.BytesIO(block), first_line):
-            try:
-                cells = self.layout.cells(row)
+    with closing(_rows(document, layout)) as blocks:
+        for rows in blocks:
+            device, ap = (
+                fixed[field] if field in fixed else rows.texts(*layout.columns[field])
+                for field in ("device", "ap")
+            )
+            if len(places.ids):
+                _require_position(rows, ap, places, may_be_off=not with_ends)
+            if with_ends:
+                start, end = (rows.texts(*layout.columns[field]) for field in ("start", "end"))
+                endless = pc.is_in(pc.utf8_lower(end), _NO_END)
+                start_s = rows.values(start, time) - offset_s
+                end_s = rows.values(pc.if_else(endless, start, end), time) - offset_s
+                kept = rows.leave_out(endless.to_numpy(zero_copy_only=False), _ENDLESS)
                 device, ap = (
-                    self.fixed.get(field) or self.layout.text(cells, field) for field in ("device", "ap")
+                    name if isinstance(name, str) else name.take(pa.array(kept)) for name in (device, ap)
                 )
-                if self.positions and not self._stands(ap):
-                    raise ValueError(f"access point {ap[:32]!r} has no position")
-                if self.tells_ends and self.layout.text(cells, "end").lower() in _NO_END:
-                    parse(self.layout.text(cells, "start"))
-                    self.stays.account.leave_out("stays without an end: nothing says how long they lasted")
-                elif self.tells_ends:
-                    start_s, end_s = (
-                        parse(self.layout.text(cells, name)) - self.offset_s for name in ("start", "end")
-                    )
-                    self.stays.add(device, ap, start_s, end_s)
-                else:
-                    check_id(device, "device")
-                    check_id(ap, "access point")
-                    self.events.add(device, ap, parse(self.layout.text(cells, "time")) - self.offset_s, line)
-            except (ValueError, OverflowError) as error:
-                self.stays.account.reject(line, str(error), self.path)
-        return True
+                _check_ids(rows, device, ap)
+                stays.add_rows(rows, device, ap, start_s[kept], end_s[kept])
+            else:
+                _check_ids(rows, device, ap)
+                events.add_rows(
+                    rows, device, ap, rows.values(rows.texts(*layout.columns["time"]), time) - offset_s
+                )
+                rows.reject_in(stays.account)
 
-    def _stands(self, ap: str) -> bool:
-        """Whether it is known where the access point is, or that it is none."""
-        return ap in self.positions or (not self.tells_ends and is_off(ap))
+
+def _check_ids(rows: Rows, device: Texts | str, ap: Texts | str) -> None:
+    for texts, what in ((device, "device"), (ap, "access point")):
+        if not isinstance(texts, str):
+            rows.check_ids(texts, what)
+
+
+def _require_position(rows: Rows, ap: Texts | str, places: Places, *, may_be_off: bool) -> None:
+    """Reject the rows of access points without a position; the word for none needs no position."""
+    texts = pa.repeat(ap, len(rows)) if isinstance(ap, str) else ap
+    names, codes = encoded(texts)
+    missing = places.find(pa.array(names, pa.string())) < 0
+    missing &= np.array([not (may_be_off and is_off(name)) for name in names], np.bool_)
+    rows.reject_texts(missing[codes], texts, "access point {!r} has no position")
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if not head.rows:
         return None
     by_file = _named_by_files(head.columns)

@@ -10,20 +10,23 @@ themselves need no lookup. The visits come from the file with a device column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from roambench.contract.errors import ConfigError, TraceError
-from roambench.mobility.readers.account import check_degrees, number
-from roambench.mobility.readers.collecting import FixCollector
-from roambench.mobility.readers.documents import Document, Head, numbered_rows
-from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations, concatenate
-from roambench.mobility.readers.joining import Joined, with_rejected
-from roambench.mobility.readers.tables import columns_needed
+from roambench.mobility.readers.account import RowAccount
+from roambench.mobility.readers.collecting import Pile, fixes_of
+from roambench.mobility.readers.documents import Document, Head, decoded
+from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
+from roambench.mobility.readers.joining import Places, distinct, places_of, with_rejected
+from roambench.mobility.readers.rows import Rows, blocks
+from roambench.mobility.readers.tables import columns_needed, first_row
+from roambench.mobility.readers.time_columns import TIME_FORMS
 from roambench.mobility.readers.times import TIME_FORMATS
 
 _COLUMNS: Final[Mapping[str, str]] = {
@@ -67,86 +70,70 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
             f"{options.file}: no lookup of places: a file with columns {columns['place_id']}, "
             f"{columns['lat']}, {columns['lon']}"
         )
-    places = Joined()
+    account = RowAccount(options.file)
+    parts: list[Places] = []
     for document in lookups:
-        _read_lookup(document, headers[document.path], columns, places)
-    parts = [_read_visits(document, headers[document.path], columns, places, options) for document in visits]
-    return with_rejected(replace(concatenate(parts), listed=_listed(places)), places.account)
-
-
-def _listed(places: Joined) -> Stations | None:
-    """Every place of the lookup, in its order."""
-    if not places.positions:
-        return None
-    table = np.array(list(places.positions.values()))
-    return Stations(tuple(places.positions), table[:, 0], table[:, 1])
+        header = headers[document.path]
+        at = [header.index(columns[field]) for field in ("place_id", "lat", "lon")]
+        for rows in _rows(document, header):
+            north, east = (rows.numbers(rows.texts(axis), header[axis]) for axis in at[1:])
+            parts.append(places_of(rows, rows.texts(at[0]), north, east))
+            rows.reject_in(account)
+    places = distinct(parts)
+    pile = Pile(options.condense)
+    for document in visits:
+        _read_visits(document, headers[document.path], columns, places, options, pile)
+    listed = places.stations() if len(places.ids) else None
+    return with_rejected(replace(pile.fixes(), listed=listed), account)
 
 
 def _header(document: Document) -> list[str]:
-    with closing(document.lines()) as lines:
-        _, row = next(numbered_rows(lines, comment="\n"), (1, ""))
+    with document.opened() as file:
+        row = decoded(first_row(file)[1]).removeprefix("\ufeff").strip()
     return [cell.strip() for cell in row.split("\t")]
 
 
-def _read_lookup(
-    document: Document, header: Sequence[str], columns: Mapping[str, str], places: Joined
-) -> None:
-    at = [header.index(columns[field]) for field in ("place_id", "lat", "lon")]
-    with closing(document.lines()) as lines:
-        rows = numbered_rows(lines, comment="\n")
-        next(rows, None)
-        for line, row in rows:
-            try:
-                place, lat, lon = (_cells(row, header)[position] for position in at)
-                position = number(lat, columns["lat"]), number(lon, columns["lon"])
-                check_degrees(*position)
-                places.positions[place] = position
-            except ValueError as error:
-                places.reject(document.path, line, str(error))
+def _rows(document: Document, header: Sequence[str]) -> Iterator[Rows]:
+    """The rows below the header, in blocks."""
+    with document.opened() as file:
+        for line, block in blocks(file, first_row(file)[0] + 1):
+            rows = Rows(block, "\t", document.path, line)
+            rows.require(len(header), f"the header has {len(header)}")
+            yield rows
 
 
 def _read_visits(
     document: Document,
     header: Sequence[str],
     columns: Mapping[str, str],
-    places: Joined,
+    places: Places,
     options: ReaderOptions,
-) -> Fixes:
-    parse = TIME_FORMATS[options.time_format]
+    pile: Pile,
+) -> None:
     needed = [columns["device"], columns["place"], *columns["time"].split("+")]
     missing = [name for name in needed if name not in header]
     if missing:
         raise TraceError(f"{document.path}:1: no column {', '.join(missing)}; it has {', '.join(header)}")
-    at = [header.index(name) for name in needed]
+    device, place, *time = (header.index(name) for name in needed)
     own = [header.index(columns[axis]) for axis in ("lat", "lon") if columns[axis] in header]
-    collector = FixCollector(document.path, condense=options.condense)
-    with closing(document.lines()) as lines:
-        rows = numbered_rows(lines, comment="\n")
-        next(rows, None)
-        for line, row in rows:
-            try:
-                cells = _cells(row, header)
-                device, place, *time = (cells[position] for position in at)
-                position = places.positions.get(place)
-                if position is None and len(own) == 2:
-                    position = number(cells[own[0]], "latitude"), number(cells[own[1]], "longitude")
-                if position is None:
-                    raise ValueError(f"place {place[:32]!r} is not in the lookup")
-                collector.add(device, parse(" ".join(time)), *position, place)
-            except (ValueError, OverflowError) as error:
-                collector.reject(line, str(error))
-    return collector.fixes()
-
-
-def _cells(row: str, header: Sequence[str]) -> list[str]:
-    cells = [cell.strip() for cell in row.split("\t")]
-    if len(cells) < len(header):
-        raise ValueError(f"{len(cells)} columns, the header has {len(header)}")
-    return cells
+    for rows in _rows(document, header):
+        named = rows.texts(place)
+        at = places.find(named)
+        north, east = places.at(at)
+        if len(own) == 2:
+            texts = (pc.if_else(pa.array(at >= 0), "0", rows.texts(axis)) for axis in own)
+            latitude, longitude = (
+                rows.numbers(text, what) for text, what in zip(texts, ("latitude", "longitude"), strict=True)
+            )
+            north, east = np.where(at >= 0, north, latitude), np.where(at >= 0, east, longitude)
+        else:
+            rows.reject_texts(at < 0, named, "place {!r} is not in the lookup")
+        times_s = rows.values(rows.texts(*time), TIME_FORMS[options.time_format])
+        pile.add(options.condense(fixes_of(rows, rows.texts(device), times_s, north, east, named)))
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     cells = head.rows[0].lower().split("\t") if head.rows else []
     named = [head.columns.get(field, _COLUMNS[field]) for field in ("device", "place")]
     if {name.lower() for name in named} <= set(cells):

@@ -16,26 +16,35 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from functools import partial
+from itertools import islice
 from pathlib import PurePath
 from typing import IO, Final
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from roambench.contract.errors import TraceError
-from roambench.mobility.readers.account import check_degrees, check_time, number
-from roambench.mobility.readers.documents import Document, Head
+from roambench.mobility.readers.account import check_time, number
+from roambench.mobility.readers.documents import Document, Head, decoded
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
 from roambench.mobility.readers.overlaps import IntervalCollector
-from roambench.mobility.readers.tables import cells_of
+from roambench.mobility.readers.rows import Rows, Texts, blocks, one_by_one
+from roambench.mobility.readers.tables import cells_of, first_row
 from roambench.mobility.readers.times import iso
 
 #: A workbook's sheet of a million rows has 0.4 GB, its texts a tenth.
 _SHEET_BYTES: Final = 2 << 30
 _PART_BYTES: Final = 512 << 20
 _MAX_COLUMNS: Final = 64
+_SHEET_ROWS: Final = 50_000  # that are read at once
+_IN_ONE_LINE: Final = str.maketrans("\t\n\r", "   ")
+_EMPTY: Final = pa.array(["", "nan", "none", "null"])
 _SHANGHAI_H: Final = 8.0
 _SOUTH, _NORTH, _WEST, _EAST = 30.69, 31.51, 120.9, 121.9
 _DAY_FIRST: Final = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?: +(\d{1,2}):(\d{2})(?::(\d{2}))?)?", re.ASCII)
@@ -49,47 +58,62 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     stays = IntervalCollector(options.file)
     positions: dict[str, tuple[float, float]] = {}
     for document in documents:
-        rows = _workbook_rows(document) if document.name.lower().endswith(".xlsx") else _text_rows(document)
-        with closing(rows):
-            _read_rows(document, rows, stays, positions, round(offset_h * 3600))
+        found = _workbook_rows(document) if document.name.lower().endswith(".xlsx") else _text_rows(document)
+        with closing(found):
+            header = _header(next(found, None))
+            columns = _columns(header)
+            if columns is None:
+                raise TraceError(
+                    f"{document.path}:1: expected a header with start time, end time, user id, latitude, "
+                    f"longitude or location(latitude/longitude), got {', '.join(header)[:120]!r}"
+                )
+            for rows in found:
+                rows.require(len(header), f"the header has {len(header)}")
+                _read_rows(rows, columns, stays, positions, round(offset_h * 3600))
     ids = tuple(sorted(positions))
     table = np.array([positions[name] for name in ids]).reshape(-1, 2)
     return stays.fixes(Stations(ids, table[:, 0], table[:, 1]), options.step_s, plane=False)
 
 
+def _header(rows: Rows | None) -> list[str]:
+    return [rows.texts(at)[0].as_py() for at in range(rows.width[0])] if rows else []
+
+
 def _read_rows(
-    document: Document,
-    rows: Iterator[tuple[int, list[str]]],
+    rows: Rows,
+    columns: Mapping[str, int],
     stays: IntervalCollector,
     positions: dict[str, tuple[float, float]],
     offset_s: int,
 ) -> None:
-    _, header = next(rows, (1, []))
-    columns = _columns(header)
-    if columns is None:
-        raise TraceError(
-            f"{document.path}:1: expected a header with start time, end time, user id, latitude, longitude "
-            f"or location(latitude/longitude), got {', '.join(header)[:120]!r}"
+    texts = {field: rows.texts(at) for field, at in columns.items()}
+    empty = {
+        field: pc.is_in(pc.utf8_lower(column), _EMPTY).to_numpy(zero_copy_only=False)
+        for field, column in texts.items()
+    }
+    rows.reject(
+        np.any(list(empty.values()), axis=0),
+        lambda row: f"{', '.join(field for field, mask in empty.items() if mask[row])} is empty",
+    )
+    if "location" in texts:
+        north, east = (
+            rows.values(texts["location"], one_by_one(partial(_position, axis=axis)), np.float64)
+            for axis in (0, 1)
         )
-    for line, cells in rows:
-        try:
-            if len(cells) < len(header):
-                raise ValueError(f"{len(cells)} columns, the header has {len(header)}")
-            values = {field: cells[at].strip() for field, at in columns.items()}
-            empty = [field for field, text in values.items() if text.lower() in ("", "nan", "none", "null")]
-            if empty:
-                raise ValueError(f"{', '.join(empty)} is empty")
-            latitude, longitude = _position(values)
-            start_s, end_s = (_seconds(values, field) - offset_s for field in ("start", "end"))
-            if not (_SOUTH <= latitude <= _NORTH and _WEST <= longitude <= _EAST):
-                check_degrees(latitude, longitude)
-                stays.account.leave_out("stations outside Shanghai")
-                continue
-            station = f"{latitude:.6f}/{longitude:.6f}"
-            stays.add(values["device"], station, start_s, end_s)
-            positions[station] = latitude, longitude
-        except (ValueError, OverflowError) as error:
-            stays.account.reject(line, str(error), document.path)
+    else:
+        north, east = rows.numbers(texts["lat"], "latitude"), rows.numbers(texts["lon"], "longitude")
+    start_s, end_s = (_times_s(rows, texts, field) - offset_s for field in ("start", "end"))
+    rows.check_positions(north, east, plane=False)
+    outside = ~((north >= _SOUTH) & (north <= _NORTH) & (east >= _WEST) & (east <= _EAST))
+    kept = rows.leave_out(outside, "stations outside Shanghai")
+    device, north, east = texts["device"].take(pa.array(kept)), north[kept], east[kept]
+    rows.check_ids(device, "device")
+    spots, spot = np.unique(north + 1j * east, return_inverse=True)
+    names = tuple(f"{at.real:.6f}/{at.imag:.6f}" for at in spots.tolist())
+    stays.add_rows(rows, device, (names, spot.astype(np.int32)), start_s[kept], end_s[kept])
+    last = dict(zip(spot[(sound := rows.sound())].tolist(), sound.tolist(), strict=True))
+    for number_, _ in sorted(last.items(), key=lambda item: item[1]):
+        positions[names[number_]] = float(spots[number_].real), float(spots[number_].imag)
 
 
 def _columns(header: Sequence[str]) -> dict[str, int] | None:
@@ -112,22 +136,26 @@ def _columns(header: Sequence[str]) -> dict[str, int] | None:
     return found if position and {"start", "end", "device"} <= set(found) else None
 
 
-def _position(values: dict[str, str]) -> tuple[float, float]:
-    if "location" in values:
-        parts = values["location"].split("/")
-        if len(parts) != 2:
-            raise ValueError(f"location {values['location'][:40]!r} is not latitude/longitude")
-        return number(parts[0], "latitude"), number(parts[1], "longitude")
-    return number(values["lat"], "latitude"), number(values["lon"], "longitude")
+def _position(text: str, axis: int) -> float:
+    parts = text.split("/")
+    if len(parts) != 2:
+        raise ValueError(f"location {text[:40]!r} is not latitude/longitude")
+    return (number(parts[0], "latitude"), number(parts[1], "longitude"))[axis]
 
 
-def _seconds(values: dict[str, str], field: str) -> int:
-    """Local time as if it were UTC."""
-    text = values[field]
+def _times_s(rows: Rows, texts: Mapping[str, Texts], field: str) -> npt.NDArray[np.int64]:
+    """Local times as if they were UTC."""
+    written = texts[field]
+    if "date" in texts:
+        day = pc.replace_substring_regex(texts["date"], "[ T].*", "")
+        is_clock = pc.match_substring_regex(written, f"^{_CLOCK.pattern}$")
+        written = pc.if_else(is_clock, pc.binary_join_element_wise(day, written, " "), written)
+    return rows.values(written, one_by_one(partial(_seconds, field=field)))
+
+
+def _seconds(text: str, field: str) -> int:
     if _CLOCK.fullmatch(text):
-        if "date" not in values:
-            raise ValueError(f"{field} {text!r} is a clock time, and there is no date")
-        text = f"{values['date'].partition(' ')[0].partition('T')[0]} {text}"
+        raise ValueError(f"{field} {text!r} is a clock time, and there is no date")
     slashed = _DAY_FIRST.fullmatch(text)
     parts = (slashed[3], slashed[2], slashed[1], *slashed.groups()[3:]) if slashed else None
     if (year_first := _YEAR_FIRST.fullmatch(text)) is not None:
@@ -138,22 +166,19 @@ def _seconds(values: dict[str, str], field: str) -> int:
     return check_time(iso(datetime(year, month, day, hour, minute, second).isoformat()))
 
 
-def _text_rows(document: Document) -> Generator[tuple[int, list[str]], None, None]:
-    with closing(document.lines()) as lines:
-        separator = ""
-        for number_, line in enumerate(lines, start=1):
-            row = line.strip("\r\n\ufeff")
-            if not row.strip():
-                continue
-            separator = separator or next((mark for mark in "\t,;" if mark in row), ",")
-            try:
-                yield number_, list(cells_of(row, separator))
-            except ValueError:
-                yield number_, []
+def _text_rows(document: Document) -> Generator[Rows, None, None]:
+    """The header, then the rows below it in blocks."""
+    with document.opened() as file:
+        line, first = first_row(file)
+        text = decoded(first)
+        separator = next((mark for mark in "\t,;" if mark in text), ",")
+        yield Rows(first, separator, document.path, line)
+        for first_line, block in blocks(file, line + 1):
+            yield Rows(block, separator, document.path, first_line)
 
 
-def _workbook_rows(document: Document) -> Generator[tuple[int, list[str]], None, None]:
-    """Rows of the first sheet of an .xlsx, every cell as text; whole rows of nothing are skipped."""
+def _workbook_rows(document: Document) -> Generator[Rows, None, None]:
+    """The same of the first sheet of an .xlsx, every cell as text."""
     try:
         import openpyxl
     except ImportError:
@@ -166,17 +191,26 @@ def _workbook_rows(document: Document) -> Generator[tuple[int, list[str]], None,
         try:
             _require_measure(copy)
             book = openpyxl.load_workbook(copy, read_only=True, data_only=True)
-            rows = book.worksheets[0].iter_rows(max_col=_MAX_COLUMNS, values_only=True)
-            for line, cells in enumerate(rows, start=1):
-                texts = ["" if cell is None else str(cell) for cell in cells]
-                if any(texts):
-                    yield line, texts
+            sheet = book.worksheets[0].iter_rows(max_col=_MAX_COLUMNS, values_only=True)
+            lines = ("\t".join(_text(cell) for cell in cells) for cells in sheet)
+            line = 1
+            at_once = 1  # the header alone, below empty lines
+            while some := list(islice(lines, at_once)):
+                rows = Rows("\n".join(some).encode(), "\t", document.path, line)
+                line += len(some)
+                if len(rows) or at_once > 1:
+                    at_once = _SHEET_ROWS
+                    yield rows
             book.close()
         except GeneratorExit:
             raise
-        except Exception as error:  # a damaged workbook raises whatever its parts raise
+        except Exception as error:  # a damaged workbook raises any error of its parts
             reason = str(error).partition("\n")[0] or type(error).__name__
             raise TraceError(f"{document.path}: not a readable workbook: {reason}") from None
+
+
+def _text(cell: object) -> str:
+    return "" if cell is None else str(cell).translate(_IN_ONE_LINE)
 
 
 def _require_measure(workbook: IO[bytes]) -> None:
@@ -193,7 +227,7 @@ def _require_measure(workbook: IO[bytes]) -> None:
 
 
 def recognises(head: Head) -> str | None:
-    """Why a file is likely of this format, by its head; None if it is not."""
+    """Say what makes a file look like this format, by its head; None if nothing does."""
     if PurePath(head.name).suffix.lower() == ".xlsx":
         return "its name ends in .xlsx"
     if head.rows:
