@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from roambench.agent.life.board_load import BoardLoad
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.life.launch import run_agent
 from roambench.agent.settings import AgentSettings
 from roambench.agent.traffic_shaper import ShapedRates, apply

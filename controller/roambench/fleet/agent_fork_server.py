@@ -48,7 +48,7 @@ _ENDING_CPU_S: Final = 60.0
 #: For every agent; a meter logger has no more.
 _READER: Final = (
     "roambench.agent.readings.meter_reader",
-    "roambench.agent.readings.reporter",
+    "roambench.agent.reporter",
     "roambench.agent.readings.run_context",
     "roambench.agent.readings.stores",
 )
@@ -64,7 +64,7 @@ _ORDERED: Final = (
     "roambench.agent.orders.model_cache",
     "roambench.agent.orders.resume_point",
     "roambench.agent.orders.shard_store",
-    "roambench.agent.orders.timeline",
+    "roambench.agent.readings.timeline",
     "roambench.agent.peers.inbox",
     "roambench.agent.peers.offers",
     "roambench.agent.peers.radio",

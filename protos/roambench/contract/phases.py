@@ -24,6 +24,8 @@ class Phase(StrEnum):
 
 #: Phases in which a device works for the learning system; the others are background.
 ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+#: Active phases, and the rests around them.
+MEASURED_PHASES = ACTIVE_PHASES | {Phase.REST}
 
 
 class Outcome(StrEnum):

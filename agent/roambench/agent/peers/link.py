@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +12,9 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from roambench.agent.peers.inbox import Inbox, Parcel
+from roambench.agent.peers.inbox import Inbox, Parcel, Receipt
 from roambench.agent.peers.offers import OfferState, WantedHalfStep
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Receiving
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
@@ -85,15 +85,15 @@ class PeerLink:
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
-        coming: Callable[[float], None],
-        counted: Callable[[int], None],
+        coming: Receiving,
+        receipt: Receipt,
     ) -> tuple[Parcel, str]:
         """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
         breaks costs what had come over it, and no more: it is asked again until it is known to be gone.
 
-        `coming` gets the sender's pace when the bytes begin, `counted` of every piece, so that what
-        came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
-        ModelError for bytes that are no such stream.
+        `coming` begins with the sender's pace when the bytes do; every piece is counted in `receipt`, so that
+        the bytes that came are known however the pull ends. Raises PullFailed after `limit_s` host seconds at
+        most, and ModelError for bytes that are no such stream.
         """
         silence = UnansweredCalls()
         try:
@@ -102,7 +102,7 @@ class PeerLink:
                     parcels: list[Parcel] = []
                     try:
                         return await self._pull_once(
-                            name, address, wanted, limit_s, inbox, pace, coming, counted, parcels
+                            name, address, wanted, limit_s, inbox, pace, coming, receipt, parcels
                         )
                     except BaseException as error:
                         for parcel in parcels:
@@ -163,8 +163,8 @@ class PeerLink:
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
-        coming: Callable[[float], None],
-        counted: Callable[[int], None],
+        coming: Receiving,
+        receipt: Receipt,
         parcels: list[Parcel],
     ) -> tuple[Parcel, str]:
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
@@ -179,9 +179,9 @@ class PeerLink:
                     header = _header(message)
                     parcels.append(inbox.parcel(header.total_bytes))
                     digest = header.digest.hex()
-                    coming(header.mbit_s)
+                    coming.begin(header.mbit_s)
                 else:
-                    counted(len(message))
+                    receipt.received_bytes += len(message)
                     parcels[0].add(message)
                     await pace.receive(len(message))
                 if parcels[0].whole:

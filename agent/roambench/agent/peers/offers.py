@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Traffic
 
 #: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
 MOST_PULLS: Final = 10
@@ -58,9 +58,9 @@ class Offer:
         step: int,
         takers: Collection[str],
         pace: RadioPace,
-        changed: Callable[[bool], None],
+        traffic: Traffic,
     ) -> None:
-        """`changed` is called whenever sending begins or ends."""
+        """`traffic` follows when sending begins and ends."""
         self.run_id = run_id
         self.step = step
         self.takers = frozenset(takers)
@@ -76,7 +76,7 @@ class Offer:
         self._moved = asyncio.Event()
         self._goes_on = asyncio.Event()
         self._goes_on.set()
-        self._changed = changed
+        self._traffic = traffic
         self._over = ""
 
     @property
@@ -129,11 +129,11 @@ class Offer:
         try:
             await self._goes_on.wait()
             self.check()
-            self._changed(True)
+            self._traffic.sending(True)
             yield
         finally:
             self._sending[name] -= 1
-            self._changed(self.sending)
+            self._traffic.sending(self.sending)
             self._moved.set()
 
     def give_up(self, name: str) -> None:
