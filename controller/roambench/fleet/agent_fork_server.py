@@ -137,6 +137,8 @@ def import_for(agents: Sequence[AgentSettings]) -> None:
     for driver in {settings.meter.driver for settings in agents if settings.meter.port}:
         with contextlib.suppress(ConfigError):
             METERS.load(driver)
+    if any(settings.influxdb is not None for settings in agents):
+        import_module("roambench.agent.readings.influx_store")
     if any(settings.controller for settings in agents):  # meter loggers take no orders
         for module in _ORDERED:
             import_module(module)

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from roambench.agent.readings.witness import Witness
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.records import Reading, RecordKind
@@ -58,7 +57,11 @@ async def read_meter(
         reopen_allowed=settings.reopen_allowed,
         latch=folder / "meter.latch",
     )
-    witness = Witness(folder / "witness.txt") if settings.witness else None
+    witness = None
+    if settings.witness:  # in proofs only
+        from roambench.agent.readings.witness import Witness
+
+        witness = Witness(folder / "witness.txt")
     try:
         async with contextlib.aclosing(meter_items(meter)) as items:
             async for item in items:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from roambench.agent.background import Work
 from roambench.agent.reporter import Reporter
@@ -17,11 +15,12 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
 from roambench.spool.consumer import Record
-from roambench.spool.drain import BatchRefused, Drain
+from roambench.spool.drain import Drain
 from roambench.spool.gate import Gate
-from roambench.spool.influx import InfluxSender, InfluxWriter
-from roambench.spool.line_protocol import FieldValue, LineEncoder, bench_line
-from roambench.spool.spool import CONTROLLER, Consumer, Spool
+from roambench.spool.spool import CONTROLLER, Spool
+
+if TYPE_CHECKING:
+    from roambench.agent.readings.influx_store import InfluxStore
 
 #: Host seconds between points of the spool's own state in InfluxDB.
 MONITOR_PERIOD_S = 10.0
@@ -29,11 +28,6 @@ MONITOR_PERIOD_S = 10.0
 
 async def _begun(work: Work) -> None:
     await work()
-
-
-def _log(text: str) -> None:
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
 
 
 class ControllerStore(Protocol):
@@ -74,7 +68,7 @@ class Stores:
         self._reporter = reporter
         self._controller = controller
         self._drains: dict[str, Drain] = {}
-        self._influx: InfluxSender | None = None
+        self._influx: InfluxStore | None = None
         if CONTROLLER in spool.consumers:
             assert controller is not None
             self._drains[CONTROLLER] = Drain(
@@ -86,8 +80,10 @@ class Stores:
             )
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
-            encoder = LineEncoder(settings.device, spool)
-            self._influx = InfluxSender(InfluxWriter(settings.influxdb, _log), encoder)
+            # Only now: most boards have no InfluxDB, and its client is some megabytes.
+            from roambench.agent.readings.influx_store import InfluxStore
+
+            self._influx = InfluxStore(settings.influxdb, settings.device, spool, clock)
             self._drains[INFLUXDB] = Drain(
                 spool.consumers[INFLUXDB],
                 self._influx.send,
@@ -113,7 +109,9 @@ class Stores:
         """By name, one for each drain and one that watches; they go on until they are cancelled."""
         works: dict[str, Work] = {f"drain to {name}": drain.run for name, drain in self._drains.items()}
         if self._influx is not None:
-            works["spool monitor"] = partial(self._monitor, self._influx)
+            works["spool monitor"] = partial(
+                self._influx.monitor, self._drains[INFLUXDB], self._gate, self._monitor_period_s
+            )
         return works
 
     def start(self) -> list[asyncio.Task[None]]:
@@ -152,27 +150,3 @@ class Stores:
             self._reporter.report_and_log(kind, f"{store}: {reason}")
         else:
             self._reporter.report_and_log(EventKind.STORE_RECOVERED, store)
-
-    async def _monitor(self, influx: InfluxSender) -> None:
-        """Best effort: a point that cannot be written is not kept, the next one tells more."""
-        consumer = self._spool.consumers[INFLUXDB]
-        while True:
-            await asyncio.sleep(self._monitor_period_s)
-            if self._drains[INFLUXDB].slow:
-                continue  # it has enough to do with the records
-            with contextlib.suppress(OSError, BatchRefused):  # TimeoutError, too: the pass was broken off
-                async with self._gate.passing():
-                    await self._write_state(influx, consumer)
-
-    async def _write_state(self, influx: InfluxSender, consumer: Consumer) -> None:
-        context = self._spool.context
-        if context is None:
-            return
-        values: dict[str, FieldValue] = {
-            "spool_depth": consumer.depth,
-            "oldest_age_s": consumer.oldest_age_s,
-            "dropped": consumer.dropped,
-            "dead": consumer.dead,
-        }
-        unix_ns = context.unix_ns(self._clock.now_ns())
-        await influx.write(bench_line(self._device, context, values, unix_ns))
