@@ -38,7 +38,7 @@ class BoardLoad:
 
 @dataclass(frozen=True, slots=True)
 class RadioLoad:
-    """What a transfer at `mbit_s` (0: as fast as the port) makes the board's radio do."""
+    """The load of a transfer at `mbit_s` (0: as fast as the port) on the board's radio."""
 
     load: BoardLoad
     mbit_s: float

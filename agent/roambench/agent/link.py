@@ -48,7 +48,7 @@ class Link:
         self.peers = Peers(self.identity.current, clock, folder, Refusals(self.reporter))
 
     def is_as(self, welcome: Welcome) -> bool:
-        """Whether the session is as the run wants it; if not, it is dialled again."""
+        """Return whether the session is as the run wants it; if not, it is dialled again."""
         self.drain.welcomed = False
         if self.control.keepalive == welcome.quiet:
             self.control.keepalive = not welcome.quiet

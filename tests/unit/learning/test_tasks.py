@@ -135,7 +135,7 @@ def model(name: str, seed: int = 0) -> np.ndarray:
             "own_tasks:Lossy",
             'Lossy has metrics: expected {name: "higher" or "lower", what is better}, got a function',
         ),
-        ("own_tasks:Lossy", "Lossy has evalute, which nobody would call"),
+        ("own_tasks:Lossy", "Lossy has evalute, which would never be called"),
         ("own_tasks:Shy", "Shy() fails: RuntimeError: not today"),
     ],
 )

@@ -59,7 +59,7 @@ async def serve_ctl(path: Path, answering: Answering) -> None:
         draft.chmod(MODE)
         draft.replace(path)
     except OSError as error:
-        why = f"control socket {path}: {error.strerror or error}; nobody can ask this agent"
+        why = f"control socket {path}: {error.strerror or error}; this agent cannot be asked"
         print(why, file=sys.stderr, flush=True)
         await asyncio.Event().wait()
         return

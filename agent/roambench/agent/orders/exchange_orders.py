@@ -221,7 +221,7 @@ class ExchangeOrders:
 
 
 def _mistake(order: ExchangeOrder) -> str:
-    """Why an order cannot be carried out; empty when it can."""
+    """Return why an order cannot be carried out; empty when it can."""
     devices = list(order.neighbours)
     if devices != sorted(set(devices)) or order.device in devices:
         return f"neighbours {devices[:20]} of device {order.device}: expected others, ascending"

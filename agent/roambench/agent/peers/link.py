@@ -25,9 +25,9 @@ from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PULL, channel
 _RETRY_S: Final = 0.3
 #: Host seconds after which a neighbour that cannot be reached is gone. Holes are shorter.
 _PATIENCE_S: Final = 60.0
-#: What gRPC says where nobody listens, or somebody else does; so often in a row, the neighbour is gone.
-_NOBODY: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
-_NOBODIES: Final = 3
+#: What gRPC says where nothing listens, or another one does; so often in a row, the neighbour is gone.
+_NOWHERE: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
+_MOST_NOWHERE: Final = 3
 #: Host seconds for a neighbour to say how it stands; then it is asked again.
 _ASK_S: Final = 5.0
 
@@ -44,20 +44,20 @@ class PullFailed(LinkError):
 class UnansweredCalls:
     """The calls to a neighbour that got no answer, until it is known to be gone."""
 
-    nobody: int = 0
+    nowhere: int = 0
     since_s: float = 0.0  # host monotonic; 0: the last call reached it
 
     def answered(self) -> None:
-        """The neighbour has answered: count silence anew."""
-        self.nobody, self.since_s = 0, 0.0
+        """The neighbour has answered: count silence from zero."""
+        self.nowhere, self.since_s = 0, 0.0
 
     def gone(self, error: grpc.aio.AioRpcError) -> bool:
-        """Whether it is gone, now that this call broke off, too."""
+        """Return whether it is gone, now that this call broke off, too."""
         now_s = time.monotonic()
         self.since_s = self.since_s or now_s
         details = error.details() or ""
-        self.nobody = self.nobody + 1 if any(word in details for word in _NOBODY) else 0
-        return self.nobody >= _NOBODIES or now_s - self.since_s >= _PATIENCE_S
+        self.nowhere = self.nowhere + 1 if any(word in details for word in _NOWHERE) else 0
+        return self.nowhere >= _MOST_NOWHERE or now_s - self.since_s >= _PATIENCE_S
 
 
 class PeerLink:
@@ -121,11 +121,11 @@ class PeerLink:
     async def ask(
         self, name: str, address: str, wanted: WantedHalfStep, silence: UnansweredCalls
     ) -> OfferState | None:
-        """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
-        such questions, takes no model.
+        """Ask how it stands with our model at `name`; None: no answer. A neighbour that is gone, or does not
+        answer such questions, takes no model.
 
-        Who does not answer in time is slow as long as the connection stands: keepalive ends a dead one, in
-        quiet runs the kernel does.
+        One that does not answer in time is slow as long as the connection stands: keepalive ends a dead one,
+        in quiet runs the kernel does.
         """
         channel = self._channel(name, address)
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ASK)

@@ -1,4 +1,4 @@
-"""How the board itself is doing: CPU, memory, temperature, frequency, network bytes, throttle bits.
+"""State of the board itself: CPU, memory, temperature, frequency, network bytes, throttle bits.
 Sampled into the spool as the settings or the present run want it.
 
 Cheap enough to run beside a measurement: a sample reads six small files that were looked up once, forks
@@ -109,7 +109,8 @@ class HostMetrics:
         return sum(count.bytes_sent for count in found), sum(count.bytes_recv for count in found)
 
     def _throttle_bits(self) -> int:
-        """As `vcgencmd get_throttled` spells them; of the under-voltage alarm alone only bit 0 is known."""
+        """Bits as `vcgencmd get_throttled` spells them; of the under-voltage alarm alone only bit 0 is
+        known."""
         text = _text(self._throttled)
         if text is None and self._settings.vcgencmd:
             text = _ask_vcgencmd(self._settings.vcgencmd)
@@ -127,7 +128,7 @@ class SampleTaker(Protocol):
 
     @property
     def wants_none(self) -> bool:
-        """Whether no sample may be taken now (in a measured phase, if `during_phases` is off)."""
+        """Return whether no sample may be taken now (in a measured phase, if `during_phases` is off)."""
         ...
 
     def take(self, sample: HostSample) -> None:
@@ -225,7 +226,7 @@ class HostWatch:
 
     @property
     def wants_none(self) -> bool:
-        """Whether no sample may be taken now."""
+        """Return whether no sample may be taken now."""
         return self.hushed or (self._in_measured_phase and not self._now.during_phases)
 
     def take(self, sample: HostSample) -> None:

@@ -1,4 +1,5 @@
-"""Where an agent's records go: one drain per store, what they report, and how much is left at the end."""
+"""The stores of an agent's records: one drain per store, what they report, and how much is left at the
+end."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class ControllerStore(Protocol):
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a session with a controller."""
+        """Return whether there is a session with a controller."""
         ...
 
     async def send(self, records: Sequence[Record]) -> int:
@@ -101,7 +102,7 @@ class Stores:
 
     @property
     def left(self) -> dict[str, int]:
-        """How many records a store has yet to get, by its name; empty when they all have all."""
+        """Return how many records a store has yet to get, by its name; empty when they all have all."""
         waiting = {name: consumer.depth for name, consumer in self._spool.consumers.items()}
         return {name: depth for name, depth in waiting.items() if depth}
 

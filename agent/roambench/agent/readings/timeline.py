@@ -147,7 +147,8 @@ class PhaseTimeline:
             follower.follow(phase.phase, phase.start_ns, mbit_s)
 
     def _keep(self, file: int, content: bytes) -> None:
-        """What cannot be kept is missed only if this life ends without a word: noted once, phases go on."""
+        """Keep `content` for the next life. What cannot be kept is missed only if this life ends without a
+        word: that is noted once, phases go on."""
         try:
             os.pwrite(file, content, 0)
             self._lacking = False

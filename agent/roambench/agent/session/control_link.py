@@ -156,7 +156,7 @@ class ControlLink:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session."""
+        """Return whether there is a session."""
         return self._outgoing is not None
 
     def redial(self, reason: str) -> None:
@@ -307,11 +307,11 @@ class RunDrain:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a session with a controller."""
+        """Return whether there is a session with a controller."""
         return self.link.is_open
 
     async def send(self, records: Sequence[Record]) -> int:
-        """As `ControlLink.drain`."""
+        """Send records as `ControlLink.drain` does."""
         if not self.welcomed:
             raise LinkError("no session with this run's controller")
         return await self.link.drain(self.spool.uuid_of(records[0][0]), records)

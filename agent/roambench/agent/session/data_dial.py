@@ -73,7 +73,7 @@ class DataDial:
 
 
 async def _hold(channel: grpc.aio.Channel, *, again: bool) -> None:
-    """Keep a call open until cancelled: the controller ends connections that nobody calls over.
+    """Keep a call open until cancelled: the controller ends connections without a call.
 
     `again`: also when the connection broke; in quiet runs that waits for the next transfer.
     """
