@@ -23,13 +23,15 @@ import shutil
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roambench.agent.life.burning import Burner
-from roambench.agent.life.session import Session
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.readings.meter_watch import STATES
+
+if TYPE_CHECKING:  # it holds grpc, and fork servers import this module before they fork
+    from roambench.agent.life.session import Session
 
 ASKS: Final = (
     "status",
