@@ -28,13 +28,13 @@ _TRAINER = """
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from roambench.agent.orders.trainer import Trainer
+from roambench.agent.orders.trainer_process import TrainerProcess
 from roambench.agent.orders.worker import TrainJob
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 
 folder = Path(sys.argv[1])
-trainer = Trainer()
+trainer = TrainerProcess()
 spec = LearningSpec("mohawk_cnn", 1, 10, 0.01, 0.9, 5e-4, 8, str(folder / "shard.safetensors"))
 job = TrainJob(
     str(folder / "start.blob"), str(folder / "out.blob"), own_path="", global_path="",

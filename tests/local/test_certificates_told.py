@@ -15,6 +15,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from agent_ports import Log, Party
 from hand_agent import until
 from roambench.agent.session.control_link import ControlLink
 from roambench.agent.session.identity_files import IdentityFiles
@@ -99,15 +100,15 @@ class Dialling:
 
 @asynccontextmanager
 async def agent(where: Controller, credential: Credential, name: str = "pi-01") -> AsyncIterator[Dialling]:
-    log: list[str] = []
+    log = Log()
     link = ControlLink(
         f"127.0.0.1:{where.control_port}",
         credential,
         name,
-        log.append,
+        log,
     )
     hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device=name, machine_id="m")
-    task = asyncio.create_task(link.run(lambda: hello, lambda frame: None))
+    task = asyncio.create_task(link.run(Party(lambda: hello)))
     try:
         yield Dialling(link, task, log)
     finally:
@@ -170,7 +171,7 @@ async def test_a_certificate_that_is_not_valid_here_is_told_with_its_reason_on_b
 
 async def test_a_missing_certificate_is_told_on_both_sides_and_at_both_ports(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match=r"cert\.pem: certificate cannot be read"):
-        IdentityFiles(tmp_path / "none", "pi-01", print)  # an agent does not even dial
+        IdentityFiles(tmp_path / "none", "pi-01", Log())  # an agent does not even dial
     async with controller(tmp_path) as where:
         bare = grpc.ssl_channel_credentials(where.authority.issue("pi-01").authority_pem)
         options = [("grpc.ssl_target_name_override", CONTROLLER_NAME)]

@@ -12,12 +12,14 @@ from pathlib import Path
 import psutil
 import pytest
 
+from agent_ports import Log, Party
 from fuzzer import Fuzzer, Memory
 from hand_agent import LAYOUT, REPORT, done
-from roambench.agent.peers.inbox import Inbox
+from roambench.agent.board_load import BoardLoad
+from roambench.agent.peers.inbox import Inbox, Receipt
 from roambench.agent.peers.link import PeerLink, PullFailed, UnansweredCalls
 from roambench.agent.peers.offers import OfferState, WantedHalfStep
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Receiving, Traffic
 from roambench.agent.session.control_link import ControlLink, secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
@@ -39,7 +41,7 @@ class WellBehaved:
 
     def __init__(self, folder: Path, ports: list[int]) -> None:
         credential = Credential.load(folder / "identity" / "pi-02")
-        self.log: list[str] = []
+        self.log = Log()
         self.channel = secure_channel(f"127.0.0.1:{ports[1]}", credential, MAX_DATA_MESSAGE_BYTES)
         self.data = DataLink(self.channel, "pi-02", DeviceClock())
         self.chores: set[asyncio.Task[None]] = set()
@@ -47,12 +49,12 @@ class WellBehaved:
             f"127.0.0.1:{ports[0]}",
             credential,
             "pi-02",
-            self.log.append,
+            self.log,
         )
 
     async def run(self) -> None:
         hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-02", machine_id="m2")
-        await self.link.run(lambda: hello, self.take)
+        await self.link.run(Party(lambda: hello, self.take))
 
     def take(self, frame: wire.ControllerFrame) -> None:
         if frame.order.HasField("train"):
@@ -162,8 +164,8 @@ async def _pull_on(folder: Path, port: int, told: set[OfferState | None]) -> Non
                 5.0,
                 Inbox(folder, 2**20),
                 RadioPace(clock, 0.0),
-                coming=lambda mbit_s: None,
-                counted=lambda size_bytes: None,
+                Receiving(Traffic(0.0, BoardLoad())),
+                Receipt(2, 0.5),
             )
         except PullFailed:
             await asyncio.sleep(0.1)

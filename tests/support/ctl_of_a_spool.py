@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 from roambench.agent.life.ctl_handler import CtlHandler
@@ -25,6 +26,8 @@ if __name__ == "__main__":
         print(json.dumps({"run": "", "unsent_runs": {}}))
     else:
         opened, others = Spool(folder / "spool.sqlite"), cast(Any, None)
-        own = CtlHandler("pi-01", others, opened, Unsent(folder / "unsent", opened), *[others] * 7)
+        meter = SimpleNamespace(spool=opened, unsent=Unsent(folder / "unsent", opened))
+        session = SimpleNamespace(settings=SimpleNamespace(device="pi-01"), meter=meter)
+        own = CtlHandler(cast(Any, session), others, others)
         asyncio.run(_say(own, asked, sys.argv[3:]))
         opened.close()

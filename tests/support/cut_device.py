@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from agent_ports import Log, Records, reporter
 from cut_links import Cut, CutLinks, cut_links
 from hand_agent import (
     LAYOUT,
@@ -21,11 +22,12 @@ from hand_agent import (
     hand_agent,
 )
 from roambench.agent.background import Chores
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.session.data_dial import DataDial
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.agent.settings import ChaosSettings
@@ -69,7 +71,7 @@ async def device(
 ) -> AsyncIterator[Device]:
     folder.mkdir()
     where.authority.issue(name).save(folder / "identity")
-    clock, chores, spans = DeviceClock(), Chores(), list[PhaseSpan]()
+    clock, chores, spans = DeviceClock(), Chores(Log()), list[PhaseSpan]()
     ours, theirs = socket.socketpair()
 
     def record(kind: RecordKind, payload: bytes) -> None:
@@ -89,18 +91,15 @@ async def device(
         cut_links(where.fleet.data_port, cuts) as links,
         hand_agent(where, name, on_order=take) as agent,
     ):
-        dial = DataDial(IdentityFiles(folder / "identity", name, print), name, clock, chores.begin)
+        dial = DataDial(IdentityFiles(folder / "identity", name, Log()), name, clock, chores)
         place = Workplace(
-            timeline=PhaseTimeline(
-                name, "boot", clock, folder, record, changed=lambda phase, ns, mbit_s: None
-            ),
+            timeline=PhaseTimeline(name, "boot", clock, folder, Records(record)),
             worker=Worker(ours),
             clock=clock,
             folder=folder,
-            emit=lambda word: agent.link.send(agent_frame(word)),
-            record=record,
+            reporter=reporter(record, agent.link.say, clock=clock, name=name),
+            load=BoardLoad(),
             dial=dial,
-            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
         )
         made = Device(
             OrderQueue(place, ModelCache(folder / "model-cache"), ChaosSettings()), dial, links, spans

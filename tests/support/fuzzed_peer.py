@@ -11,7 +11,9 @@ import json
 import sys
 from pathlib import Path
 
+from agent_ports import Refused
 from hand_agent import LAYOUT
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.exchange import Peers
 from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
@@ -30,7 +32,7 @@ async def serve(folder: Path) -> None:
         authority.issue("pi-02"),
         DeviceClock(),
         folder,
-        lambda name, reason: print("refused", name, reason, file=sys.stderr),
+        Refused(lambda name, reason: print("refused", name, reason, file=sys.stderr)),
     )
     address = await peers.open("run", "127.0.0.1:50052")
     (folder / "ports.json.new").write_text(json.dumps([int(address.rpartition(":")[2])]))
@@ -40,7 +42,7 @@ async def serve(folder: Path) -> None:
     step = 0
     while True:
         step += 1
-        offer = peers.announce(step, takers, 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None).offer
+        offer = peers.announce(step, takers, 0.0, BoardLoad()).offer
         offer.provide(HalfStep(blob, digest_of(blob)))
         while "pi-03" not in offer.served:
             await asyncio.sleep(0.01)

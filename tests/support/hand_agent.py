@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from roambench.agent.session.control_link import ControlLink, secure_channel
+from agent_ports import Log, Party
+from roambench.agent.session.control_link import ControlLink, Identity, secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
@@ -113,7 +114,7 @@ async def hand_agent(
     where: Bench,
     name: str = "pi-01",
     *,
-    credential: Credential | Callable[[], Credential] | None = None,
+    credential: Credential | Identity | None = None,
     on_order: Callable[["HandAgent", wire.Order], Any] | None = None,
     machine: str = "machine-1",
     boot: str = "",
@@ -123,8 +124,8 @@ async def hand_agent(
     claims: str | None = None,
 ) -> AsyncIterator[HandAgent]:
     dial_with = credential or where.authority.issue(name)
-    credential = dial_with() if callable(dial_with) else dial_with
-    log: list[str] = []
+    credential = dial_with if isinstance(dial_with, Credential) else dial_with.credential()
+    log = Log()
     orders: list[wire.Order] = []
     chores: set[asyncio.Task[None]] = set()
 
@@ -150,13 +151,13 @@ async def hand_agent(
                 chore.add_done_callback(chores.discard)
 
     address = host_port(where.host, where.fleet.control_port)
-    link = ControlLink(address, dial_with, name, log.append)
+    link = ControlLink(address, dial_with, name, log)
     channel = secure_channel(host_port(where.host, where.fleet.data_port), credential, MAX_DATA_MESSAGE_BYTES)
     agent = HandAgent(
         link,
         DataLink(channel, name, DeviceClock()),
         orders,
-        asyncio.create_task(link.run(hello, lambda frame: agent.take(frame))),
+        asyncio.create_task(link.run(Party(hello, lambda frame: agent.take(frame)))),
         credential,
         take,
         log,

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from agent_ports import Refused
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.exchange import Mixed, Peers
 from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
@@ -50,7 +52,7 @@ class Devices:
             self.authority.issue(f"pi-{len(self.peers):02d}"),
             DeviceClock(),
             self.folder,
-            lambda name, reason: self.refusals.append((name, reason)),
+            Refused(lambda name, reason: self.refusals.append((name, reason))),
             memory_bytes=memory_bytes,
         )
         await peers.open("run", "127.0.0.1:50052", revoked)
@@ -62,9 +64,7 @@ class Devices:
         return Neighbour(device, f"pi-{device:02d}", known if address is None else address, weight)
 
     def announce(self, device: int, neighbours: Sequence[Neighbour], mbit_s: float = 0.0) -> Iteration:
-        return self.peers[device].announce(
-            7, neighbours, mbit_s, radio=lambda sending_mbit_s, coming_mbit_s: None
-        )
+        return self.peers[device].announce(7, neighbours, mbit_s, BoardLoad())
 
     async def exchange(
         self,

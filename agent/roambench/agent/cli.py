@@ -10,10 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from roambench.agent.life.board_load import BoardLoad
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.life.launch import run_agent
 from roambench.agent.settings import AgentSettings
-from roambench.agent.traffic_shaper import ShapedRates, apply
 from roambench.contract.errors import ConfigError, FleetError, RoambenchError
 
 #: Where a provisioned agent listens.
@@ -67,6 +66,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _shape(arguments: argparse.Namespace) -> int:
+    from roambench.agent.traffic_shaper import ShapedRates, apply
+
     rated = arguments.up_mbit_s is not None or arguments.down_mbit_s is not None
     if rated == arguments.off:
         raise ConfigError(["shape: expected --up-mbit-s or --down-mbit-s or both, or --off alone"])
@@ -75,7 +76,7 @@ def _shape(arguments: argparse.Namespace) -> int:
 
 
 def ask(path: Path, request: dict[str, Any], out: BinaryIO, timeout_s: float) -> int:
-    """Copy the answer to `out` line by line; 1 if it is an error. FleetError: nobody answers."""
+    """Copy the answer to `out` line by line; 1 if it is an error. FleetError: there is no answer."""
     status = 0
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
@@ -92,8 +93,8 @@ def ask(path: Path, request: dict[str, Any], out: BinaryIO, timeout_s: float) ->
                     raise FleetError(f"{path}: the agent closed the connection without an answer")
         out.flush()
     except OSError as error:
-        told = f"no answer within {timeout_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
-        raise FleetError(f"{path}: {told}; is roambench-agent.service running here?") from None
+        reason = f"no answer within {timeout_s:.0f} s" if isinstance(error, TimeoutError) else str(error)
+        raise FleetError(f"{path}: {reason}; is roambench-agent.service running here?") from None
     return status
 
 

@@ -19,7 +19,7 @@ INFLUXDB: Final = "influxdb"
 
 @dataclass(frozen=True, slots=True)
 class MeterSettings:
-    """Which driver of the meter catalogue reads which port; no port: this agent reads no meter."""
+    """The driver of the meter catalogue, and its port; no port: this agent reads no meter."""
 
     driver: str = "smartpower2"
     port: str = ""
@@ -30,7 +30,7 @@ class MeterSettings:
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """How often the board itself is looked at (`agent.readings.host_metrics`), and where."""
+    """Samples of the board itself (`agent.readings.host_metrics`): how often, and where."""
 
     period_s: float = 5.0  # device time between samples; 0: none are taken
     during_phases: bool = True  # False: none in download, train and upload
@@ -44,7 +44,7 @@ class EmulationSettings:
     """A laptop process stands for a Pi: training lasts CPU-seconds x `cpu_slowdown` of device time.
 
     `cpu_slowdown` None: it lasts as long as it does on this machine. `sgd_step_s` above 0: every SGD step
-    lasts so many device seconds, whatever this machine needs. `agent_cost`: the emulated board draws what the
+    lasts that many device seconds, on every machine. `agent_cost`: the emulated board draws what the
     agent itself computes, too (its CPU-seconds x `cpu_slowdown`); off, idle is exactly idle.
     """
 
@@ -74,7 +74,7 @@ class AgentSettings:
     Records go to the controller (unless `store_at_controller` is False) and to `influxdb`, if there is one.
     With a `run` it takes part in that one, and ends with it. Without one it outlives its runs: it dials for
     ever and learns from each run's controller which run it is. How quiet a run is and how often the board is
-    looked at is told by its controller, too: `quiet` and `host` hold until then.
+    looked at is set by its controller, too: `quiet` and `host` hold until then.
     """
 
     device: str

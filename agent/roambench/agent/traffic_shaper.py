@@ -7,7 +7,7 @@ that passes an interface, for benches that want the kernel to do it, or want oth
     sudo roambench-agent shape wlan0 --off
 
 Sending is held by a token bucket (tbf) on the interface. Receiving is redirected to an ifb device with a
-token bucket of its own: bytes wait there instead of being dropped. Nothing but numbers and the name of an
+second token bucket: bytes wait there instead of being dropped. Nothing but numbers and the name of an
 interface that exists reaches the commands, and no shell sees them, so that a sudo rule for it is safe.
 """
 
@@ -30,7 +30,7 @@ Command = tuple[str, ...]
 _INTERFACE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,14}")
 _SLOWEST_MBIT_S: Final = 0.01
 _FASTEST_MBIT_S: Final = 10_000.0
-#: Root looks nowhere else for its tools, whatever the caller's PATH says.
+#: Root looks nowhere else for its tools, not on the caller's PATH.
 _PATH: Final = "/usr/sbin:/sbin:/usr/bin:/bin"
 #: The bucket holds this much time of the rate, and at least a few packets.
 _BURST_S: Final = 0.005
@@ -92,7 +92,7 @@ def shaping(shape: ShapedRates) -> list[Command]:
 
 
 def apply(shape: ShapedRates) -> None:
-    """Replace whatever shape the interface has; with neither rate it is set free.
+    """Replace the shape of the interface; with neither rate it is set free.
 
     Raises ConfigError for an interface that is not there, LinkError without root, without tc, or when the
     kernel refuses; then the interface is left without a shape.
@@ -113,7 +113,7 @@ def apply(shape: ShapedRates) -> None:
 
 
 def _run(command: Sequence[str]) -> str:
-    """Why the command failed, empty when it did not; LinkError when there is no such tool."""
+    """Return why the command failed, empty when it did not; LinkError when there is no such tool."""
     tool = shutil.which(command[0], path=_PATH)
     if tool is None:
         raise LinkError(f"shape: {command[0]} is not installed (apt-get install iproute2)")

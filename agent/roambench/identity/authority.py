@@ -1,6 +1,6 @@
 """A bench's own certificate authority: the certificate's name is the device's identity.
 
-Whoever is trusted is a PEM of one authority, or of two while a bench changes from one to the next.
+Trusted is a PEM of one authority, or of two while a bench changes from one to the next.
 
 Keys are ECDSA P-256 (a Pi signs in milliseconds). Private keys are written 0600 and never leave the machine
 they are made for, except when the controller makes the key of an agent it provisions.
@@ -23,11 +23,11 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from roambench.contract.errors import IdentityError
 from roambench.contract.whole_file import write_whole
 
-#: The controller's name in its certificate; agents expect it whatever address they dial.
+#: The controller's name in its certificate; agents expect it at every address.
 CONTROLLER_NAME = "roambench-controller"
 
 _AUTHORITY_LIFETIME = dt.timedelta(days=3650)
-#: Boards without a clock of their own lag behind, and a clock may be set back while its host is in a run.
+#: Boards without a battery-backed clock lag behind, and a clock may be set back while its host is in a run.
 _BACKDATE = dt.timedelta(days=7)
 
 
@@ -74,7 +74,7 @@ class Authority:
 
     @classmethod
     def create(cls, name: str = "roambench bench authority") -> Authority:
-        """A new authority with a key of its own (P-256)."""
+        """Make a new authority with a new key (P-256)."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = dt.datetime.now(dt.UTC)
         # Of two authorities with one name TLS tries the first alone, and finds a false signature.
@@ -136,7 +136,7 @@ def serial_of(certificate_pem: bytes) -> int:
 
 
 def expiry_of(certificate_pem: bytes) -> dt.datetime:
-    """When the certificate ends, UTC."""
+    """Return when the certificate ends, UTC."""
     return _certificate(certificate_pem).not_valid_after_utc
 
 

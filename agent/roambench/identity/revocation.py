@@ -1,4 +1,4 @@
-"""A bench's list of serials that are believed no more: one file, read again whenever it has changed.
+"""A bench's list of revoked serials: one file, read again whenever it has changed.
 
     5f3c09...   # pi-07 2026-11-21: board lost
 

@@ -1,4 +1,4 @@
-"""How good a flat model is on a test set."""
+"""Scores of a flat model on a test set."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def evaluate(
 
 
 def outputs(module: nn.Module, vector: Vector, images: Images) -> Tensor:
-    """What the flat model `vector` gives for (n, channels, height, width) images, (n, ...): a task's
+    """Return what the flat model `vector` gives for (n, channels, height, width) images, (n, ...): a task's
     `evaluate` begins with it. The module's own state is overwritten, and it is asked in batches.
     """
     return torch.cat([found for _, found in _answers(module, vector, images, _BATCH)])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def hooked(algorithm: str, hook: Callable[..., Any], *arguments: Any) -> Any:
-    """What a function of the local algorithm returns; ModelError, in one sentence, where it fails."""
+    """Return what a function of the local algorithm returns; ModelError, in one sentence, where it fails."""
     try:
         return hook(*arguments)
     except RoambenchError:

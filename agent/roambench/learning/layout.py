@@ -1,4 +1,4 @@
-"""How a module's state lies in a flat vector: names and shapes in order, and their fingerprint."""
+"""The layout of a module's state in a flat vector: names and shapes in order, and their fingerprint."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def layout_of(module: nn.Module) -> Layout:
 
 
 def head_of(module: nn.Module) -> slice:
-    """Where the last fully connected layer lies in the flat vector (MIDDLE+'s local head); empty if none."""
+    """Return where the last fully connected layer lies in the flat vector (MIDDLE+'s local head); empty if
+    none."""
     head, start = slice(0, 0), 0
     owners = {name for name, part in module.named_modules() if isinstance(part, nn.Linear)}
     last = ""
@@ -76,7 +77,7 @@ def dtype_of(module: nn.Module) -> torch.dtype:
 
 
 def flatten(module: nn.Module) -> Vector:
-    """A copy of the module's state in its `dtype_of`, shape (layout.size,), whatever its memory format."""
+    """A copy of the module's state in its `dtype_of`, shape (layout.size,), from any memory format."""
     entries = [entry for _, entry in _entries(module)]
     kind = np.float64 if dtype_of(module) == torch.float64 else np.float32
     vector: Vector = np.empty(sum(entry.numel() for entry in entries), dtype=kind)
@@ -117,8 +118,8 @@ def others_restored(module: nn.Module) -> Iterator[None]:
 
 
 def companions_of(module: nn.Module) -> dict[str, str | npt.NDArray[Any]]:
-    """What `state_dict` has besides the entries of the layout: for another name of one (tied weights) that
-    entry's name, for a buffer of integers its values."""
+    """Return what `state_dict` has besides the entries of the layout: for another name of one (tied weights)
+    that entry's name, for a buffer of integers its values."""
     # Of tied weights every name has the same tensor.
     entries = {tensor.data_ptr(): name for name, tensor in _entries(module) if tensor.numel()}
     names = {name for name, _ in _entries(module)}

@@ -110,14 +110,14 @@ class Learner:
 
 
 def works_channels_last(spec: LearningSpec, shard: Shard) -> bool:
-    """Whether the run's model can be trained on such data with images and weights channels last. Not so, for
-    example, where it makes rows of them by `view`. True where it cannot be trained at all: its training
-    says why."""
+    """Return whether the run's model can be trained on such data with images and weights channels last. Not
+    so, for example, where it makes rows of them by `view`. True where it cannot be trained at all: its
+    training says why."""
 
     def fails(channels_last: bool) -> bool:
         try:
             Learner(replace(spec, channels_last=channels_last)).warm_up(shard)
-        except Exception:  # of the user's model, whatever it is
+        except Exception:  # any error of the user's model
             return True
         return False
 

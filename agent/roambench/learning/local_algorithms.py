@@ -56,7 +56,7 @@ class LocalRun:
     """One training as hooks see it. A vector is a list of tensors like the model's parameters, in order.
 
     `received` came with the model, zeros before anything was sent; `kept` is what the device's last finished
-    training left there, zeros at first, whatever became of that training's model.
+    training left there, zeros at first, also where that training's model was not used.
     """
 
     start: list[Tensor]  # the parameters that training starts from
@@ -69,7 +69,7 @@ class LocalRun:
 
 @dataclass(frozen=True, slots=True)
 class LocalAlgorithm:
-    """The steps of a device's training. The losses told in replies are `loss`'s alone, without the proximal
+    """The steps of a device's training. The losses in replies are `loss`'s alone, without the proximal
     terms.
 
     `before`; then in each step: gradient of the mean loss, proximal terms, `correct`, clipping to
@@ -92,12 +92,12 @@ class LocalAlgorithm:
 
     @property
     def changes_steps(self) -> bool:
-        """Whether there is more to it than a loss and proximal terms."""
+        """Return whether there is more to it than a loss and proximal terms."""
         hooks = (self.correct, self.schedule, self.before, self.after, self.optimiser)
         return any(hooks) or self.clip_norm < math.inf or bool(self.vectors or self.keeps)
 
     def misfit(self, optimiser: str, momentum: float) -> str:
-        """Why it cannot train with the experiment's optimiser; "" if it can."""
+        """Return why it cannot train with the experiment's optimiser; "" if it can."""
         if not self.plain_sgd or (optimiser == "sgd" and momentum == 0.0):
             return ""
         return (
@@ -107,7 +107,7 @@ class LocalAlgorithm:
 
     @property
     def needs_global(self) -> bool:
-        """Whether some proximal term pulls towards the global model."""
+        """Return whether some proximal term pulls towards the global model."""
         return any(term.anchor == "global" and term.strength != 0.0 for term in self.proximal_terms)
 
 
@@ -152,10 +152,11 @@ def middle_plus(lambda1: float, lambda2: float) -> LocalAlgorithm:
 
 
 def _mistakes(name: str, row: LocalAlgorithmRow) -> Iterator[str]:
-    """Of a row of another package: it cannot be built from its own defaults, or makes something else."""
+    """Yield the mistakes of another package's row: it cannot be built from its defaults, or makes something
+    else."""
     try:
         made: Any = row.build(*row.numbers.values())
-    except Exception as error:  # whatever a third party's function does, it is one sentence here
+    except Exception as error:  # any error of a third party's function is one sentence here
         yield f"cannot be built from its defaults: {type(error).__name__}: {error}"
         return
     if not isinstance(made, LocalAlgorithm):

@@ -36,7 +36,7 @@ PartitionRule = Callable[[PartitionRequest], list[Indices]]
 
 
 def dirichlet(request: PartitionRequest) -> list[Indices]:
-    """MOHAWK: each device draws `images_per_device` by a label distribution of its own; devices overlap."""
+    """MOHAWK: each device draws `images_per_device` by its own label distribution; devices overlap."""
     return partition(
         _classes(request), request.devices, request.images_per_device, request.alpha, request.seed
     )
@@ -109,7 +109,7 @@ def major_class_in_order(request: PartitionRequest) -> list[Indices]:
     floor(d * classes / devices)-th.
 
     HierFAVG's map and the start of edge-hopping give device d the edge floor(d * edges / devices), so every
-    edge has classes of its own there (MIDDLE's Fig. 1 and 2: two edges, 70 % of the data of one half of ten
+    edge has its classes there (MIDDLE's Fig. 1 and 2: two edges, 70 % of the data of one half of ten
     classes each: a `major_share` of 0.46).
     """
     return _with_major(request, lambda device, classes: device * classes // request.devices)

@@ -71,12 +71,12 @@ def read_shard(path: Path, *, in_channels: int | None = None, classes: int | Non
 
 
 def are_classes(labels: Labels) -> TypeGuard[Classes]:
-    """Whether the labels are a class per sample, so that there is an accuracy."""
+    """Return whether the labels are a class per sample, so that there is an accuracy."""
     return labels.ndim == 1
 
 
 def wrong_labels(labels: object, samples: int, classes: int | None = None) -> str:
-    """What was expected of the labels of so many samples, and what they are; "" if nothing is wrong.
+    """Return what was expected of the labels of that many samples, and what they are; "" if nothing is wrong.
 
     `classes`: how many classes there are, or values per sample.
     """

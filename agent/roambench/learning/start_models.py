@@ -1,4 +1,5 @@
-"""How a device builds the model it starts training from: name -> rule over the AP's model and its own."""
+"""Rules by which a device builds the model it starts training from: name -> rule over the AP's model and its
+own."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class StartInputs:
 
     @property
     def fresh(self) -> bool:
-        """Whether the device has not trained since the last global synchronisation."""
+        """Return whether the device has not trained since the last global synchronisation."""
         return self.own is None or (
             self.last_global is not None and np.array_equal(self.own, self.last_global)
         )

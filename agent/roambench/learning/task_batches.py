@@ -42,11 +42,13 @@ class TaskBatches:
             yield pixels, labels.to(self._dtype) if labels.is_floating_point() else labels
         if count != wanted:
             got = f"more than {wanted}" if count > wanted else str(count)
-            told = f"expected {wanted} batches of an epoch, {self.samples} samples by {batch_size}, got {got}"
-            raise ConfigError([f"task {self._task!r}: batches: {told}"])
+            problem = (
+                f"expected {wanted} batches of an epoch, {self.samples} samples by {batch_size}, got {got}"
+            )
+            raise ConfigError([f"task {self._task!r}: batches: {problem}"])
 
     def _asked(self, batch_size: int, draws: np.random.Generator) -> Iterator[Any]:
-        """What the task's function gives, as it comes; ConfigError where it fails, on the way, too."""
+        """Return what the task's function gives, as it comes; ConfigError where it fails, on the way, too."""
         found = iter(asked(self._task, "batches", self._shard.images, self._shard.labels, batch_size, draws))
         while True:
             try:
@@ -54,8 +56,8 @@ class TaskBatches:
             except StopIteration:
                 return
             except Exception as error:
-                told = f"task {self._task!r}: batches fails: {error_text(error)}"
-                raise ConfigError([told]) from error
+                problem = f"task {self._task!r}: batches fails: {error_text(error)}"
+                raise ConfigError([problem]) from error
             yield batch
 
     def _wrong(self, found: object) -> str:

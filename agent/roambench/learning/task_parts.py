@@ -129,7 +129,8 @@ def score(
 
 
 def _wrong_evaluation(found: object, labels: Labels, own: list[str]) -> str:
-    """What was expected of a task's answer, with its `own` metrics, and what it is; "" if all is well."""
+    """Return what was expected of a task's answer, with its `own` metrics, and what it is; "" if all is
+    well."""
     if not isinstance(found, Evaluation):
         return f"expected an Evaluation, got {type(found).__name__}"
     if not are_classes(labels):

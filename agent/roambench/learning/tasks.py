@@ -124,12 +124,12 @@ def metrics_of(task: str) -> tuple[Metric, ...]:
 
 
 def has_hook(task: str, hook: str) -> bool:
-    """Whether there is a task, and it has that one of OPTIONAL_HOOKS or "metrics"."""
+    """Return whether there is a task, and it has that one of OPTIONAL_HOOKS or "metrics"."""
     return bool(task) and hasattr(load_task(task), hook)
 
 
 def asked(task: str, hook: str, *arguments: object) -> Any:
-    """What a function of the task returns; ConfigError, in one sentence, where it fails."""
+    """Return what a function of the task returns; ConfigError, in one sentence, where it fails."""
     try:
         return getattr(load_task(task), hook)(*arguments)
     except RoambenchError:
@@ -157,7 +157,7 @@ def _imported(name: str, where: str) -> ModuleType:
         else:
             text = f"{where} needs the module {error.name}, which is not installed here"
         raise ConfigError([f"task {name!r}: {text}"]) from None
-    except Exception as error:  # whatever the user's module does when it is imported
+    except Exception as error:  # any error of the user's module as it is imported
         raise ConfigError([f"task {name!r}: importing {where} fails: {error_text(error)}"]) from error
 
 
@@ -171,8 +171,8 @@ def _wrong_hooks(task: object) -> list[str]:
         if hasattr(task, hook) and not callable(getattr(task, hook))
     ]
     wrong += [
-        f"has {name}, which nobody would call: a task's methods are {', '.join(known)}; begin the name of a "
-        "helper with an underscore"
+        f"has {name}, which would never be called: a task's methods are {', '.join(known)}; begin the name "
+        "of a helper with an underscore"
         for name in dir(task)
         if not name.startswith("_")
         and name not in (*known, "metrics")

@@ -241,7 +241,7 @@ def _clip(gradients: list[Tensor], largest: float) -> None:
 
 
 def _offsets(parameters: Sequence[Tensor]) -> list[tuple[int, Tensor]]:
-    """Where each parameter begins in the flat model: parameters come first, in order."""
+    """Return where each parameter begins in the flat model: parameters come first, in order."""
     found, offset = [], 0
     for parameter in parameters:
         found.append((offset, parameter))

@@ -86,9 +86,7 @@ def driver_row(name: str) -> Driver:
 
     row = METERS.load(name)
     if not isinstance(row, Driver):
-        raise ConfigError(
-            [f"meter {name!r} has no wire of its own: expected one of {', '.join(wired_names())}"]
-        )
+        raise ConfigError([f"meter {name!r} has no wire: expected one of {', '.join(wired_names())}"])
     return row
 
 

@@ -127,15 +127,15 @@ _TEXTS: Final = (
 )
 
 
-#: A reading as its line told it: volts, amperes, watts, the meter's clock.
-Told = tuple[float, float, float, int]
+#: A reading as its line has it: volts, amperes, watts, the meter's clock.
+LineValues = tuple[float, float, float, int]
 
 
 @dataclass(slots=True)
 class Trial:
     """A parser's results for damaged bytes.
 
-    `false` counts the lines, by damage, that were believed without a flag though nobody had sent them;
+    `false` counts the lines, by damage, that were taken without a flag though the meter had not sent them;
     `flagged` those that came with the flag INCONSISTENT. `worst_w` is the largest distance of a false line's
     watts from the nearest true ones beyond R10's tolerance (negative: within it).
     """
@@ -166,15 +166,15 @@ def try_parser(
 ) -> Trial:
     """Feed `count` damaged windows of a transcript's chunks, each to a new parser; what it raises escapes.
 
-    True is what the undamaged window told, or one of its chunks alone. Where lines carry the meter's clock,
-    what any line of the transcript told is true: the clock tells them apart.
+    True is what the undamaged window says, or one of its chunks alone. Where lines carry the meter's clock,
+    what any line of the transcript says is true: the clock distinguishes them.
     """
-    alone = [_told(parser(), [chunk]) for chunk in chunks]
+    alone = [_values_of(parser(), [chunk]) for chunk in chunks]
     windows = [
-        _told(parser(), chunks[i : i + window]).union(*alone[i : i + window]) for i in range(len(chunks))
+        _values_of(parser(), chunks[i : i + window]).union(*alone[i : i + window]) for i in range(len(chunks))
     ]
-    everywhere = set().union(_told(parser(), chunks), *windows)
-    clocked = any(told[3] >= 0 for told in everywhere)
+    everywhere = set().union(_values_of(parser(), chunks), *windows)
+    clocked = any(values[3] >= 0 for values in everywhere)
     trial = Trial()
     for item in damaged(chunks, count, seed, whole=whole, window=window):
         frames = parser()
@@ -188,18 +188,18 @@ def try_parser(
     return trial
 
 
-def _score(trial: Trial, kind: Damage, reading: Reading, true: set[Told]) -> None:
+def _score(trial: Trial, kind: Damage, reading: Reading, true: set[LineValues]) -> None:
     if reading.flags & ReadingFlag.INCONSISTENT:
         trial.flagged[kind] += 1
         return
     trial.false[kind] += 1
-    nearest_w = min((abs(reading.watts - told[2]) for told in true), default=0.0)
+    nearest_w = min((abs(reading.watts - values[2]) for values in true), default=0.0)
     trial.worst_w = max(trial.worst_w, nearest_w - 0.02 - 0.02 * reading.watts)
 
 
-def _told(frames: FrameParser, chunks: Sequence[bytes]) -> set[Told]:
+def _values_of(frames: FrameParser, chunks: Sequence[bytes]) -> set[LineValues]:
     return {_key(reading) for chunk in chunks for reading in frames.feed(chunk, 0)}
 
 
-def _key(reading: Reading) -> Told:
+def _key(reading: Reading) -> LineValues:
     return reading.volts, reading.amps, reading.watts, reading.meter_ms

@@ -17,7 +17,7 @@ from roambench.meters.traits import MeterDescription
 
 
 def row_of(name: str) -> Callable[[Port, float], str]:
-    """The traits of a driver whose readings are the same whatever the port and the measured period."""
+    """The traits of a driver whose readings are the same for every port and measured period."""
     return lambda port, period_s: name
 
 

@@ -24,7 +24,7 @@ SURVIVED_AFTER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """When the port was last opened: in which boot, and what became of board and meter."""
+    """The last opening of the port: in which boot, and what became of board and meter."""
 
     boot_id: str
     survived: bool

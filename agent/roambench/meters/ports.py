@@ -1,4 +1,4 @@
-"""How a meter's port is spelled: an address, then options, as in `/dev/ttyUSB0?channel=1&serial=SP3-07`."""
+"""The spelling of a meter's port: an address, then options, as in `/dev/ttyUSB0?channel=1&serial=SP3-07`."""
 
 from __future__ import annotations
 

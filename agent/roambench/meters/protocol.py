@@ -22,7 +22,7 @@ class MeterState(StrEnum):
     LOST = "lost"  # the port is gone
 
 
-#: The event by which a meter tells that it is in that state; CLOSED is told by nobody.
+#: The event by which a meter tells that it is in that state; CLOSED has none.
 STATE_EVENTS: Final = {
     MeterState.OK: EventKind.METER_OK,
     MeterState.STALE: EventKind.METER_STALE,
@@ -38,7 +38,7 @@ class Meter(Protocol):
 
     @property
     def state(self) -> MeterState:
-        """How the meter is now."""
+        """Return how the meter is now."""
         ...
 
     async def open(self) -> None:

@@ -33,7 +33,8 @@ def _udp(port: Port) -> MeterSource:
 
 
 def _interval_s(port: Port) -> float:
-    """As the meter's panel was set, when the port says so; else the meter's own clock will tell."""
+    """The period as the meter's panel was set, when the port says so; else the meter's own clock will
+    tell."""
     if "interval_ms" not in port.options:
         return 0.0
     return int(port.choice("interval_ms", INTERVALS_MS, "10")) / 1000

@@ -24,7 +24,7 @@ from roambench.meters.traits import MeterDescription
 STALE_AFTER_S: Final = 3.0
 #: Device time without a line after which a connection is given up: its other end may be long gone.
 REDIAL_AFTER_S: Final = 10.0
-#: Rejected lines are told at most this often (device time).
+#: Rejected lines are reported at most this often (device time).
 COUNTS_EVERY_S: Final = 60.0
 REOPEN_FIRST_S: Final = 0.25
 REOPEN_MOST_S: Final = 10.0
@@ -35,8 +35,8 @@ class StreamMeter:
 
     Opening fails loudly the first time; a line that is lost later is an event (METER_LOST) and is opened
     again with backoff, unless the `latch` forbids it. After every opening comes METER_DESCRIBED,
-    and again when the meter's own clock has told its period.
-    `redials`: the line is a connection, so long silence may mean that it is dead.
+    and again when its period is known by the meter's own clock.
+    `redials`: the line is a connection, so that a long silence may mean that it is dead.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class StreamMeter:
 
     @property
     def state(self) -> MeterState:
-        """How the meter is now."""
+        """Return how the meter is now."""
         return self._state
 
     @property

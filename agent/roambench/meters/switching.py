@@ -28,7 +28,7 @@ class PowerSwitch(Protocol):
         ...
 
     async def off(self) -> None:
-        """Cut the board's power: whatever runs on it is lost."""
+        """Cut the board's power: what runs on it is lost."""
         ...
 
     async def set_volts(self, volts: float) -> None:
@@ -42,12 +42,12 @@ class PowerSwitch(Protocol):
 
 @runtime_checkable
 class HasAutorun(Protocol):
-    """A switch whose meter also tells, and is told, whether its output comes back on after a reset."""
+    """A switch whose meter also says, and can be set, whether its output comes back on after a reset."""
 
     async def autorun(self) -> bool:
-        """Whether the output comes back on after a reset."""
+        """Return whether the output comes back on after a reset."""
         ...
 
     async def set_autorun(self, on: bool) -> None:
-        """Whether the output shall come back on after a reset."""
+        """Return whether the output shall come back on after a reset."""
         ...

@@ -22,7 +22,7 @@ _SP2_TRUE_STEP_W: Final = 25 * 0.00512 / (0x08BD * 0.015)
 class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
 
-    A meter of the type that nobody calibrated reads `gain` x true power, known within `u_gain` (relative) and
+    An uncalibrated meter of the type reads `gain` x true power, known within `u_gain` (relative) and
     `u_offset_w` (k = 1).
     `checksummed`: its lines carry a checksum, so that hardly any false line passes. `step_w`: what its watts
     are rounded to, which no number of equal readings averages away.
@@ -41,7 +41,7 @@ class MeterTraits:
 
 @dataclass(frozen=True, slots=True)
 class MeterDescription:
-    """Which meter an agent reads. `traits` names a row of TRAITS; `nominal_s` 0 keeps that row's period.
+    """The meter that an agent reads. `traits` names a row of TRAITS; `nominal_s` 0 keeps that row's period.
 
     `remote_reader`: the host that reads the meter when it is not the board itself (then its clock is not the
     board's, rule R2). `unit`: what tells the unit at the other end from all others (`meters.sources.unit`).

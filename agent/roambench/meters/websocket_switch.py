@@ -19,7 +19,7 @@ from roambench.meters.sources.websocket import connect_websocket
 from roambench.meters.switching import LEAST_V, MOST_V, PowerState
 
 ANSWER_S: Final = 5.0
-#: The output's steps are 4.6 mV; what is told has two decimals.
+#: The output's steps are 4.6 mV; what it shows has two decimals.
 _SAME_V: Final = 0.02
 
 
@@ -51,7 +51,7 @@ class Smartpower2Switch:
                 raise MeterError(f"meter {self._uri}: autorun did not change")
 
     async def autorun(self) -> bool:
-        """Whether the output comes back on after a reset."""
+        """Return whether the output comes back on after a reset."""
         async with _talk(self._uri) as line:
             await line.send("p1")
             return await _wait_for(line, "a") == "a1"
@@ -138,7 +138,7 @@ def _number(value: object) -> float | None:
 
 @asynccontextmanager
 async def _talk(uri: str) -> AsyncIterator[ClientConnection]:
-    """A connection for one errand; MeterError for whatever goes wrong with it."""
+    """A connection for one errand; MeterError for what goes wrong with it."""
     try:
         async with asyncio.timeout(ANSWER_S):
             line = await connect_websocket(uri)
@@ -168,8 +168,8 @@ def _allowed(volts: float) -> float:
     return volts
 
 
-def _near(told: float | None, volts: float) -> bool:
-    return told is not None and abs(told - volts) <= _SAME_V
+def _near(shown: float | None, volts: float) -> bool:
+    return shown is not None and abs(shown - volts) <= _SAME_V
 
 
 def _state_text(state: PowerState) -> str:

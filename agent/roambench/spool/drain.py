@@ -29,7 +29,7 @@ RETRY_AFTER_MOST_S: Final = 600.0
 #: Pauses of a flush, which has little time, unless the far side asks for longer ones.
 _FLUSH_FIRST_S: Final = 0.2
 _FLUSH_MOST_S: Final = 2.0
-#: A far side is slow from the first answer that takes so long, until one takes less than half of it.
+#: A far side is slow from the first answer that takes this long, until one takes less than half of it.
 SLOW_S: Final = 5.0
 
 
@@ -38,7 +38,7 @@ class BatchRefused(Exception):
 
 
 class BatchTooLarge(BatchRefused):
-    """Raised by a sender: the batch is too much for one request; of a single record nobody can say that."""
+    """Raised by a sender: the batch is too much for one request; that is never so of a single record."""
 
 
 class NotWelcome(LinkError):
@@ -150,7 +150,7 @@ class Drain:
         return True
 
     def backoff_s(self, failures: int) -> float:
-        """How long to wait after `failures` failures in a row: doubling, half of it drawn.
+        """Return how long to wait after `failures` failures in a row: doubling, half of it drawn.
 
         Keyed by the queue, so that a fleet whose controller comes back does not arrive in one moment.
         """

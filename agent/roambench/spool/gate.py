@@ -12,7 +12,7 @@ _END_S: Final = 1.0
 
 
 class Gate:
-    """Open or shut; whoever sends does it inside `passing`, and waits there while the gate is shut."""
+    """Open or shut; every sender sends inside `passing`, and waits there while the gate is shut."""
 
     def __init__(self) -> None:
         self._opened = asyncio.Event()
@@ -23,7 +23,7 @@ class Gate:
 
     @property
     def is_open(self) -> bool:
-        """Whether one may pass."""
+        """Return whether one may pass."""
         return self._opened.is_set()
 
     def open(self) -> None:
@@ -52,7 +52,7 @@ class Gate:
     @asynccontextmanager
     async def passing(self) -> AsyncIterator[None]:
         """A context for one pass; waits until the gate is open. TimeoutError: the pass was broken off."""
-        # Whoever waited here may find the gate shut again by the time it runs.
+        # One that waited here may find the gate shut again by the time it runs.
         while not self._opened.is_set():
             await self._opened.wait()
         self._still.clear()

@@ -49,7 +49,7 @@ _A_LIMIT: Final = re.compile(r"max-[\w-]+ limit exceeded", re.IGNORECASE)
 _OF_INFLUXDB: Final = ("X-Influxdb-Version", "X-Influxdb-Build", "cluster-uuid")
 #: An error message is the server's text: of unknown length and content.
 _MESSAGE_CHARACTERS: Final = 300
-#: A server that needs longer than `InfluxSettings.timeout_s` is given so many times as long.
+#: A server that needs longer than `InfluxSettings.timeout_s` is given this many times as long.
 _MORE_PATIENCE: Final = 2.0
 _CONNECT_S: Final = 10.0
 
@@ -58,7 +58,7 @@ class InfluxWriter:
     """One connection to the server of `settings`; opened by the first write, renewed with the token.
 
     `unexpected` takes the traceback, without the token, of an error that is none of the network's: a mistake
-    in roambench, or what the library trips over as it reads a strange answer. The same one is told once.
+    in roambench, or what the library trips over as it reads a strange answer. The same one is reported once.
     """
 
     def __init__(self, settings: InfluxSettings, unexpected: Callable[[str], None]) -> None:
@@ -78,7 +78,7 @@ class InfluxWriter:
             known = self._is_influxdb(connection, answer)
         except ConfigError as error:
             raise NotWelcome(str(error)) from None
-        except Exception as error:  # whatever it is, the records are kept and tried again
+        except Exception as error:  # of any kind: the records are kept and tried again
             self.close()
             raise self._without_answer(error) from None
         self.patience_s = self._settings.timeout_s
@@ -145,7 +145,8 @@ class InfluxWriter:
         return connection.ask("POST", f"{path}?{urlencode(query)}", headers, self.patience_s, lines)
 
     def _is_influxdb(self, connection: InfluxConnection, answer: InfluxAnswer) -> bool:
-        """Whether the answer is an InfluxDB's own; `/ping` is asked where that decides over records."""
+        """Return whether the answer is an InfluxDB's own; `/ping` is asked where that decides over
+        records."""
         if any(name in answer.headers for name in _OF_INFLUXDB):
             return True
         if answer.status in (201, 204, 400, 422) and not self._pinged:
@@ -159,10 +160,10 @@ class InfluxWriter:
         return {"Authorization": f"Token {self._token}"} if self._token else {}
 
     def _keep(self, error: Exception) -> None:
-        told = self._without_token("".join(traceback.format_exception(error)))
-        if told != self._last_unexpected:
-            self._last_unexpected = told
-            self._unexpected(told)
+        report = self._without_token("".join(traceback.format_exception(error)))
+        if report != self._last_unexpected:
+            self._last_unexpected = report
+            self._unexpected(report)
 
     def _without_token(self, text: str) -> str:
         return text.replace(self._token, "***") if self._token else text

@@ -18,7 +18,7 @@ MOST_ANSWER_BYTES: Final = 65_536
 
 @dataclass(frozen=True, slots=True)
 class InfluxAnswer:
-    """What a server answered; `headers` know no case, `body` is its beginning."""
+    """An answer of the server; `headers` know no case, `body` is its beginning."""
 
     status: int
     headers: Mapping[str, str]

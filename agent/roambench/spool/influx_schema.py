@@ -17,7 +17,7 @@ MEASUREMENTS: Final = {
     RecordKind.EVENT: "event",
     RecordKind.HOST: "host",
 }
-#: Measurement of the agents' own state: no record, nobody keeps it, written while the way is free.
+#: Measurement of the agents' own state: no record, not kept, written while the way is free.
 BENCH: Final = "bench"
 
 #: On every point where they are known. Few values each: a tag makes a series.
@@ -63,7 +63,7 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "throttle_bits": int,
         **KEY_FIELDS,
     },
-    # The clock's two are written by the controller, the others by whoever has a spool.
+    # The clock's two are written by the controller, the others by owners of a spool.
     BENCH: {
         "spool_depth": int,
         "oldest_age_s": float,

@@ -1,4 +1,4 @@
-"""Where an InfluxDB is and how it is spoken to: what agents are told, and what a run folder may keep."""
+"""An InfluxDB and the way to it: what agents are given, and what a run folder may keep."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ FieldValue = float | int | str
 
 
 class RecordContexts(Protocol):
-    """Where a record's context and the name of its spool are looked up: a Spool is one."""
+    """Port to a record's context and the name of its spool: a Spool is one."""
 
     def context_of(self, seq: int) -> RecordContext | None:
         """The record context in which record `seq` was stored."""

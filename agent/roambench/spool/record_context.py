@@ -2,7 +2,7 @@
 
 A point in a database needs a wall-clock time and tags, and both must be the same however often and by
 whomever the record is written, else a repeat makes a second point. So they are settled once, kept in the
-spool beside the records, and travel in the record stream as an event: whoever has the records has the keys.
+spool beside the records, and travel in the record stream as an event: the records come with their keys.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def following(
 ) -> RecordContext:
     """The record context that these circumstances call for: `last` itself when nothing has changed.
 
-    The wall clock is asked anew for every boot and every run (a Pi has no clock of its own: right after
-    booting its time may be hours off, until the network has told it); a restart of the agent inside a run
+    The wall clock is asked for every boot and every run (a Pi has no battery-backed clock: right after
+    booting its time may be hours off, until the network has set it); a restart of the agent inside a run
     keeps the mapping of the life before, also when the wall clock was corrected meanwhile.
     """
     name = f"{clock.epoch_ns}/{clock.time_scale}"

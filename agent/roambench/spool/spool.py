@@ -78,7 +78,7 @@ class Spool:
     ) -> None:
         """A file that is damaged or no spool is renamed, an empty queue takes its place: see `damage`."""
         if not consumers:
-            raise ValueError("a spool needs a consumer: nobody would ever empty it")
+            raise ValueError("a spool needs a consumer that empties it")
         self.damage = ""  # what was wrong with the file that was put aside, and how it is called now
         self._path = path
         self._cap_bytes = cap_bytes
@@ -139,7 +139,7 @@ class Spool:
 
     @property
     def depth(self) -> int:
-        """Records in the queue: somebody is still waiting for each of them."""
+        """Records in the queue: a consumer still waits for each of them."""
         return self._last_seq - self._first_seq + 1
 
     @property
@@ -270,7 +270,7 @@ class Spool:
 
     @property
     def oldest_age_s(self) -> float:
-        """How long the oldest record has waited, by the wall clock; 0 when there is none."""
+        """Return how long the oldest record has waited, by the wall clock; 0 when there is none."""
         return self._age_s(self._first_seq - 1)
 
     def oldest_age_of(self, consumer: str) -> float:
@@ -422,7 +422,8 @@ class Consumer:
 
     @property
     def oldest_age_s(self) -> float:
-        """How long this consumer's oldest record has waited, by the wall clock; 0 when there is none."""
+        """Return how long this consumer's oldest record has waited, by the wall clock; 0 when there is
+        none."""
         return self._spool.oldest_age_of(self.name)
 
     def batch(self, limit: int = 500) -> list[Record]:

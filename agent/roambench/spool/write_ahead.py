@@ -51,7 +51,7 @@ def _set_up(rows: sqlite3.Connection) -> None:
     rows.execute("PRAGMA synchronous=NORMAL")
     # `LogSync` moves the log; this is for owners that never sync.
     rows.execute("PRAGMA wal_autocheckpoint=8000").fetchall()
-    # A log that begins anew is cut to this, so that its length tells when it is too long again. (Where it
+    # A log that begins again is cut to this, so that its length tells when it is too long again. (Where it
     # only grew, it was moved every second from then on, and each time SQLite synced what came next.)
     rows.execute(f"PRAGMA journal_size_limit={MOST_LOG_BYTES}").fetchall()
 
@@ -61,8 +61,8 @@ class Spoilt(sqlite3.DatabaseError):
 
 
 def is_spoilt(error: sqlite3.Error | UnicodeDecodeError) -> bool:
-    """Whether the file is at fault, and not a disk that is full or fails, or rights that are missing. Bytes
-    of it that are no text may stand in SQLite's own sentence.
+    """Return whether the file is at fault, and not a disk that is full or fails, or rights that are missing.
+    Bytes of it that are no text may stand in SQLite's own sentence.
     """
     if isinstance(error, UnicodeDecodeError):
         return True

@@ -19,7 +19,7 @@ Weights = npt.NDArray[np.float64]  # shape (models,)
 
 #: A block of float32, its product and its sum stay in the second-level cache (3 x 128 KiB).
 BLOCK = 32_768
-#: Products of so many parameters are summed by one call of BLAS, in the models' own dtype; these sums are
+#: Products of this many parameters are summed by one call of BLAS, in the models' own dtype; these sums are
 #: added in float64. No BLAS splits a call this short over threads (OpenBLAS: from 10,000 on), so the bits do
 #: not depend on their number. In float32 a sum is good to about 1e-7 of |x| |y|. Products in float64 all
 #: the way took twice the time (3.1 passes over the data instead of 1.5).
@@ -108,7 +108,7 @@ def distance_share(x: Vector, reference: Vector) -> float | None:
 
 
 def common_size(vectors: Sequence[Vector] | npt.NDArray[np.float32]) -> int:
-    """How many parameters each of `vectors` has; ValueError where they differ or one is not flat."""
+    """Return how many parameters each of `vectors` has; ValueError where they differ or one is not flat."""
     shape = vectors[0].shape
     if len(shape) != 1:
         raise ValueError(f"a model is a flat vector, got shape {shape}")

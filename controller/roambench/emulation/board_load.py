@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from roambench.agent.life.board_load import BoardLoad
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.settings import AgentSettings, EmulationSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
@@ -26,6 +26,8 @@ def load_of(settings: AgentSettings) -> BoardLoad:
 
 class EmulatedLoad(BoardLoad):
     """Sends work records to the meter emulator; everything in device time."""
+
+    is_emulated = True
 
     def __init__(self, settings: AgentSettings, emulation: EmulationSettings) -> None:
         self._slowdown = emulation.cpu_slowdown or 1.0

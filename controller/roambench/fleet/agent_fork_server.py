@@ -48,7 +48,7 @@ _ENDING_CPU_S: Final = 60.0
 #: For every agent; a meter logger has no more.
 _READER: Final = (
     "roambench.agent.readings.meter_reader",
-    "roambench.agent.readings.reporter",
+    "roambench.agent.reporter",
     "roambench.agent.readings.run_context",
     "roambench.agent.readings.stores",
 )
@@ -64,11 +64,10 @@ _ORDERED: Final = (
     "roambench.agent.orders.model_cache",
     "roambench.agent.orders.resume_point",
     "roambench.agent.orders.shard_store",
-    "roambench.agent.orders.timeline",
     "roambench.agent.peers.inbox",
     "roambench.agent.peers.offers",
     "roambench.agent.peers.radio",
-    "roambench.agent.readings.host_metrics",
+    "roambench.agent.readings.meter",
     "roambench.agent.session.dial_trouble",
     "roambench.agent.session.identity_files",
     "roambench.agent.session.quiet",
@@ -137,6 +136,8 @@ def import_for(agents: Sequence[AgentSettings]) -> None:
     for driver in {settings.meter.driver for settings in agents if settings.meter.port}:
         with contextlib.suppress(ConfigError):
             METERS.load(driver)
+    if any(settings.influxdb is not None for settings in agents):
+        import_module("roambench.agent.readings.influx_store")
     if any(settings.controller for settings in agents):  # meter loggers take no orders
         for module in _ORDERED:
             import_module(module)

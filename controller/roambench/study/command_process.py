@@ -16,7 +16,7 @@ from typing import Final
 _OBJECTS_PER_COLLECTION: Final = 50_000
 #: What the processes that train on this machine have in common, torch most of all, by the kind of fleet.
 _TRAINING: Final[Mapping[str, str]] = {
-    "local": "roambench.agent.orders.trainer",
+    "local": "roambench.agent.orders.trainer_process",
     "simulated": "roambench.fleet.simulated.worker",
 }
 

@@ -1,10 +1,11 @@
-"""What controller and agent share: readings, orders, models as bytes, phases, errors. No torch, no serial."""
+"""All that controller and agent share: readings, orders, models as bytes, phases, errors. No torch, no
+serial."""
 
 __version__: str
 
 
 def __getattr__(name: str) -> str:
-    """`__version__` of the installed distribution, looked up when somebody asks, for agents never do."""
+    """`__version__` of the installed distribution, looked up when asked for, which agents never do."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -20,7 +20,7 @@ _CATCH_UP_S: Final = 20.0
 
 
 class AwakeTimeout:
-    """As `asyncio.timeout(limit_s)`: TimeoutError in its body after `limit_s` host seconds in which this
+    """Work as `asyncio.timeout(limit_s)`: TimeoutError in its body after `limit_s` host seconds in which this
     process ran, and after it stood still not before it has caught up.
     """
 

@@ -4,7 +4,7 @@ On a board `time_scale` is 1 and device time is CLOCK_MONOTONIC. On a laptop the
 and the controller of a local fleet share one epoch and one scale, so that a second of device time lasts
 1/time_scale seconds of the host; every stamp, phase and reading is in device time.
 
-Where the machine is booted in mid-run its CLOCK_MONOTONIC begins anew; device time goes on.
+Where the machine is booted in mid-run its CLOCK_MONOTONIC begins at zero; device time goes on.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class DeviceClock:
         self.ahead_ns += ns
 
     def host_seconds(self, device_s: float) -> float:
-        """How long `device_s` of device time last on the host."""
+        """Return how long `device_s` of device time last on the host."""
         return device_s / self.time_scale
 
     async def sleep(self, device_s: float) -> None:
-        """Wait for so many device seconds."""
+        """Wait for `device_s` device seconds."""
         await asyncio.sleep(max(0.0, self.host_seconds(device_s)))
 
     async def sleep_until_ns(self, device_ns: int) -> None:

@@ -1,4 +1,4 @@
-"""How much of itself an agent runs, for measuring what each part costs (`roambench overhead`)."""
+"""Levels of how much of itself an agent runs, for measuring what each part costs (`roambench overhead`)."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@
     ├── RunError           the run folder cannot be used (path)
     │   └── RecordConflict records came under keys that others have
     ├── PluginError        code of another package fails, or returns what cannot be (package, function)
-    └── UnexpectedError    what nobody foresaw: a mistake of roambench's own (where its traceback lies)
+    └── UnexpectedError    unforeseen: a mistake of roambench's own (where its traceback lies)
 
 Leaves mix in the standard-library type a caller would expect, so `except ValueError` keeps working.
 The command line prints `str(error)` and exits with `error.exit_code`; no traceback is shown.
@@ -104,4 +104,4 @@ class PluginError(RoambenchError, RuntimeError):
 
 
 class UnexpectedError(RoambenchError, RuntimeError):
-    """A mistake of roambench's own that nobody foresaw: names the file that its traceback is in."""
+    """An unforeseen mistake of roambench's own: names the file that its traceback is in."""

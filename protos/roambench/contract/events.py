@@ -61,7 +61,7 @@ class EventKind(StrEnum):
     UPLOAD_STARTED = "upload started"
     EXCHANGE_STARTED = "exchange started"
     EXCHANGE_FINISHED = "exchange finished"
-    NOT_QUIET = "not quiet"  # detail: what carries traffic that is none of its own
+    NOT_QUIET = "not quiet"  # detail: what carries other traffic
     TRANSFER_BROKE_OFF = "transfer broke off", _LOG_ONLY  # detail: the order's id and why
 
     # Its readiness for a run.

@@ -51,18 +51,18 @@ def from_json(kind: type[Kind], text: str | bytes, source: str, *, finite: bool 
 
 
 def from_values(kind: type[Kind], values: object, source: str, *, finite: bool = True) -> Kind:
-    """As `from_json`, from values that `json.loads` made."""
+    """Do as `from_json` does, from values that `json.loads` made."""
     try:
         return cast(Kind, shape_of(cast(Any, kind), finite)._read(values))
     except _Wrong as wrong:
-        found = [(key.removeprefix(".")[:_LONGEST] or "top level", told) for key, told in wrong.found]
-        lines = [f"{key if key.isprintable() else ascii(key)}: {told}" for key, told in found]
+        found = [(key.removeprefix(".")[:_LONGEST] or "top level", problem) for key, problem in wrong.found]
+        lines = [f"{key if key.isprintable() else ascii(key)}: {problem}" for key, problem in found]
         more = ["and more"] if len(lines) > _MOST else []
         raise ConfigError([f"{source}: {line}" for line in lines[:_MOST] + more]) from None
 
 
 def from_file(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind:
-    """As `from_json`, from a file; ConfigError where it cannot be read, too."""
+    """Do as `from_json` does, from a file; ConfigError where it cannot be read, too."""
     try:
         text = path.read_bytes()
     except OSError as error:
@@ -71,7 +71,7 @@ def from_file(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind:
 
 
 def json_or_none(kind: type[Kind], text: str | bytes, *, finite: bool = True) -> Kind | None:
-    """As `from_json`; a text that is none counts as none."""
+    """Do as `from_json` does; a text that is none counts as none."""
     try:
         return from_json(kind, text, "", finite=finite)
     except ConfigError:
@@ -79,7 +79,7 @@ def json_or_none(kind: type[Kind], text: str | bytes, *, finite: bool = True) ->
 
 
 def kept_in(kind: type[Kind], path: Path, *, finite: bool = True) -> Kind | None:
-    """As `from_file`; a file that is missing, damaged or of another version counts as none."""
+    """Do as `from_file` does; a file that is missing, damaged or of another version counts as none."""
     try:
         return from_file(kind, path, finite=finite)
     except ConfigError:
@@ -104,14 +104,15 @@ def _object(value: Any) -> dict[str, Any]:
 
 
 def _each(values: Iterable[tuple[Any, Shape, Any]], *found: tuple[str, str]) -> dict[Any, Any]:
-    """What is made of each (place, shape, value); all that is wrong with them is told, after `found`."""
+    """Return what is made of each (place, shape, value); all that is wrong with them is raised, after
+    `found`."""
     made, wrongs = dict[Any, Any](), list(found)
     for place, shape, value in values:
         try:
             made[place] = shape._read(value)
         except _Wrong as wrong:
             at = f"[{place}]" if type(place) is int else f".{place}"
-            wrongs += [(at + key, told) for key, told in wrong.found]
+            wrongs += [(at + key, problem) for key, problem in wrong.found]
             if len(wrongs) > _MOST:
                 break
     if wrongs:
@@ -227,8 +228,9 @@ Shape = Anything | Plain | Choice | Maybe | Many | Row | Named | Fields
 
 @cache
 def shape_of(hint: Any, finite: bool = True) -> Shape:
-    """How JSON has values of an annotation: of object and plain types, X | None, tuple[X, ...], tuple[X, Y],
-    dicts and Mappings by text, Literals and Enums of texts or integers, and dataclasses of all these."""
+    """Return how JSON has values of an annotation: of object and plain types, X | None, tuple[X, ...],
+    tuple[X, Y], dicts and Mappings by text, Literals and Enums of texts or integers, and dataclasses of all
+    these."""
     origin, parts = get_origin(hint), get_args(hint)
     if hint is Any or hint is object:
         return Anything()

@@ -19,5 +19,5 @@ class LocalTraining:
     start_rule: str = "ap"  # a name of `learning.start_models`, or "moved|fresh"
 
     def sgd_steps(self, samples: int, batch_size: int) -> int:
-        """How many SGD steps it has on so many samples."""
+        """Return how many SGD steps it has on `samples` samples."""
         return self.steps or self.epochs * -(-samples // batch_size)

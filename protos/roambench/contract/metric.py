@@ -1,4 +1,4 @@
-"""What a model is judged by on the test set: a name, and which values of it are better."""
+"""The measure of a model on the test set: a name, and which values of it are better."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Metric:
     better: Better
 
     def reaches(self, value: float, wanted: float) -> bool:
-        """Whether `value` is at least as good as `wanted`; NaN never is."""
+        """Return whether `value` is at least as good as `wanted`; NaN never is."""
         return value >= wanted if self.better == "higher" else value <= wanted
 
     def best(self, values: Iterable[float]) -> float | None:
@@ -32,7 +32,7 @@ class Metric:
 
     @property
     def axis(self) -> str:
-        """What stands beside an axis of it."""
+        """Return what stands beside an axis of it."""
         return f"{self.name}, %" if self == ACCURACY else f"{self.name} ({self.better} is better)"
 
     def shown(self, value: float) -> float:

@@ -110,7 +110,7 @@ def _header(blob: bytes) -> tuple[int, _Header]:
 
 
 def piece_bytes(mbit_s: float) -> int:
-    """How long the pieces of a transfer paced to `mbit_s` are; 0: of one that nobody paces."""
+    """Return how long the pieces of a transfer paced to `mbit_s` are; 0: of one without a pace."""
     if mbit_s <= 0:
         return BULK_CHUNK_BYTES
     return min(PACED_CHUNK_BYTES, max(LEAST_CHUNK_BYTES, round(mbit_s * 125_000 * PACED_CHUNK_S)))

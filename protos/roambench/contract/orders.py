@@ -37,7 +37,7 @@ class TrainOrder:
 
     @property
     def model_digests(self) -> tuple[str, ...]:
-        """Which published models the order lets its device download."""
+        """Return which published models the order lets its device download."""
         return (self.start_digest, self.previous_digest) if self.previous_digest else (self.start_digest,)
 
 
@@ -56,7 +56,7 @@ class UploadOrder:
 
     @property
     def collects(self) -> bool:
-        """Of a decentralised run: the mixed model that the device holds, whichever exchange made it, is
+        """In a decentralised run: the mixed model that the device holds, whichever exchange made it, is
         wanted for scoring. It stays held (`keeps_model`), the transfer is `free`."""
         return not self.train_order_id
 
@@ -91,7 +91,7 @@ class SyncOrder:
 
     @property
     def model_digests(self) -> tuple[str, ...]:
-        """Which published models the order lets its device download."""
+        """Return which published models the order lets its device download."""
         return (self.digest,)
 
 
@@ -128,7 +128,7 @@ class ExchangeOrder:
 
     @property
     def model_digests(self) -> tuple[str, ...]:
-        """Which published models the order lets its device download."""
+        """Return which published models the order lets its device download."""
         return (self.start_digest,) if self.start_digest else ()
 
 
@@ -177,8 +177,8 @@ Order = Task | DiscardOrder | IdleOrder
 
 
 def rests_of(order: Order | TransferOrder | UnknownOrder) -> float:
-    """How many rests a device takes while it carries the order out, at most: half a one before the first
-    measured phase, a whole one after each."""
+    """Return how many rests a device takes while it carries the order out, at most: half a one before the
+    first measured phase, a whole one after each."""
     match order:
         case TrainOrder():
             return 2.5
@@ -194,7 +194,7 @@ def rests_of(order: Order | TransferOrder | UnknownOrder) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """A device as its neighbours find it; no `address`: nobody does."""
+    """A device as its neighbours find it; no `address`: they do not."""
 
     name: str
     address: str
@@ -206,7 +206,7 @@ def order_id(run_id: str, step: int, device: int, kind: str) -> str:
 
 
 class AnswerStatus(StrEnum):
-    """How an order ended."""
+    """The end of an order."""
 
     DONE = "done"
     REFUSED = "refused"  # the agent will not (unknown model, bad order)
@@ -259,7 +259,7 @@ class SyncReply:
     """A global model w_c that reached a device.
 
     `divergence`: how far the device's own model w_m was from it, |w_c - w_m| / |w_c| (MIDDLE Eq. 23); None
-    where it had none of its own, or is not asked.
+    where it had no model itself, or is not asked.
     """
 
     downloaded_bytes: int = 0
@@ -299,7 +299,7 @@ class ExchangeReply:
     late_s: float = 0.0
     downloaded_bytes: int = 0  # of the start model
     download_s: float = 0.0
-    model_bytes: int = 0  # of one half-step model; 0: not told
+    model_bytes: int = 0  # of one half-step model; 0: unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class GivenOrder:
         return self._answer(AnswerStatus.DONE, "", reply)
 
     def refused(self, reason: str, cost: TrainReply | ExchangeReply | None = None) -> Answer:
-        """Its device will not, or has tried in vain at this cost."""
+        """Its device will not, or has tried without success at this cost."""
         return self._answer(AnswerStatus.REFUSED, reason, cost)
 
     def failed(self, reason: str) -> Answer:

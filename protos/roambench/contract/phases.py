@@ -19,11 +19,13 @@ class Phase(StrEnum):
     EXCHANGE = "exchange"  # device-to-device
     REST = "rest"  # around a measured phase: nothing is ordered, nothing transferred
     WAIT = "wait"  # present, order done, the step is not closed yet
-    LOST = "lost"  # the agent was down: time passes, nobody stamped it
+    LOST = "lost"  # the agent was down: time passes without a stamp
 
 
 #: Phases in which a device works for the learning system; the others are background.
 ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+#: Active phases, and the rests around them.
+MEASURED_PHASES = ACTIVE_PHASES | {Phase.REST}
 
 
 class Outcome(StrEnum):
@@ -66,7 +68,7 @@ class PhaseSpan:
     `order_id` is the train or upload order served, empty for background phases. `train_order_id` names
     the training whose outcome decides whether the span's joules were wasted (an upload serves an earlier
     training); empty for background phases. A transfer's bytes move from `first_byte_ns` to `last_byte_ns`,
-    both 0 where nobody stamped them: before and after that the device waits for the other side. So it does
+    both 0 where they are not stamped: before and after that the device waits for the other side. So it does
     in the stalls between (`stalls_ns`: begin and end of each, at most MOST_STALLS, in order of time), in
     which no byte moved.
     """
@@ -91,7 +93,7 @@ class PhaseSpan:
 
     @property
     def doubt(self) -> str | None:
-        """Why no agent can have stamped it so, or None."""
+        """Return why no agent can have stamped it so, or None."""
         if self.end_ns < self.start_ns:
             return "a phase ends before it starts"
         if not self.stalls_ns:

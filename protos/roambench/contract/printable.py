@@ -1,7 +1,7 @@
 """Foreign text made safe for a terminal: a board that was taken over, a file or a trace must not steer it.
 
 Two doors. What is kept of a foreign word (an answer, an event, a mistake in a file) becomes one line by
-`printable`. What a command prints, whatever it is, passes `for_terminal`.
+`printable`. Everything that a command prints passes `for_terminal`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
 
 _PHASE_ROW: Final = tuple[str, Phase, int, int, int, str, str, int, int, int, tuple[tuple[int, int], ...]]
-#: `Reading.meter_ms` of a meter that has no clock of its own.
+#: `Reading.meter_ms` of a meter without a clock.
 NO_METER_CLOCK: Final = -1
 
 
@@ -110,7 +110,7 @@ class AgentEvent:
 
 @dataclass(frozen=True, slots=True)
 class HostSample:
-    """How the board itself was at one moment (psutil and /sys): NaN or -1 where it does not say.
+    """The board itself at one moment (psutil and /sys): NaN or -1 where it does not say.
 
     `cpu_share` is of all cores since the sample before (0..1), `agent_cpu_s` what the agent's processes have
     used so far, the byte counters are the network interfaces' since boot (loopback left out).

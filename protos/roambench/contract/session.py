@@ -53,7 +53,7 @@ class ClockEcho:
     sent_ns: int
 
 
-#: What an agent sends of its own accord or as an answer.
+#: What an agent sends unasked or as an answer.
 AgentWord = SessionEvent | Answer | KeptAnswer | ClockEcho
 
 
@@ -93,7 +93,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """While it is on, a quiet agent sends nothing of its own accord."""
+    """While it is on, a quiet agent sends nothing unasked."""
 
     on: bool
 

@@ -1,4 +1,4 @@
-"""What a machine may be short of, and what helps; by the number of the OSError."""
+"""Shortages of a machine, and what helps; by the number of the OSError."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 _ROOM: Final = "free some space and inodes (df, df -i)"
 SHORTAGES: Final[Mapping[int | None, str]] = {
     errno.EMFILE: "allow this process more open files (ulimit -n)",
-    errno.ENFILE: "the machine may open no more files: end what holds so many (lsof), or raise fs.file-max",
+    errno.ENFILE: "the machine may open no more files: end what holds them (lsof), or raise fs.file-max",
     errno.ENOMEM: "end what takes so much memory (free -m)",
     errno.ENOSPC: _ROOM,
     errno.EDQUOT: _ROOM,

@@ -1,4 +1,4 @@
-"""Which code it is: the source files of a top module, and the marks of this roambench."""
+"""Marks of the code that runs: the source files of a top module, and the marks of this roambench."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _code() -> str:
 
 
 def _commit(root: Path) -> str:
-    """Of the work tree at `root`; "" where there is none or git does not say."""
+    """The mark of the work tree at `root`; "" where there is none or git does not say."""
     if not (root / ".git").exists():
         return ""
 

@@ -35,8 +35,8 @@ class AwakeTime:
 
 
 class Stillness:
-    """How long some processes have done nothing: none came, none ended, none used any CPU time. Time in which
-    the one that looks stood still does not count: they may have been stopped with it.
+    """The time for which some processes have done nothing: none came, none ended, none used any CPU time.
+    Time in which the one that looks stood still does not count: they may have been stopped with it.
 
     Of a clock alone a slow machine fakes it. Here a process that has work is never still: it uses CPU time
     whenever it gets some.

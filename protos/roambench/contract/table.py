@@ -20,7 +20,7 @@ _OURS: Final = "roambench"
 
 
 def first_sentence(row: object) -> str:
-    """What a docstring begins with, on one line; "Eq. 2" and "Fig. 3" end no sentence."""
+    """Return what a docstring begins with, on one line; "Eq. 2" and "Fig. 3" end no sentence."""
     paragraph = " ".join((inspect.getdoc(row) or "").split("\n\n")[0].split())
     return re.split(r"(?<!\bEq)(?<!\bFig)\. ", paragraph)[0].rstrip(".:")
 
@@ -70,7 +70,7 @@ class Table(Generic[Row]):
         return [] if points and _is_ours(points[0]) else points
 
     def is_ours(self, name: str) -> bool:
-        """Whether the row is in `own` or in `roambench.extras`. Nothing is imported."""
+        """Return whether the row is in `own` or in `roambench.extras`. Nothing is imported."""
         return name in self.names() and not self.added_by(name)
 
     def _points_named(self, name: str) -> list[EntryPoint]:
@@ -83,7 +83,7 @@ class Table(Generic[Row]):
         where = f"{self.what} {point.name!r} ({origin(point)})"
         try:
             row = point.load()
-        except Exception as error:  # whatever a third party's import does, it is one sentence here
+        except Exception as error:  # any error of a third party's import is one sentence here
             raise ConfigError([f"{where} cannot be loaded: {error}"]) from error
         if not (callable(row) if self.kind is None else isinstance(row, self.kind)):
             expected = "function" if self.kind is None else self.kind.__name__

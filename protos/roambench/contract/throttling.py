@@ -23,7 +23,7 @@ _SINCE_BOOT: Final = 16
 
 
 def throttle_names(bits: int) -> tuple[str, ...]:
-    """What bits 0 to 3 say, in words, in order of their number."""
+    """Return what bits 0 to 3 say, in words, in order of their number."""
     return tuple(name for bit, name in _NAMES.items() if bits >> bit & 1)
 
 
@@ -49,7 +49,7 @@ def throttled_spans(spans: Sequence[PhaseSpan], samples: Sequence[HostSample]) -
     """The spans of one board that a throttle bit touches, in the order given.
 
     Samples are moments, phases are not: between two samples a bit counts as set if either shows it, or if
-    its since-boot bit appeared in between. So a phase is never let off because nobody looked; one that is
+    its since-boot bit appeared in between. So a phase is never let off for want of a look; one that is
     named may be clean by up to a sample's period. Samples that do not know their bits (-1) are left out.
     """
     known = sorted(

@@ -1,10 +1,10 @@
 """Files that are replaced as a whole: after a crash, a full disk or a power cut it is the old one or the new.
 
-What is written lies beside the old file, under a name of its own, until it is synced; then it takes the old
+What is written lies beside the old file, under another name, until it is synced; then it takes the old
 one's place, and the folder is synced, so that the new one is still there after a power cut when the call is
 over. With `synced=False` both are left to the system, which costs no wait for the disk: a power cut within
 the next half minute may leave an empty file. That is for what can be made again at any time (pages, pictures)
-and for what nobody needs after a reboot.
+and for what is not needed after a reboot.
 """
 
 from __future__ import annotations

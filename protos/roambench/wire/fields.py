@@ -66,7 +66,8 @@ _shared: Callable[[Any, Any], _Shared] = cache(_shared_fields)
 
 
 def _conversions(hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert] | None:
-    """How a value of type `hint` is written into the message's field and read from it, where they differ."""
+    """Return how a value of type `hint` is written into the message's field and read from it, where they
+    differ."""
     if get_origin(hint) is tuple:
         if (both := _conversions(get_args(hint)[0], field)) is None:
             return tuple, tuple

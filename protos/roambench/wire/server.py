@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import grpc.aio
 
 _LOOK_S: Final = 1.0
-_LONGEST_PAUSE_S: Final = 30.0  # before the next server, where somebody breaks one after the other
+_LONGEST_PAUSE_S: Final = 30.0  # before the next server, where a caller breaks one after the other
 _FORGOTTEN_S: Final = 600.0
 _RETIRE_S: Final = 7 * 86400.0  # a session may go on at a broken server for as long as the run lasts
 
@@ -25,7 +25,7 @@ async def first_request(messages: AsyncIterator[bytes], patience_s: float) -> by
     """The first of `messages`; LinkError when it does not come within `patience_s` host seconds, or never.
 
     For a call that is declared as a stream, to read its request when it is known who calls: gRPC reads a
-    unary one before anybody is asked.
+    unary one before a handler is asked.
     """
     try:
         async with AwakeTimeout(patience_s):
@@ -80,7 +80,7 @@ class LastingServer:
             try:
                 if not await self._server.wait_for_termination(_LOOK_S):
                     return
-            except Exception as error:  # whatever its loop died of
+            except Exception as error:  # its loop may die of anything
                 now_s = time.monotonic()
                 breaks, last_s = 1 if now_s - last_s > _FORGOTTEN_S else breaks + 1, now_s
                 await asyncio.sleep(min(_LONGEST_PAUSE_S, 0.1 * 2.0 ** min(breaks, 16)))

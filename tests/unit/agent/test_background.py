@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Log
 from roambench.agent import background
 from roambench.agent.background import Chores, lasting
 from roambench.contract.errors import LinkError, SpoolError
@@ -19,7 +20,7 @@ async def test_work_that_an_oserror_ended_begins_again_and_the_same_one_is_told_
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(background, "AGAIN_S", 0.001)
-    missing, lacks, times = tmp_path / "file", list[str](), 0
+    missing, lacks, times = tmp_path / "file", Log(), 0
 
     async def work() -> None:
         nonlocal times
@@ -30,7 +31,7 @@ async def test_work_that_an_oserror_ended_begins_again_and_the_same_one_is_told_
             missing.touch()
         missing.read_bytes()
 
-    await lasting("reading", work, lacks.append)
+    await lasting("reading", work, lacks)
     assert times == 5
     assert lacks == [
         f"reading: No such file or directory: {missing}",
@@ -47,16 +48,16 @@ async def test_errors_of_our_own_end_what_lasts(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        await lasting("work", work, pytest.fail)
+        await lasting("work", work, Log())
 
 
 @pytest.mark.asyncio
 async def test_a_chore_that_fails_is_told(tmp_path: Path) -> None:
-    lacks, mistakes = list[str](), list[str]()
+    lacks, mistakes = Log(), list[str]()
     asyncio.get_running_loop().set_exception_handler(
         lambda _, about: mistakes.append(str(about["exception"]))
     )
-    chores = Chores(lacks.append)
+    chores = Chores(lacks)
 
     async def read(what: Path) -> None:
         what.read_bytes()

@@ -9,6 +9,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from agent_ports import Log
 from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, lines, live, train_order, until
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
@@ -73,13 +74,13 @@ async def test_a_caller_without_a_certificate_is_refused_and_told(tmp_path: Path
 
 async def test_an_agent_without_certificate_files_says_which_is_missing(tmp_path: Path) -> None:
     with pytest.raises(IdentityError, match=r"cert\.pem: certificate cannot be read"):
-        IdentityFiles(tmp_path, "pi-01", print)
+        IdentityFiles(tmp_path, "pi-01", Log())
     Authority.create().issue("pi-02").save(tmp_path)
     with pytest.raises(IdentityError, match="the certificate is 'pi-02''s, this agent is 'pi-01'"):
-        IdentityFiles(tmp_path, "pi-01", print)
+        IdentityFiles(tmp_path, "pi-01", Log())
     (tmp_path / "key.pem").write_bytes(Authority.create().issue("pi-02").key_pem)
     with pytest.raises(IdentityError, match="private key does not belong to the certificate of 'pi-02'"):
-        IdentityFiles(tmp_path, "pi-02", print)
+        IdentityFiles(tmp_path, "pi-02", Log())
 
 
 async def test_a_device_of_another_name_is_refused_and_told_on_both_sides() -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Log, Party
 from hand_agent import LAYOUT, MODEL, REPORT, SPEC, HandAgent, bench, connected, done, hand_agent, train_order
 from roambench.agent.session.control_link import ControlLink
 from roambench.agent.settings import AgentSettings, MeterSettings
@@ -73,8 +74,8 @@ async def echoing(authority: Authority, name: str, port: int) -> AsyncIterator[N
     def hello() -> wire.Hello:
         return wire.Hello(protocol_version=PROTOCOL_VERSION, device=name, machine_id=name, boot_id="boot")
 
-    link = ControlLink(f"127.0.0.1:{port}", authority.issue(name), name, lambda text: None)
-    task = asyncio.create_task(link.run(hello, take))
+    link = ControlLink(f"127.0.0.1:{port}", authority.issue(name), name, Log())
+    task = asyncio.create_task(link.run(Party(hello, take)))
     try:
         yield
     finally:
@@ -316,9 +317,9 @@ async def test_a_silent_agent_ends_a_burst_and_holds_up_no_other() -> None:
             f"127.0.0.1:{fleet.control_port}",
             authority.issue("pi-02"),
             "pi-02",
-            lambda text: None,
+            Log(),
         )
-        task = asyncio.create_task(mute.run(hello, lambda frame: None))
+        task = asyncio.create_task(mute.run(Party(hello)))
         async with echoing(authority, "pi-01", fleet.control_port):
             await until(lambda: len(fleet.sessions.all()) == 2 and bursts)
             assert [burst.device for burst in await fleet.probe_clocks("before")] == [0]

@@ -67,7 +67,7 @@ def packages(modules: set[str]) -> set[str]:
 def test_an_agent_imports_no_library_but_grpc_on_its_own(meter: str) -> None:
     shared, own = imported("127.0.0.1:50051", meter)
     assert "grpc" not in shared
-    assert {"torch", "cryptography", "psutil", "urllib3", "google"} <= packages(shared)
+    assert {"torch", "cryptography", "psutil", "google"} <= packages(shared)
     of_grpc = {name for name in packages(own) if name.startswith(("grpc", "_cython", "cython"))}
     assert packages(own) - of_grpc == {"roambench"}
     assert {"numpy.random", "cryptography.hazmat.backends.openssl"} <= shared  # imported late, by every agent

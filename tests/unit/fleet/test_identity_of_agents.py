@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from agent_ports import Log, Party
 from hand_agent import (
     LAYOUT,
     SPEC,
@@ -65,7 +66,7 @@ async def test_strangers_and_expired_certificates_open_no_session() -> None:
 async def test_a_revoked_serial_is_refused_by_name() -> None:
     authority = Authority.create()
     revoked = authority.issue("pi-01")
-    seen: list[str] = []
+    seen = Log()
     fleet = GrpcFleet(
         FleetSettings("run", ("pi-01",), (SPEC,), LAYOUT, 5.0),
         authority.issue(CONTROLLER_NAME),
@@ -80,10 +81,10 @@ async def test_a_revoked_serial_is_refused_by_name() -> None:
         f"127.0.0.1:{fleet.control_port}",
         revoked,
         "pi-01",
-        seen.append,
+        seen,
     )
     hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01")
-    task = asyncio.create_task(link.run(lambda: hello, lambda frame: None))
+    task = asyncio.create_task(link.run(Party(lambda: hello)))
     try:
         async with asyncio.timeout(20):  # gRPC itself may end the first attempt, before the reason has come
             while not any("'pi-01' is revoked" in line for line in seen):

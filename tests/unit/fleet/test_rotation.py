@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Log
 from hand_agent import (
     MODEL,
     REPORT,
@@ -35,7 +36,7 @@ class Board:
     """An agent's identity folder, which somebody replaces while the agent runs."""
 
     folder: Path
-    log: list[str] = field(default_factory=list)
+    log: Log = field(default_factory=Log)
 
     @classmethod
     def given(cls, folder: Path, credential: Credential) -> "Board":
@@ -43,7 +44,7 @@ class Board:
         return cls(folder)
 
     def files(self, name: str) -> IdentityFiles:
-        return IdentityFiles(self.folder, name, self.log.append)
+        return IdentityFiles(self.folder, name, self.log)
 
 
 async def serial_seen_by(address: str, credential: Credential) -> int:
@@ -72,7 +73,7 @@ async def test_both_sides_rotate_and_no_session_ends(tmp_path: Path) -> None:
     files = board.files("pi-01")
     async with bench(identity=live(tmp_path / "bench")) as where:
         address = f"127.0.0.1:{where.fleet.control_port}"
-        async with hand_agent(where, credential=files.credential) as agent:
+        async with hand_agent(where, credential=files) as agent:
             await connected(where)
             before = await serial_seen_by(address, files.current)
             authority.issue("pi-01").save(board.folder)
@@ -95,8 +96,8 @@ async def test_one_authority_follows_another_without_a_session_that_ends(tmp_pat
     first, second = boards["pi-01"].files("pi-01"), boards["pi-02"].files("pi-02")
     async with bench(identity=live(tmp_path / "bench")) as where:
         async with (
-            hand_agent(where, "pi-01", credential=first.credential) as one,
-            hand_agent(where, "pi-02", credential=second.credential) as two,
+            hand_agent(where, "pi-01", credential=first) as one,
+            hand_agent(where, "pi-02", credential=second) as two,
         ):
             await connected(where, 2)
             authority.begin_next()

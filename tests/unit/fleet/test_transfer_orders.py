@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Records, reporter
 from fixed_dial import FixedDial
 from hand_agent import HandAgent, bench, connected, done, hand_agent
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
@@ -22,7 +24,7 @@ from roambench.contract.orders import Answer, AnswerStatus, TransferOrder, Trans
 from roambench.contract.pacing import padding
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
-from roambench.wire.frames import agent_frame, given_order
+from roambench.wire.frames import given_order
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio
@@ -42,7 +44,7 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
 
     ours, theirs = socket.socketpair()
     clock = DeviceClock()
-    timeline = PhaseTimeline("pi-01", "boot", clock, tmp_path, record, changed=lambda phase, ns, mbit_s: None)
+    timeline = PhaseTimeline("pi-01", "boot", clock, tmp_path, Records(record))
     timeline.resume()
 
     queues: list[OrderQueue] = []  # an order may come twice: one queue carries it out once
@@ -55,9 +57,8 @@ async def carried_out(tmp_path: Path, given: TransferOrder) -> tuple[Answer, lis
             worker=Worker(ours),
             clock=clock,
             folder=tmp_path,
-            emit=lambda word: agent.link.send(agent_frame(word)),
-            record=record,
-            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+            reporter=reporter(record, agent.link.say, clock=clock),
+            load=BoardLoad(),
             dial=FixedDial(agent.data),
         )
         queue = OrderQueue(place, ModelCache(tmp_path / "model-cache"), ChaosSettings())

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from roambench.agent.orders.trainer import Trainer
+from roambench.agent.orders.trainer_process import TrainerProcess
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.learning.evaluation import evaluate
@@ -141,7 +141,7 @@ def test_a_warm_up_takes_no_more_than_what_the_device_has(spec_of, tmp_path):
     """A batch of two million images would be 3.5 GB of blanks."""
     write_shard(tmp_path / "shard.safetensors", SHARD)
     spec = spec_of(Plain, batch_size=2_000_000, shard=str(tmp_path / "shard.safetensors"))
-    answer = Trainer().answer({"op": "prepare", "spec": spec.to_json().decode()})
+    answer = TrainerProcess().answer({"op": "prepare", "spec": spec.to_json().decode()})
     assert answer["samples"] == 10
 
 

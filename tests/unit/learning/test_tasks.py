@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from roambench.agent.orders.trainer import Trainer
+from roambench.agent.orders.trainer_process import TrainerProcess
 from roambench.contract.errors import ConfigError, DataError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
@@ -135,7 +135,7 @@ def model(name: str, seed: int = 0) -> np.ndarray:
             "own_tasks:Lossy",
             'Lossy has metrics: expected {name: "higher" or "lower", what is better}, got a function',
         ),
-        ("own_tasks:Lossy", "Lossy has evalute, which nobody would call"),
+        ("own_tasks:Lossy", "Lossy has evalute, which would never be called"),
         ("own_tasks:Shy", "Shy() fails: RuntimeError: not today"),
     ],
 )
@@ -207,7 +207,7 @@ def test_a_device_trains_the_tasks_model_on_images_of_its_size_or_says_what_it_l
         "", 2, 3, 0.1, 0.0, 0.0, batch_size=2, shard=str(shard), task=named("Whole"), height=3, width=5
     )
     assert LearningSpec.from_json(spec.to_json()) == spec
-    trainer = Trainer()
+    trainer = TrainerProcess()
     ready = trainer.answer({"op": "prepare", "spec": spec.to_json().decode()})
     assert ready["samples"] == 6
     lacking = replace(spec, task="absent.part:Whole")

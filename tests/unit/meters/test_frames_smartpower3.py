@@ -75,7 +75,7 @@ def test_a_clock_that_begins_anew_is_a_restarted_meter():
     stamps = [900_000, 900_010, 30, 40, 50]
     found = [r.meter_ms for i, ms in enumerate(stamps) for r in frames.feed(line(ms), i)]
     assert found == [900_000, 900_010, 40, 50]
-    assert frames.events == [(EventKind.METER_RESTARTED, "its clock began anew")]
+    assert frames.events == [(EventKind.METER_RESTARTED, "its clock began again")]
 
 
 def test_the_meters_clock_may_wrap_after_49_days():

@@ -96,7 +96,7 @@ def test_read_fails_when_not_one_reading_came(pty):
         (["read", "/dev/no-such-meter"], 1, "meter /dev/no-such-meter: cannot be opened (No such file or"),
         (["read", "/dev/null", "--driver", "smartpower9"], 2, "unknown meter 'smartpower9': expected one of"),
         (["read", "x?as=nonsense", "--driver", "replay"], 1, "transcript x: cannot be read"),
-        (["record", "x", "-o", "y", "--driver", "replay"], 2, "meter 'replay' has no wire of its own"),
+        (["record", "x", "-o", "y", "--driver", "replay"], 2, "meter 'replay' has no wire"),
         (["power", "on", "/dev/ttyUSB0"], 1, "power: unavailable (the serial port only talks"),
         (["power", "status", "/dev/ttyUSB0", "--driver", "smartpower3"], 1, "power: unavailable (a Smart Po"),
         (["power", "autorun", "x", "--driver", "smartpower2-ytrikoz"], 1, "power: unavailable (the serial"),

@@ -104,7 +104,7 @@ async def test_a_replay_reads_what_was_recorded_or_what_it_is_told(tmp_path, opt
     ("port", "complaint"),
     [
         ("?as=smartpower9", "unknown meter 'smartpower9'"),
-        ("?as=replay", "meter 'replay' has no wire of its own"),
+        ("?as=replay", "meter 'replay' has no wire"),
         ("?channel=1", "expected OPTION=VALUE"),
     ],
 )

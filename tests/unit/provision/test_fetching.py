@@ -64,7 +64,9 @@ def test_what_an_agent_exports_of_damaged_files_is_taken_and_the_malformed_lines
     spool = Spool(tmp_path / "spool.sqlite")
     others = cast(Any, None)
     files = Files(tmp_path / "unsent", spool)
-    handler = CtlHandler("pi1", others, spool, files, *[others] * 7)
+    meter = SimpleNamespace(spool=spool, unsent=files)
+    session = SimpleNamespace(settings=SimpleNamespace(device="pi1"), meter=meter)
+    handler = CtlHandler(cast(Any, session), others, others)
 
     async def exported() -> bytes:
         lines = [line async for line in handler.answer({"ask": "spool-export", "words": ["demo"]})]

@@ -7,14 +7,14 @@ import math
 import os
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from roambench.agent.board_load import BoardLoad
 from roambench.contract.device_time import DeviceClock
 
 MOST_BURN_S: Final = 600.0
-#: Says that it is there, and is told seconds of the monotonic clock, which all processes share: start, end,
+#: Says that it is there, and reads seconds of the monotonic clock, which all processes share: start, end,
 #: period (0: no rests).
 _BURN: Final = """
 import sys, time
@@ -35,11 +35,10 @@ _SHORTEST_PERIOD_S: Final = 2.0
 
 @dataclass(slots=True)
 class Burner:
-    """One burn at a time. `draw(cores)` tells an emulated board what it computes; a real one (None) just
-    does."""
+    """One burn at a time. An emulated board draws what `load` says that it computes."""
 
     clock: DeviceClock
-    draw: Callable[[float], None] | None
+    load: BoardLoad
     _busy: str = ""
 
     async def burn(self, words: list[str]) -> dict[str, Any]:
@@ -59,16 +58,15 @@ class Burner:
             began_ns = self.clock.now_ns()
             for burner in burners:
                 _tell(burner, f"{start_s} {start_s + seconds} {period_s}\n")
-            if self.draw is not None and not period_s:
-                self.draw(float(cores))
+            if not period_s:
+                self.load.burn(float(cores))
             edges_ns = await self._turns(start_s, seconds, period_s, cores)
         finally:
             for burner in burners:
                 if burner.returncode is None:
                     burner.kill()
                 await asyncio.shield(burner.wait())
-            if self.draw is not None:
-                self.draw(0.0)
+            self.load.burn(0.0)
             self._busy = ""
         ended_ns = self.clock.now_ns()
         return {"ok": True, "cores": cores, "began_ns": began_ns, "ended_ns": ended_ns, "edges_ns": edges_ns}
@@ -83,11 +81,9 @@ class Burner:
         for turn in range(math.ceil(seconds / half_s)):
             await asyncio.sleep(max(0.0, start_s + turn * half_s - time.monotonic()))
             late_ns = round((time.monotonic() - start_s - turn * half_s) * 1e9)
-            if self.draw is None:
-                edges_ns.append(self.clock.now_ns() - late_ns)  # the processes were on time
-            else:
-                edges_ns.append(self.clock.now_ns())
-                self.draw(float(cores) if turn % 2 == 0 else 0.0)
+            # A real board's processes turned on time.
+            edges_ns.append(self.clock.now_ns() - (0 if self.load.is_emulated else late_ns))
+            self.load.burn(float(cores) if turn % 2 == 0 else 0.0)
         await asyncio.sleep(max(0.0, start_s + seconds - time.monotonic()))
         return edges_ns
 

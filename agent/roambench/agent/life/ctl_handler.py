@@ -8,7 +8,7 @@ burn SECONDS [CORES [PERIOD]]
                         compute on all cores (or CORES) and do nothing else: `roambench fleet identify`; with
                         PERIOD (s) on and off in turns, half of it each: `roambench fleet verify`
 spool-export [RUN]      every record that the controller has yet to get, as JSON lines, with an end line
-spool-forget RUN        somebody has that finished run's records now
+spool-forget RUN        that finished run's records are kept elsewhere now
 spool-dead [RUN]        every record that a store refused for good, and why, as JSON lines
 spool-revive [RUN]      put them among the records that the controller has yet to get
 end-run                 leave the run whose controller is gone
@@ -21,18 +21,17 @@ import json
 import math
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roambench.agent.life.burning import Burner
-from roambench.agent.orders.worker import TrainerDied, TrainerRefused, Worker, rss_bytes
+from roambench.agent.orders.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
-from roambench.agent.readings.meter_watch import STATES, MeterWatch
-from roambench.agent.readings.unsent import Unsent
-from roambench.contract.device_time import DeviceClock
-from roambench.spool.spool import Spool
+from roambench.agent.readings.meter_watch import STATES
+
+if TYPE_CHECKING:  # it holds grpc, and fork servers import this module before they fork
+    from roambench.agent.life.session import Session
 
 ASKS: Final = (
     "status",
@@ -52,16 +51,8 @@ _SMOKE_PATIENCE_S: Final = 120.0
 class CtlHandler:
     """Answers `ctl_server`."""
 
-    device: str
-    clock: DeviceClock
-    spool: Spool
-    unsent: Unsent
-    meter: MeterWatch
-    worker: Worker
+    session: Session
     host: HostMetrics
-    state_dir: Path
-    about: Callable[[], dict[str, Any]]
-    end_run: Callable[[str, float | None], Awaitable[None]]
     burner: Burner
 
     async def answer(self, request: Mapping[str, Any]) -> AsyncIterator[str]:
@@ -85,9 +76,9 @@ class CtlHandler:
             case "spool-forget":
                 if len(words) != 1:
                     raise ValueError("spool-forget: expected the run")
-                yield json.dumps({"forgotten": self.unsent.forget(words[0])})
+                yield json.dumps({"forgotten": self.session.meter.unsent.forget(words[0])})
             case "spool-dead":
-                for letter in self.spool.dead_letters(words[0] if words else None):
+                for letter in self.session.meter.spool.dead_letters(words[0] if words else None):
                     yield json.dumps(
                         {
                             "run": letter.run,
@@ -99,21 +90,21 @@ class CtlHandler:
                         }
                     )
             case "spool-revive":
-                yield json.dumps({"revived": self.unsent.revive(words[0] if words else None)})
+                yield json.dumps({"revived": self.session.meter.unsent.revive(words[0] if words else None)})
             case "end-run":
-                run = self.about()["run"]
+                run = self.session.about()["run"]
                 if run:
-                    await self.end_run("told to end the run", None)
+                    await self.session.leave("asked to end the run", None)
                 yield json.dumps({"ended": run})
             case other:
                 raise ValueError(f"unknown request {other!r}: expected one of {', '.join(ASKS)}")
 
     def status(self) -> dict[str, Any]:
-        """Everything that a live table shows, JSON-ready: what nobody knows is null."""
-        now_ns = self.clock.now_ns()
-        disk = shutil.disk_usage(self.state_dir)
+        """Everything that a live table shows, JSON-ready: what is unknown is null."""
+        now_ns = self.session.meter.clock.now_ns()
+        disk = shutil.disk_usage(self.session.settings.state_dir)
         return {
-            **self.about(),
+            **self.session.about(),
             "rss_bytes": rss_bytes(),
             "clock": {"monotonic_ns": now_ns, "unix_s": time.time()},
             "spool": {
@@ -123,17 +114,17 @@ class CtlHandler:
                     "dead": queue.dead,
                     "oldest_age_s": round(queue.oldest_age_s, 1),
                 }
-                for name, queue in self.spool.consumers.items()
+                for name, queue in self.session.meter.spool.consumers.items()
             },
-            "dropped_between_runs": self.unsent.dropped,
-            "unsent_runs": self.unsent.runs(),
+            "dropped_between_runs": self.session.meter.unsent.dropped,
+            "unsent_runs": self.session.meter.unsent.runs(),
             "meter": self._meter(now_ns),
             "host": _known(asdict(self.host.sample(now_ns))),
             "disk": {"total_bytes": disk.total, "free_bytes": disk.free},
         }
 
     def _meter(self, now_ns: int) -> dict[str, Any]:
-        watch = self.meter
+        watch = self.session.meter.watch
         state, about = watch.state, watch.description
         values: dict[str, Any] = {
             "state": STATES[state.kind] if state is not None else "unknown",
@@ -156,12 +147,12 @@ class CtlHandler:
         """The newest readings; inconsistent ones and those of a meter that is off are among them, with their
         flags. A meter has at most NEWEST of them."""
         try:
-            since_ns = self.clock.now_ns() - round(float(words[0]) * 1e9)
+            since_ns = self.session.meter.clock.now_ns() - round(float(words[0]) * 1e9)
         except (IndexError, ValueError, OverflowError):
             raise ValueError("readings: expected SECONDS") from None
-        chosen = [reading for reading in self.meter.newest if reading.monotonic_ns >= since_ns]
+        chosen = [reading for reading in self.session.meter.watch.newest if reading.monotonic_ns >= since_ns]
         return {
-            "now_ns": self.clock.now_ns(),
+            "now_ns": self.session.meter.clock.now_ns(),
             "ns": [reading.monotonic_ns for reading in chosen],
             **{
                 name: [None if math.isnan(value) else value for value in values]
@@ -178,7 +169,7 @@ class CtlHandler:
         self._only_between_runs("smoke")
         try:
             async with asyncio.timeout(_SMOKE_PATIENCE_S):
-                return {"ok": True, **await self.worker.smoke()}
+                return {"ok": True, **await self.session.trainer.worker.smoke()}
         except (TrainerDied, TrainerRefused) as error:
             return {"ok": False, "reason": str(error)}
         except TimeoutError:
@@ -187,7 +178,7 @@ class CtlHandler:
 
     async def _export(self, run: str | None) -> AsyncIterator[str]:
         count = malformed = 0
-        for line in self.unsent.export(run):
+        for line in self.session.meter.unsent.export(run):
             if line is None:
                 malformed += 1
             else:
@@ -195,10 +186,10 @@ class CtlHandler:
                 count += 1
             if (count + malformed) % 500 == 0:
                 await asyncio.sleep(0)  # orders and answers are this loop's, too
-        yield json.dumps({"end": count, "malformed": malformed, "device": self.device})
+        yield json.dumps({"end": count, "malformed": malformed, "device": self.session.settings.device})
 
     def _only_between_runs(self, what: str) -> None:
-        run = self.about()["run"]
+        run = self.session.about()["run"]
         if run:
             raise ValueError(f"{what}: this device takes part in run {run}; it would cost joules there")
 

@@ -1,6 +1,6 @@
 """The agent's control socket: one JSON request per connection, JSON lines back.
 
-Whoever may open the socket (mode 0660: root and the agent's group) may ask. A request is one line like
+Root and the agent's group may open the socket (mode 0660), and ask. A request is one line like
 {"ask": "status"}; the answer is one line, or many of an export. Nothing a client does ends the agent.
 """
 
@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from roambench.contract.errors import RoambenchError
 from roambench.contract.json_values import json_or_none
@@ -24,11 +24,16 @@ _REQUEST_PATIENCE_S: Final = 10.0
 _WRITE_PATIENCE_S: Final = 60.0
 _CLIENTS_AT_ONCE: Final = 8
 
-#: Request -> lines of JSON. ValueError: the request is wrong.
-Answer = Callable[[Mapping[str, Any]], AsyncIterator[str]]
+
+class Answering(Protocol):
+    """Port to what answers requests (`ctl_handler`)."""
+
+    def answer(self, request: Mapping[str, Any]) -> AsyncIterator[str]:
+        """The answer, in lines of JSON. ValueError: the request is wrong."""
+        ...
 
 
-async def serve_ctl(path: Path, answer: Answer) -> None:
+async def serve_ctl(path: Path, answering: Answering) -> None:
     """Serve at `path` until cancelled; a socket of an earlier life there is replaced.
 
     Where the socket cannot be made (a folder that is missing) the agent lives without it: that is said once,
@@ -40,7 +45,7 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
         async with places:
             try:
                 with contextlib.suppress(OSError):  # it has gone, or reads no more (TimeoutError)
-                    await _talk(reader, writer, answer)
+                    await _talk(reader, writer, answering)
                 writer.close()
                 async with asyncio.timeout(_WRITE_PATIENCE_S):
                     await writer.wait_closed()
@@ -54,7 +59,7 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
         draft.chmod(MODE)
         draft.replace(path)
     except OSError as error:
-        why = f"control socket {path}: {error.strerror or error}; nobody can ask this agent"
+        why = f"control socket {path}: {error.strerror or error}; this agent cannot be asked"
         print(why, file=sys.stderr, flush=True)
         await asyncio.Event().wait()
         return
@@ -65,15 +70,15 @@ async def serve_ctl(path: Path, answer: Answer) -> None:
         path.unlink(missing_ok=True)
 
 
-async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: Answer) -> None:
+async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answering: Answering) -> None:
     """Raises TimeoutError where the client does not read its answer."""
-    async for line in _lines(reader, answer):
+    async for line in _lines(reader, answering):
         writer.write(line.encode() + b"\n")
         async with asyncio.timeout(_WRITE_PATIENCE_S):
             await writer.drain()
 
 
-async def _lines(reader: asyncio.StreamReader, answer: Answer) -> AsyncIterator[str]:
+async def _lines(reader: asyncio.StreamReader, answering: Answering) -> AsyncIterator[str]:
     """The answer's lines; one that says what is wrong where there is none."""
     try:
         try:
@@ -83,7 +88,7 @@ async def _lines(reader: asyncio.StreamReader, answer: Answer) -> AsyncIterator[
             raise ValueError(f"expected a request within {_REQUEST_PATIENCE_S:g} s") from None
         if request is None:
             raise ValueError("expected one line of JSON, an object with the key ask")
-        async for line in answer(request):
+        async for line in answering.answer(request):
             yield line
     except (ValueError, RoambenchError, OSError, RuntimeError) as error:
         yield json.dumps({"error": str(error)[:1000] or type(error).__name__})

@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
+from roambench.agent.readings.host_metrics import HostWatch
+from roambench.agent.reporter import Notebook
 from roambench.agent.session.control_link import ControlLink
 from roambench.agent.session.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
@@ -15,18 +18,21 @@ from roambench.contract.events import EventKind
 from roambench.contract.session import DutySchedule
 
 
-class Duty:
-    """`enter` makes the agent live at a level; `note(kind, detail)` keeps an event in the spool."""
+class Levels(Protocol):
+    """Port to what lives at a level."""
 
-    def __init__(
-        self,
-        clock: DeviceClock,
-        enter: Callable[[DutyLevel], Awaitable[None]],
-        note: Callable[[EventKind, str], None],
-    ) -> None:
+    async def live_at(self, level: DutyLevel) -> None:
+        """Live at `level` from now on."""
+        ...
+
+
+class Duty:
+    """Makes `levels` live at one level after the other; `notebook` keeps when."""
+
+    def __init__(self, clock: DeviceClock, levels: Levels, notebook: Notebook) -> None:
         self._clock = clock
-        self._enter = enter
-        self._note = note
+        self._levels = levels
+        self._notebook = notebook
 
     async def carry_out(self, levels: Sequence[DutyLevel], block_s: float) -> None:
         """One block after the other on a fixed grid, then everything runs again, also when cancelled."""
@@ -34,33 +40,33 @@ class Duty:
         try:
             for block, level in enumerate(levels):
                 await self._clock.sleep_until_ns(start_ns + round(block * block_s * 1e9))
-                await self._enter(level)
-                self._note(EventKind.DUTY_BEGAN, level.value)
+                await self._levels.live_at(level)
+                self._notebook.note(EventKind.DUTY_BEGAN, level.value)
             await self._clock.sleep_until_ns(start_ns + round(len(levels) * block_s * 1e9))
-            self._note(EventKind.DUTY_BEGAN, DUTY_OVER)
+            self._notebook.note(EventKind.DUTY_BEGAN, DUTY_OVER)
         finally:
-            await self._enter(DutyLevel.STREAMING)
+            await self._levels.live_at(DutyLevel.STREAMING)
 
 
 class DutyRunner:
-    """Takes the controller's duties. `note(kind, detail)` keeps an event in the spool."""
+    """Takes the controller's duties."""
 
     def __init__(
-        self, clock: DeviceClock, link: ControlLink, quiet: Quiet, note: Callable[[EventKind, str], None]
+        self, clock: DeviceClock, link: ControlLink, quiet: Quiet, host: HostWatch, notebook: Notebook
     ) -> None:
         self._clock = clock
         self._link = link
         self._quiet = quiet
-        self._note = note
+        self._host = host
+        self._notebook = notebook
         self._duty: asyncio.Task[None] | None = None
-        self.level = DutyLevel.STREAMING
 
     def take(self, schedule: DutySchedule) -> None:
         """Begin a duty; ValueError says what is wrong with it."""
         levels, block_s = duty_from(schedule)
         if self._duty is not None:
             self._duty.cancel()
-        duty = Duty(self._clock, self._live_at, self._note)
+        duty = Duty(self._clock, self, self._notebook)
         self._duty = asyncio.create_task(duty.carry_out(levels, block_s), name="duty")
 
     async def end(self) -> None:
@@ -69,8 +75,9 @@ class DutyRunner:
             self._duty.cancel()
             await asyncio.gather(self._duty, return_exceptions=True)
 
-    async def _live_at(self, level: DutyLevel) -> None:
-        self.level = level
+    async def live_at(self, level: DutyLevel) -> None:
+        """Read the meter alone, or hold the session as well, or send records, too."""
+        self._host.hushed = level is DutyLevel.READER
         if level is DutyLevel.READER:
             self._link.rest(f"duty: {level}")
         else:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roambench.agent.background import why
-from roambench.agent.life.board_load import BoardLoad
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.worker import start_trainer_fork_server
 from roambench.agent.settings import AgentSettings
 from roambench.contract.errors import RoambenchError
@@ -18,15 +18,15 @@ from roambench.contract.last_signals import run_to_its_end
 
 def load_trainer() -> Callable[[socket.socket], None]:
     """Import the learning stack (seconds on a Pi) and return what a trainer process runs."""
-    from roambench.agent.orders.trainer import serve
+    from roambench.agent.orders.trainer_process import serve
 
     return serve
 
 
 def run_agent(settings: AgentSettings, load: BoardLoad) -> int:
-    """Live as the agent `settings` describe until told to stop; returns the exit status.
+    """Live as the agent of `settings` until something stops it; returns the exit status.
 
-    `load` is told what the agent does: a local agent's board is emulated.
+    `load` follows what the agent does: a local agent's board is emulated.
     """
     # Forked children of a process that holds grpc hang; grpc's fork support would only hide that.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
@@ -49,10 +49,10 @@ def _live(settings: AgentSettings, load: BoardLoad) -> int:
     from roambench.learning.malloc import keep_freed_memory
 
     keep_freed_memory()  # a model's buffers come and go with every order
-    from roambench.agent.life.parts import AgentParts
     from roambench.agent.life.process import Agent
+    from roambench.agent.life.session import Session
 
-    return run_to_its_end(Agent(AgentParts(settings, trainer, load)).run())
+    return run_to_its_end(Agent(Session(settings, trainer, load)).run())
 
 
 def _log(settings: AgentSettings) -> int:

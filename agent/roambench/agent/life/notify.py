@@ -12,7 +12,7 @@ _WATCHDOG: Final = "WATCHDOG_USEC"
 
 
 def notify(word: str) -> bool:
-    """Tell systemd `word` ("READY=1", "STOPPING=1", "STATUS=..."); False where nobody listens.
+    """Tell systemd `word` ("READY=1", "STOPPING=1", "STATUS=..."); False where none listens.
 
     Never raises: an agent that was started by hand has no such socket.
     """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from roambench.agent.background import undivided
@@ -15,7 +14,6 @@ from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.peers.exchange import Mixed, Peers
 from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
-from roambench.agent.peers.radio import RadioLoad
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
@@ -36,8 +34,6 @@ from roambench.wire.frames import serialised
 
 #: Of the time in which an order has to be answered, this much is left for the mixing and the answer.
 _ANSWER_SHARE: Final = 0.1
-#: A stranger may knock for ever; it is told this often at most.
-_MOST_REFUSALS: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +45,44 @@ class _HalfStepDone:
     download: ModelTransfer
 
 
-@dataclass(slots=True)
-class Refusals:
-    """Reports who asked for a model in vain, and why, each once."""
+class _ExchangePhases:
+    """The phases of an exchange: on the air, and resting while it waits for neighbours."""
 
-    report: Callable[[EventKind, str], None]
-    _reported: set[tuple[str, str]] = field(default_factory=set)
+    def __init__(self, place: Workplace, order: ExchangeOrder) -> None:
+        self._place = place
+        self._order = order
+        self.booked_bytes = 0  # by the phases that have ended
 
-    def take(self, name: str, reason: str) -> None:
-        """Somebody asked for a model in vain."""
-        if (name, reason) not in self._reported and len(self._reported) < _MOST_REFUSALS:
-            self._reported.add((name, reason))
-            self.report(EventKind.PEER_REFUSED, f"{name}: {reason}")
+    def begin(self) -> int:
+        """Go on the air; returns the stamp."""
+        order_id = self._order.order_id
+        return self._place.timeline.enter(
+            Phase.EXCHANGE,
+            self._order.step,
+            order_id=order_id,
+            train_order_id=order_id,
+            mbit_s=self._order.exchange_mbit_s,
+        )
+
+    async def pause(self, moved_bytes: int) -> None:
+        """Leave the air, after `moved_bytes` of the exchange in all."""
+        moved = Moved(moved_bytes - self.booked_bytes)
+        self._place.timeline.enter(self._place.pause, self._order.step, moved=moved)
+        self.booked_bytes = moved_bytes
+
+    async def go_on(self) -> None:
+        """Go on the air again."""
+        await self._place.rest_before(self._order.step)
+        self.begin()
 
 
 @dataclass(slots=True)
 class ExchangeOrders:
-    """`report` passes (kind, detail) on to the controller. `radio` gets what is on the air while models are
-    exchanged (an emulated board draws power for it)."""
+    """The executor of exchange orders, and of uploads that collect a held model."""
 
     place: Workplace
     peers: Peers
     held: HeldModel
-    report: Callable[[EventKind, str], None]
-    radio: RadioLoad
 
     async def begin_run(self, welcome: Welcome) -> None:
         """Open the peer port if the run's devices exchange models, close it if they do not."""
@@ -82,9 +92,9 @@ class ExchangeOrders:
                 await self.peers.close()
                 return
             address = await self.peers.open(welcome.run_id, welcome.data_address, serials)
-            self.report(EventKind.PEER_PORT_OPEN, address)
+            self.place.reporter.report(EventKind.PEER_PORT_OPEN, address)
         except LinkError as error:
-            self.report(EventKind.NO_PEER_PORT, str(error))
+            self.place.reporter.report(EventKind.NO_PEER_PORT, str(error))
         finally:
             self.peers.decided.set()
 
@@ -107,7 +117,7 @@ class ExchangeOrders:
         await self._port()
         held = None if order.start_digest else self.held.of_run(self.peers.run_id)
         began_ns = self.place.clock.now_ns()
-        iteration = self.peers.announce(order.step, neighbours, order.exchange_mbit_s, self.radio)
+        iteration = self.peers.announce(order.step, neighbours, order.exchange_mbit_s, self.place.load)
         try:
             if held is not None:
                 start, velocity = str(held.model), str(held.velocity or "")
@@ -138,7 +148,7 @@ class ExchangeOrders:
         return given.done(UploadReport(held.digest))
 
     async def _port(self) -> None:
-        """Of an agent that has just come back: it may get its order before its port is open."""
+        """Wait for the port: an agent that has just come back may get its order before it is open."""
         await self.peers.decided.wait()
         if not self.peers.address:
             raise LinkError("the peer port is closed: no exchange")
@@ -146,7 +156,7 @@ class ExchangeOrders:
     async def _half_step(
         self, given: GivenOrder, order: ExchangeOrder, start: str, velocity: str
     ) -> _HalfStepDone | Answer:
-        """What was trained, or the answer of one who could not."""
+        """Train a half step; or the answer of a device that cannot."""
         place, order_id = self.place, order.order_id
         await place.worker.ready()  # as for a train order
         await place.rest_before(order.step)
@@ -172,7 +182,7 @@ class ExchangeOrders:
         return _HalfStepDone(HalfStep(blob, trained.outcome.model_digest), trained, download)
 
     async def _download(self, given: GivenOrder, order: ExchangeOrder) -> ModelTransfer:
-        """The published start model, in a phase of its own."""
+        """The published start model, in one phase."""
         self.place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await self.place.download(
             given, 0, order.start_digest, order.download_mbit_s, train_order_id=order.order_id
@@ -190,36 +200,17 @@ class ExchangeOrders:
     ) -> Answer:
         place, order_id = self.place, order.order_id
         await place.rest_before(order.step)
-        booked_bytes = 0
-
-        def on_air() -> int:
-            return place.timeline.enter(
-                Phase.EXCHANGE,
-                order.step,
-                order_id=order_id,
-                train_order_id=order_id,
-                mbit_s=order.exchange_mbit_s,
-            )
-
-        async def resting(rests: bool, moved_bytes: int) -> None:
-            nonlocal booked_bytes
-            if rests:
-                place.timeline.enter(place.pause, order.step, moved=Moved(moved_bytes - booked_bytes))
-                booked_bytes = moved_bytes
-            else:
-                await place.rest_before(order.step)
-                on_air()
-
-        started_ns = on_air()
+        phases = _ExchangePhases(place, order)
+        started_ns = phases.begin()
         place.event(EventKind.EXCHANGE_STARTED, order_id)
         rests_s = place.rest_s * rests_of(order)  # what they take of the time is none of the exchange's
         until_s = (1.0 - _ANSWER_SHARE) * (given.deadline_s - rests_s) + rests_s - place.rest_s
         left_s = until_s - (started_ns - began_ns) * 1e-9
         limit_s = place.clock.host_seconds(max(0.0, min(order.deadline_s, left_s)))
         mixed = await self.peers.exchange(
-            iteration, done.model, order.device, order.own_weight, limit_s, resting
+            iteration, done.model, order.device, order.own_weight, limit_s, phases
         )
-        moved_bytes = mixed.sent_bytes + mixed.received_bytes - booked_bytes
+        moved_bytes = mixed.sent_bytes + mixed.received_bytes - phases.booked_bytes
         left = await place.rest_after(order.step, Moved(moved_bytes))
         place.timeline.enter(Phase.WAIT, order.step, moved=left)
         place.event(EventKind.EXCHANGE_FINISHED, order_id)
@@ -230,7 +221,7 @@ class ExchangeOrders:
 
 
 def _mistake(order: ExchangeOrder) -> str:
-    """Why an order cannot be carried out; empty when it can."""
+    """Return why an order cannot be carried out; empty when it can."""
     devices = list(order.neighbours)
     if devices != sorted(set(devices)) or order.device in devices:
         return f"neighbours {devices[:20]} of device {order.device}: expected others, ascending"

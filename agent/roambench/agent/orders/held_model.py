@@ -16,7 +16,8 @@ _DESCRIPTION = "held.json"
 
 @dataclass(frozen=True, slots=True)
 class HeldDescription:
-    """Of a held model, in `held.json`: `answer` in hex, `model` and `velocity` are files beside it."""
+    """Description of a held model, in `held.json`: `answer` in hex, `model` and `velocity` are files beside
+    it."""
 
     run_id: str
     order_id: str
@@ -46,7 +47,7 @@ class HeldModel:
     """One model at most, in `folder`.
 
     Blob and velocity are synced before the description is renamed into place: the agent comes back with the
-    model and the velocity of one and the same exchange, whatever dies when.
+    model and the velocity of one and the same exchange, whichever process dies when.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -56,7 +57,7 @@ class HeldModel:
         self.half_step = folder / "half-step.blob"
 
     def velocity_draft(self, order_id: str) -> Path:
-        """Where the trainer writes the velocity of the half step of `order_id`."""
+        """Return where the trainer writes the velocity of the half step of `order_id`."""
         return self._folder / f"velocity-{digest_of(order_id.encode())[:16]}.blob"
 
     def of_run(self, run_id: str) -> MixedModel | None:

@@ -18,7 +18,7 @@ _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one devic
 
 @dataclass(frozen=True, slots=True)
 class TrainedDescription:
-    """Of a trained model, in `trained.json`."""
+    """Description of a trained model, in `trained.json`."""
 
     order_id: str
     reply: TrainReply
@@ -39,8 +39,8 @@ class ModelCache:
     local algorithm keeps from training to training, and the answers to the newest orders, in `folder`.
 
     The model's blob is synced before its description is renamed into place: a description never points to
-    half a model, whatever dies when. What is kept goes with the description: it is that of the last training
-    that was kept whole, and stays when its model is uploaded, discarded or replaced.
+    half a model, whichever process dies. What is kept goes with the description: it is that of the last
+    training that was kept whole, and stays when its model is uploaded, discarded or replaced.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,15 +54,15 @@ class ModelCache:
         self._answers: dict[str, str] = self._read_answers()
 
     def draft(self, order_id: str) -> Path:
-        """Where the trainer writes the blob of `order_id` before it is kept."""
+        """Return where the trainer writes the blob of `order_id` before it is kept."""
         return self._folder / f"draft-{digest_of(order_id.encode())[:16]}.blob"
 
     def kept_draft(self, order_id: str) -> Path:
-        """Where the trainer writes what the local algorithm keeps of `order_id`, before it is kept."""
+        """Return where the trainer writes what the local algorithm keeps of `order_id`, before it is kept."""
         return self._folder / f"kept-draft-{digest_of(order_id.encode())[:16]}.blob"
 
     def kept(self) -> Path | None:
-        """What the local algorithm keeps on the device; None before its first training."""
+        """Return what the local algorithm keeps on the device; None before its first training."""
         found = kept_in(TrainedDescription, self._description, finite=False)
         if found is not None and found.kept and (path := self._folder / Path(found.kept).name).exists():
             return path
@@ -107,7 +107,7 @@ class ModelCache:
             kept = self.kept()
             if kept is not None and kept != self._kept:
                 kept.replace(self._kept)  # where it is found without the description
-            # Dying in between leaves a model without its description: nobody's, as if it were released.
+            # Dying in between leaves a model without its description, as if it were released.
             self._description.unlink(missing_ok=True)
             if as_own:
                 model.path.replace(self._own)
@@ -115,7 +115,7 @@ class ModelCache:
                 model.path.unlink(missing_ok=True)
 
     def synchronise(self, blob: bytes) -> None:
-        """A cloud aggregation's model has come: whatever the device trained itself is no longer its own."""
+        """Take over the model of a cloud aggregation: what the device trained is no longer its own."""
         model = self.trained()
         if model is not None:
             self.release(model.order_id)

@@ -11,7 +11,7 @@ from roambench.agent.background import Chores
 from roambench.agent.orders.shard_store import ShardStore
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, Worker
 from roambench.agent.orders.workplace import Dial
-from roambench.agent.readings.reporter import Reporter
+from roambench.agent.reporter import Reporter
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
@@ -50,7 +50,7 @@ class Preparation:
         spec = wanted
         for attempt in range(_SHARD_ATTEMPTS):
             try:
-                spec = await self.shards.resolve(wanted, self._fetch)
+                spec = await self.shards.resolve(wanted, self)
                 break
             except (RoambenchError, OSError) as error:
                 if attempt == _SHARD_ATTEMPTS - 1:
@@ -65,7 +65,8 @@ class Preparation:
             self.reporter.report(EventKind.TRAINER_NOT_READY, str(error))
         self._tried = wanted
 
-    async def _fetch(self, digest: str, path: Path) -> None:
+    async def fetch(self, digest: str, path: Path) -> None:
+        """Write the data of that digest to `path`, from the controller."""
         if self.dial.link is None:
             raise ConnectionError("no data plane")
         self.reporter.report(EventKind.FETCHING_DATA, digest)

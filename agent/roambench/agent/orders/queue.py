@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from roambench.agent.background import Lacks, undivided, why
+from roambench.agent.background import undivided, why
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.resume_point import ResumePoint
 from roambench.agent.orders.train_orders import TrainOrders
@@ -59,7 +59,6 @@ class OrderQueue:
     chaos: ChaosSettings
     exchanges: Exchanges | None = None
     point: ResumePoint | None = None  # kept up to date with what orders say of it
-    lacks: Lacks = print
     _queue: asyncio.Queue[GivenOrder] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
 
@@ -80,17 +79,17 @@ class OrderQueue:
                 try:
                     await undivided(self.point.reach, given.resumes_at)
                 except OSError as error:  # a resumed run will find nothing here for that step, and say so
-                    self.lacks(f"keeping what a resumed run would need: {why(error)}")
+                    self.place.reporter.lacks(f"keeping what a resumed run would need: {why(error)}")
             try:
                 await self._carry_out(given)
             except RoambenchError:
                 raise
             except OSError as error:
-                self.lacks(f"an order of step {given.order.step}: {why(error)}")
+                self.place.reporter.lacks(f"an order of step {given.order.step}: {why(error)}")
             self._known.discard(given.order.order_id)
 
     def forget(self) -> None:
-        """The orders that wait here are nobody's any more: their run is over."""
+        """Drop the orders that wait here: their run is over."""
         self._known.clear()
         while not self._queue.empty():
             self._queue.get_nowait()
@@ -152,7 +151,7 @@ class OrderQueue:
         try:
             self.model_cache.remember(answer.order_id, serialised(answer))
         except OSError as error:  # asked again in another life, the order is carried out again
-            self.lacks(f"keeping an answer: {why(error)}")
+            self.place.reporter.lacks(f"keeping an answer: {why(error)}")
         delay_s = self.chaos.fixed_delay_s
         if self.chaos.random_delay_s > 0:
             draw = generator(self.chaos.seed, f"reply delay {answer.order_id}").random()

@@ -39,7 +39,7 @@ class ResumePoint:
     """Links, in `folder`, to what `keepers` (by name) kept before a step: no model is copied.
 
     The links are synced before the description names them, and only then those of an earlier step go:
-    whatever dies when, there is one point, and it is whole.
+    whichever process dies when, there is one point, and it is whole.
     """
 
     def __init__(self, folder: Path, keepers: Mapping[str, ModelKeeper]) -> None:
@@ -62,16 +62,16 @@ class ResumePoint:
         self._take(_Point(run_id, resumes_at, part))
 
     def is_of(self, run_id: str) -> bool:
-        """Whether there is a point of that run."""
+        """Return whether there is a point of that run."""
         return self._point is not None and self._point.run_id == run_id
 
     def is_before(self, run_id: str, resumes_at: int) -> bool:
-        """Whether there is a point to which the device can go back for that step of that run."""
+        """Return whether there is a point to which the device can go back for that step of that run."""
         point = self._point
         return point is not None and (point.run_id, point.step) == (run_id, resumes_at)
 
     def is_behind(self, run_id: str, part: int) -> bool:
-        """Whether the device still knows of an earlier controller of that run only."""
+        """Return whether the device still knows of an earlier controller of that run only."""
         point = self._point
         known = point.part if point is not None and point.run_id == run_id else 0
         return part > known

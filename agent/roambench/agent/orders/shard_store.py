@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from roambench.contract.errors import DataError
 from roambench.contract.learning_spec import SHARD_BY_DIGEST, LearningSpec
@@ -16,8 +15,13 @@ from roambench.contract.learning_spec import SHARD_BY_DIGEST, LearningSpec
 KEPT_SHARDS: Final = 4
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
-#: (digest, path): write the data of that digest to the path.
-Fetch = Callable[[str, Path], Awaitable[None]]
+
+class ShardSource(Protocol):
+    """Port to where training data comes from."""
+
+    async def fetch(self, digest: str, path: Path) -> None:
+        """Write the data of that digest to `path`."""
+        ...
 
 
 class ShardStore:
@@ -26,10 +30,10 @@ class ShardStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    async def resolve(self, spec: LearningSpec, fetch: Fetch) -> LearningSpec:
+    async def resolve(self, spec: LearningSpec, source: ShardSource) -> LearningSpec:
         """`spec` with the path of its data, which is fetched if it is not here or not what it was.
 
-        DataError for a reference that is no digest; what `fetch` raises.
+        DataError for a reference that is no digest; what `source` raises.
         """
         if not spec.shard.startswith(SHARD_BY_DIGEST):
             return spec
@@ -39,7 +43,7 @@ class ShardStore:
         path = self._folder / digest
         if not self._holds(path, digest):
             self._folder.mkdir(parents=True, exist_ok=True)
-            await fetch(digest, path)
+            await source.fetch(digest, path)
         path.touch()
         self._tidy()
         return replace(spec, shard=str(path))

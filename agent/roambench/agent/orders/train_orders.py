@@ -1,4 +1,4 @@
-"""Carries out train orders: download, train, keep the model until somebody takes it."""
+"""Carries out train orders: download, train, keep the model until it is taken."""
 
 from __future__ import annotations
 

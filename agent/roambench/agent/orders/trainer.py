@@ -1,138 +1,125 @@
-"""The trainer process: answers JSON lines, trains one order at a time, touches nothing but its files.
-
-This module imports torch; only its fork server and the trainers (or the agent fork server) load it.
-"""
+"""All that trains on a device: the trainer's process, the models it leaves, and the orders for it."""
 
 from __future__ import annotations
 
-import json
-import os
+import asyncio
 import socket
-import time
 from pathlib import Path
-from typing import Any
 
-import torch
-
-from roambench.agent.orders.worker import TrainJob, rss_bytes
-from roambench.contract.errors import RoambenchError
-from roambench.contract.json_values import from_values
+from roambench.agent.background import undivided, why
+from roambench.agent.board_load import BoardLoad
+from roambench.agent.link import Link
+from roambench.agent.orders.exchange_orders import ExchangeOrders
+from roambench.agent.orders.held_model import HeldModel
+from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.preparation import Preparation
+from roambench.agent.orders.queue import OrderQueue
+from roambench.agent.orders.resume_point import ModelKeeper, ResumePoint
+from roambench.agent.orders.shard_store import ShardStore
+from roambench.agent.orders.worker import Worker
+from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.meter import Meter
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.model_blob import decode, digest_of, encode
-from roambench.contract.orders import Vector
-from roambench.learning.learner import Learner
-from roambench.learning.malloc import keep_freed_memory
-from roambench.learning.shards import Shard, read_shard
-from roambench.learning.training import single_threaded
-
-_WARM_UPS = 4  # the first loads kernels and memory; the fastest of the rest tells a step's cost
-_WARM_STEPS = 6  # per warm-up: what a training costs beside its steps is spread over them
-
-single_threaded()
-
-
-def serve(link: socket.socket) -> None:
-    """Answer requests until the agent closes the link."""
-    single_threaded()
-    keep_freed_memory()
-    trainer = Trainer()
-    with link.makefile("rwb") as lines:
-        for line in lines:
-            request = json.loads(line)
-            reply = {**trainer.answer(request), "id": request.get("id")}
-            lines.write(json.dumps(reply).encode() + b"\n")
-            lines.flush()
+from roambench.contract.phases import Phase
+from roambench.contract.session import Welcome
 
 
 class Trainer:
-    """Holds the warm model and the device's shard between orders."""
+    """Carries out the orders of one agent, one after the other; its phases are stamped in `meter`."""
 
-    def __init__(self) -> None:
-        self._learner: Learner | None = None
-        self._shard: Shard | None = None
-
-    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to one request; what cannot be done is {"refused": reason}, never an exception."""
-        try:
-            match request.get("op"):
-                case "prepare":
-                    return self._prepare(LearningSpec.from_json(request["spec"].encode()))
-                case "train":
-                    return self._train(from_values(TrainJob, request["job"], "train job"))
-                case "smoke":
-                    return smoke()
-                case operation:
-                    return {"refused": f"unknown operation {operation!r}"}
-        except (RoambenchError, OSError, ValueError, KeyError, RuntimeError) as error:
-            return {"refused": str(error)[:500] or type(error).__name__}
-
-    def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
-        self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
-        self._learner = Learner(spec)
-        step_cpu_s = min(self._learner.warm_up(self._shard, _WARM_STEPS) for _ in range(_WARM_UPS))
-        return {
-            "layout": self._learner.layout.fingerprint,
-            "rss_bytes": rss_bytes(),
-            "pid": os.getpid(),
-            "samples": len(self._shard.labels),
-            "step_cpu_s": step_cpu_s,
-        }
-
-    def _train(self, job: TrainJob) -> dict[str, Any]:
-        if self._learner is None or self._shard is None:
-            return {"refused": "not prepared"}
-        layout = self._learner.layout.fingerprint
-        result = self._learner.train(
-            self._shard,
-            job.training,
-            decode(Path(job.start_path).read_bytes(), layout=layout),
-            _model(job.own_path, layout),
-            _model(job.global_path, layout),
-            _model(job.previous_path, layout),
-            velocity=_model(job.velocity_path, layout),
-            keeps_velocity=bool(job.velocity_out_path),
-            kept=_model(job.kept_path, layout),
+    def __init__(self, process: socket.socket, meter: Meter, link: Link, load: BoardLoad) -> None:
+        settings, folder = meter.settings, Path(meter.settings.state_dir)
+        emulation = settings.emulation
+        self._folder = folder
+        self._meter = meter
+        self._link = link
+        self._orders: asyncio.Task[None] | None = None
+        self.worker = Worker(process)
+        self.preparation = Preparation(
+            self.worker, ShardStore(folder / "shards"), link.data, link.reporter, link.chores
         )
-        if result.velocity is not None:
-            Path(job.velocity_out_path).write_bytes(encode(result.velocity, layout))
-        if result.kept is not None and job.kept_out_path:
-            Path(job.kept_out_path).write_bytes(encode(result.kept, layout))
-        blob = encode(result.vector, layout)
-        Path(job.out_path).write_bytes(blob)
-        return {
-            "samples": result.samples,
-            "sgd_steps": result.sgd_steps,
-            "mean_loss": result.mean_loss,
-            "mean_squared_loss": result.mean_squared_loss,
-            "cpu_s": result.cpu_s,
-            "model_digest": digest_of(blob),
-        }
+        self.place = Workplace(
+            timeline=meter.timeline,
+            worker=self.worker,
+            clock=meter.clock,
+            folder=folder,
+            reporter=link.reporter,
+            load=load,
+            dial=link.data,
+            quiet=link.quiet,
+            cpu_slowdown=emulation.cpu_slowdown if emulation is not None else None,
+            sgd_step_s=emulation.sgd_step_s if emulation is not None else 0.0,
+        )
+        self.model_cache, self.held = ModelCache(folder / "model-cache"), HeldModel(folder / "held")
+        self.exchange = ExchangeOrders(self.place, link.peers, self.held)
+        keepers: dict[str, ModelKeeper] = {"model-cache": self.model_cache, "held": self.held}
+        self.point = ResumePoint(folder / "resume-point", keepers)
+        self.order_queue = OrderQueue(self.place, self.model_cache, settings.chaos, self.exchange, self.point)
 
+    @property
+    def trained_order_ids(self) -> tuple[str, ...]:
+        """The orders whose models are here."""
+        models = (self.model_cache.trained(), self.held.last())
+        return tuple(model.order_id for model in models if model is not None)
 
-def smoke() -> dict[str, Any]:
-    """A convolution, its gradient and an SGD step: what dies of SIGILL where torch is not for the board.
+    def enter(self, run: str) -> None:
+        """Forget the models of other runs."""
+        if not self.point.is_of(run):
+            self.point.clear()  # the run of that point cannot go on any more
+        self.model_cache.clear()
 
-    By hand: torch.optim loads a compiler, 50 MB that would stay in the trainer for good.
-    """
-    module = torch.nn.Sequential(
-        torch.nn.Conv2d(1, 4, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(4 * 6 * 6, 2)
-    )
-    images = torch.linspace(0.0, 1.0, 8 * 64).reshape(8, 1, 8, 8)
-    labels = torch.arange(8) % 2
-    started_s = time.process_time()
-    loss = torch.nn.functional.cross_entropy(module(images), labels)
-    loss.backward()  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        for parameter in module.parameters():
-            if parameter.grad is not None:
-                parameter.sub_(parameter.grad, alpha=0.1)
-    return {
-        "torch": torch.__version__,
-        "loss": float(loss.detach()),
-        "cpu_s": time.process_time() - started_s,
-        "rss_bytes": rss_bytes(),
-    }
+    def work_for(self, welcome: Welcome) -> None:
+        """Prepare for what this controller's run learns and exchanges."""
+        self._link.chores.begin(self.exchange.begin_run(welcome))
+        self.preparation.begin(LearningSpec.from_json(welcome.learning_json))
 
+    async def carry_out_orders(self) -> None:
+        """One run of the order queue after the other: that of orders that are given up is cancelled.
 
-def _model(path: str, layout: str) -> Vector | None:
-    return decode(Path(path).read_bytes(), layout=layout) if path else None
+        They wait for the meter's first line, so that all of them is measured, or until none is expected.
+        """
+        await self._meter.settled()
+        while True:
+            self._orders = asyncio.create_task(self.order_queue.run(), name="orders")
+            try:
+                await asyncio.wait({self._orders})
+            finally:
+                self._orders.cancel()
+            if not self._orders.cancelled():
+                self._orders.result()
+
+    async def leave(self, run: str, resumes_at: int) -> None:
+        """Give up all orders of `run`; keep what it takes to go on with `resumes_at` (0: it never will)."""
+        self.worker.abandon()
+        await self._give_up_orders()
+        if run and resumes_at:
+            try:
+                await undivided(self.point.reach, resumes_at)
+            except OSError as error:
+                self._link.reporter.lacks(f"keeping what a resumed run would need: {why(error)}")
+        elif run:
+            self.point.clear()
+
+    async def go_back(self, run: str, resumes_at: int, part: int) -> None:
+        """Give up what another controller of `run` ordered; hold what was held before step `resumes_at`."""
+        timeline = self._meter.timeline
+        if timeline.phase is Phase.TRAIN:
+            self.worker.abandon()
+        await self._give_up_orders()
+        await self.worker.abandoned()
+        await self._link.peers.close()
+        await undivided(self.point.begin, run, resumes_at, part)
+        timeline.enter(Phase.WAIT, resumes_at)
+
+    def forget_run(self) -> None:
+        """Let go of the models of a run that is over."""
+        self.model_cache.clear()
+        for name in ("start.blob", "previous.blob"):
+            (self._folder / name).unlink(missing_ok=True)
+        self.held.clear()
+
+    async def _give_up_orders(self) -> None:
+        self.order_queue.forget()
+        if self._orders is not None:
+            self._orders.cancel()
+            await asyncio.wait({self._orders})

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from roambench.agent.background import undivided
+from roambench.agent.board_load import RadioLoad
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.workplace import Workplace
 from roambench.agent.session.data_link import DataLink, ModelTransfer
@@ -55,21 +56,15 @@ class TransferOrders:
                 mbit_s=order.upload_mbit_s,
             )
             mbit_s = order.upload_mbit_s
+            radio = RadioLoad(place.load, mbit_s)
             return await link.upload(
-                order_id,
-                order.train_order_id,
-                order.ap,
-                blob,
-                digest,
-                mbit_s,
-                limit_s,
-                lambda total_bytes, first_byte_ns: place.moving(first_byte_ns, total_bytes, mbit_s),
+                order_id, order.train_order_id, order.ap, blob, digest, mbit_s, limit_s, radio
             )
 
         sent = await place.transferred(given, attempt)
         place.wait(order.step, await place.rest_after(order.step, sent.moved))
         answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
-        # Only now: the controller has it, digest checked; and whatever dies, the answer is known first.
+        # Only now: the controller has it, digest checked; whichever process dies, the answer is known first.
         self.model_cache.remember(order_id, serialised(answer))
         self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
         return answer
@@ -119,10 +114,7 @@ class TransferOrders:
         end_s = now_s() + place.limit_s(given)
         await place.fall_quiet()
         total_bytes, seconds, last = 0, 0.0, NOTHING_MOVED
-
-        def begins(announced_bytes: int, first_byte_ns: int) -> None:
-            place.moving(first_byte_ns, announced_bytes, order.mbit_s)
-
+        radio = RadioLoad(place.load, order.mbit_s)
         for _ in range(order.repeats):
             place.timeline.enter(
                 phase,
@@ -133,9 +125,9 @@ class TransferOrders:
             )
             limit_s = end_s - now_s()
             if phase is Phase.UPLOAD:
-                done = await link.send_padding(order_id, order.total_bytes, order.mbit_s, limit_s, begins)
+                done = await link.send_padding(order_id, order.total_bytes, order.mbit_s, limit_s, radio)
             else:
-                done = await link.fetch_padding(order_id, order.total_bytes, limit_s, begins)
+                done = await link.fetch_padding(order_id, order.total_bytes, limit_s, radio)
             last = done.moved
             total_bytes += done.transferred_bytes
             seconds += done.duration_s

@@ -1,11 +1,11 @@
-"""The trainer as seen by the agent: a niced process of its own, forked before grpc exists in this one.
+"""The trainer as seen by the agent: another, niced process, forked before grpc exists in this one.
 
 Three processes stand in a row: the agent (reader, spool, gRPC), a fork server that only waits, and the
 trainer. The fork server is there because an agent that has imported grpc can no longer fork safely: when the
 trainer dies (out of memory, SIGILL on some boards) the fork server forks the next one, and no reading is lost
 meanwhile. They talk JSON lines over a socket pair; models pass through files. Requests and replies are
-numbered: one that a dying trainer left unread in the socket is answered by the next trainer, and nobody waits
-for that.
+numbered: one that a dying trainer left unread in the socket is answered by the next trainer, and that answer
+is dropped.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class TrainJob:
     global_path: str  # the last global model it was given, empty if none
     training: LocalTraining
     previous_path: str = ""  # the model of the AP where the device was before, if it was sent
-    velocity_path: str = ""  # where SGD's momentum left off, empty: it begins anew
+    velocity_path: str = ""  # where SGD's momentum left off, empty: it begins at zero
     velocity_out_path: str = ""  # where to leave it, empty: nowhere
     kept_path: str = ""  # what the local algorithm keeps on the device, empty: nothing yet
     kept_out_path: str = ""  # where to leave it, should it keep anything
@@ -173,16 +173,16 @@ class Worker:
 
     @property
     def samples(self) -> int:
-        """Of the device's shard, once it was read."""
+        """Samples of the device's shard, once it was read."""
         return self._samples
 
     @property
     def is_prepared(self) -> bool:
-        """Whether a warm trainer waits for the next order."""
+        """Return whether a warm trainer waits for the next order."""
         return self._prepared
 
     def sgd_steps(self, training: LocalTraining) -> int:
-        """How many SGD steps a training has on the data it was prepared with."""
+        """Return how many SGD steps a training has on the data it was prepared with."""
         return training.sgd_steps(self._samples, self._spec.batch_size if self._spec else 1)
 
     @property
@@ -196,7 +196,7 @@ class Worker:
             return await self._ask({"op": "smoke"})
 
     def abandon(self) -> None:
-        """Nobody wants what the trainer is computing: end it, the fork server forks the next one."""
+        """End a trainer whose result is not wanted; the fork server forks the next one."""
         if self._awaited is not None and self._pid:
             self._abandoned.clear()
             with contextlib.suppress(ProcessLookupError):
@@ -243,7 +243,7 @@ class Worker:
         return reply
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Hand replies to whoever waits for them; a death, asked for or not, costs the preparation."""
+        """Hand replies to what waits for them; a death, asked for or not, costs the preparation."""
         try:
             while line := await reader.readline():
                 # A trainer that died while it wrote leaves half a line.

@@ -1,4 +1,4 @@
-"""Where orders are carried out: a device's phases, its trainer, its link, and who is told."""
+"""The place where orders are carried out: a device's phases, its trainer, its link, its reports."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from roambench.agent.orders.timeline import PhaseTimeline
+from roambench.agent.board_load import BoardLoad, RadioLoad
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
+from roambench.agent.readings.timeline import PhaseTimeline
+from roambench.agent.reporter import Reporter
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -21,7 +23,6 @@ from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
 
-Emit = Callable[[AgentWord], None]
 Result = TypeVar("Result")
 Report = TypeVar("Report", TrainReply, ExchangeReply)
 
@@ -52,31 +53,37 @@ class Dial(Protocol):
         ...
 
 
+class Silence(Protocol):
+    """Port to quiet runs (`agent.session.quiet`)."""
+
+    async def before_phase(self) -> bool:
+        """Fall quiet; whether something might have been on its way until now."""
+        ...
+
+
 @dataclass(slots=True)
 class Workplace:
     """`cpu_slowdown` is None on a board; on a laptop it stretches training to CPU-seconds x cpu_slowdown,
     unless `sgd_step_s` (above 0) says how many device seconds an SGD step lasts.
     `rest_s` is the device time of a rest after a measured phase, half of it before; 0: there are none.
-    `moving` is called with the stamp of the open phase's first byte, how many it will move, at which pace.
     """
 
     timeline: PhaseTimeline
     worker: Worker
     clock: DeviceClock
     folder: Path
-    emit: Emit
-    record: Callable[[RecordKind, bytes], object]
-    moving: Callable[[int, int, float], None]
+    reporter: Reporter
+    load: BoardLoad
     dial: Dial
     cpu_slowdown: float | None = None
     sgd_step_s: float = 0.0
-    before_phase: Callable[[], Awaitable[bool]] | None = None
+    quiet: Silence | None = None
     rest_s: float = 0.0
 
     async def fall_quiet(self) -> bool:
         """Wait until nothing of our own is on the network, where runs are quiet; whether something might have
         been until now."""
-        return self.before_phase is not None and await self.before_phase()
+        return self.quiet is not None and await self.quiet.before_phase()
 
     async def rest_before(self, step: int) -> None:
         """Fall quiet, and rest for what is missing of half a rest: idling counts, as long as it was quiet."""
@@ -117,8 +124,12 @@ class Workplace:
         """Tell the controller now (it may watch live) and keep it in the spool (it will be there later)."""
         ns = self.clock.now_ns()
         self.timeline.alive(ns)
-        self.record(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
+        self.reporter.records.append(RecordKind.EVENT, AgentEvent(kind, ns, order_id).to_bytes())
         self.emit(SessionEvent(kind, ns, order_id))
+
+    def emit(self, word: AgentWord) -> None:
+        """Send a word to the controller, now or after the measured phase."""
+        self.reporter.voice.emit(word)
 
     def limit_s(self, given: GivenOrder) -> float:
         """Host seconds a transfer may take: after its deadline an order's answer is not waited for. A part of
@@ -161,8 +172,8 @@ class Workplace:
         train_order_id: str = "",
         before: Moved = NOTHING_MOVED,
     ) -> tuple[bytes, ModelTransfer]:
-        """A published model, in a phase of its own; `before` is what the phase moved that ends with its
-        beginning. Raises as `DataLink.download` does."""
+        """A published model, in one phase; `before` is what the phase moved that ends with its beginning.
+        Raises as `DataLink.download` does."""
         order, moved_before = given.order, [before]
 
         async def attempt(link: DataLink, limit_s: float) -> tuple[bytes, ModelTransfer]:
@@ -179,19 +190,18 @@ class Workplace:
                 ap,
                 digest,
                 limit_s,
-                lambda total_bytes, first_byte_ns: self.moving(first_byte_ns, total_bytes, mbit_s),
+                RadioLoad(self.load, mbit_s),
             )
 
         return await self.transferred(given, attempt)
 
     async def train(self, order_id: str, step: int, job: TrainJob, before: Moved) -> Trained:
-        """The training of an order, in a phase of its own; what comes after it is no part of it, and begins
-        with a rest. `before` is what the phase before it moved.
+        """The training of an order, in one phase; what comes after it is no part of it, and begins with a
+        rest. `before` is what the phase before it moved.
 
         An emulated board is done when its SGD steps are over (`sgd_step_s` each, or CPU-seconds x
-        `cpu_slowdown`), whatever comes of them and whatever else keeps this machine busy: its power falls
-        then. If the real training needs longer, the board pauses, and by how much is told, so that the run is
-        flagged.
+        `cpu_slowdown`), also where they fail and on a busy machine: its power falls then. If the real
+        training needs longer, the board pauses, and the lateness is reported, so that the run is flagged.
         """
         started_ns = self.timeline.enter(
             Phase.TRAIN,

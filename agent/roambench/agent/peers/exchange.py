@@ -1,25 +1,34 @@
 """The device-to-device part of an agent: its peer port, and the exchange of an iteration.
 
 All sends and receives of an exchange run at the same time, each with a deadline, and sending never waits for
-receiving: whatever neighbours do, an exchange ends. Models are mixed in ascending order of device, whenever
-they came; what does not fit in memory meanwhile lies on disk.
+receiving: an exchange ends, also with neighbours that do nothing. Models are mixed in ascending order of
+device, whenever they came; what does not fit in memory meanwhile lies on disk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.inbox import MEMORY_BYTES, Inbox, Receipt, mixed
-from roambench.agent.peers.iteration import Iteration, Neighbour, Resting, ask_on, receive, rest
+from roambench.agent.peers.iteration import (
+    NO_PHASES,
+    ExchangePhases,
+    Iteration,
+    Neighbour,
+    ask_on,
+    receive,
+    rest,
+)
 from roambench.agent.peers.link import PeerLink
 from roambench.agent.peers.offers import HalfStep, Offer, Offers
-from roambench.agent.peers.radio import RadioLoad, RadioPace, Traffic
-from roambench.agent.peers.server import PeerService, data_interface, peer_server
+from roambench.agent.peers.radio import RadioPace, Traffic
+from roambench.agent.peers.server import PeerService, RefusalTaker, data_interface, peer_server
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
@@ -37,10 +46,6 @@ GRACE_S: Final = 1.0
 _NOT_TAKEN: Final = "not taken in time"
 
 
-async def _unheard(resting: bool, moved_bytes: int) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Mixed:
     """The end of an exchange: the mixed model, shape (parameters,), and who fell short, each ascending."""
@@ -56,13 +61,13 @@ class Mixed:
 
 @dataclass(slots=True)
 class Peers:
-    """`refused` gets (name, reason) of who pulled in vain; `memory_bytes` bounds the models that wait in
-    memory to be mixed; `grace_s` is between two questions to neighbours who do not come for our model."""
+    """`refusals` gets every pull that got no model; `memory_bytes` bounds the models that wait in memory to
+    be mixed; `grace_s` is between two questions to neighbours that do not come for our model."""
 
     credential: Credential
     clock: DeviceClock
     folder: Path
-    refused: Callable[[str, str], None]
+    refusals: RefusalTaker
     keepalive: bool = True
     memory_bytes: int = MEMORY_BYTES
     grace_s: float = GRACE_S
@@ -83,13 +88,13 @@ class Peers:
             await self.close()  # the next run may know other certificates
         self.run_id = run_id
         if self._server is None:
-            service = PeerService(self._offers, self.refused, frozenset(revoked_serials))
+            service = PeerService(self._offers, self.refusals, frozenset(revoked_serials))
             server, address = peer_server(
                 self.credential,
                 service,
                 data_interface(data_address),
                 keepalive=self.keepalive,
-                on_replaced=partial(self.refused, "a neighbour"),
+                on_replaced=partial(self.refusals.take, "a neighbour"),
             )
             await server.start()
             self._watch = asyncio.create_task(server.watch(), name="peer port")
@@ -117,21 +122,21 @@ class Peers:
         step: int,
         neighbours: Sequence[Neighbour],
         mbit_s: float,
-        radio: RadioLoad,
+        load: BoardLoad,
     ) -> Iteration:
-        """The iteration begins: from now on its neighbours may ask for the half-step model, and wait for it.
+        """Begin an iteration: from now on its neighbours may ask for the half-step model, and wait for it.
 
         Raises LinkError while the port is closed.
         """
         if self._link is None:
             raise LinkError("the peer port is closed: no exchange")
-        traffic = Traffic(mbit_s, radio)
+        traffic = Traffic(mbit_s, load)
         offer = Offer(
             self.run_id,
             step,
             [neighbour.name for neighbour in neighbours],
             RadioPace(self.clock, mbit_s),
-            traffic.sending,
+            traffic,
         )
         self._offers.announce(offer)
         return Iteration(tuple(sorted(neighbours, key=lambda n: n.device)), offer, traffic)
@@ -143,7 +148,7 @@ class Peers:
         device: int,
         own_weight: float,
         limit_s: float,
-        resting: Resting = _unheard,
+        phases: ExchangePhases = NO_PHASES,
     ) -> Mixed:
         """Give the half-step of `device` to the neighbours, take theirs, and mix.
 
@@ -158,7 +163,7 @@ class Peers:
         offer.pace.begin()
         offer.provide(half_step)
         try:
-            rested_ns = await self._move(iteration, receipts, layout, limit_s, resting)
+            rested_ns = await self._move(iteration, receipts, layout, limit_s, phases)
             duration_s = (self.clock.now_ns() - started_ns - rested_ns) * 1e-9
             offer.withhold("the exchange is over")
             if not self.keepalive and self._link is not None:
@@ -189,7 +194,7 @@ class Peers:
         receipts: Sequence[Receipt],
         layout: str,
         limit_s: float,
-        resting: Resting,
+        phases: ExchangePhases,
     ) -> int:
         """Returns when all models have come and gone that will: how long it rested, ns of device time."""
         link = self._link
@@ -211,7 +216,7 @@ class Peers:
                 while not await iteration.offer.taken(self.grace_s):
                     rests_ns = self.clock.now_ns()
                     try:
-                        await rest(iteration.offer, receipts, resting)
+                        await rest(iteration.offer, receipts, phases)
                     finally:
                         rested_ns += self.clock.now_ns() - rests_ns
         except TimeoutError:

@@ -1,6 +1,6 @@
 """Models that came from neighbours and wait to be mixed: a few in memory, the others on disk.
 
-Mixed is x_i ← Σ_j W_ij x_j, whoever came first and whoever did not come at all.
+Mixed is x_i ← Σ_j W_ij x_j, in every order of arrival, and where some did not come at all.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Parcel:
 
     @property
     def whole(self) -> bool:
-        """Whether as many bytes came as were announced."""
+        """Return whether as many bytes came as were announced."""
         return self.received_bytes == self.total_bytes
 
     def add(self, piece: bytes) -> None:

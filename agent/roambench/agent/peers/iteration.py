@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol
 
 from roambench.agent.peers.inbox import Inbox, Receipt
 from roambench.agent.peers.link import PeerLink, PullFailed, UnansweredCalls
@@ -12,9 +13,30 @@ from roambench.agent.peers.offers import Offer, OfferState, WantedHalfStep
 from roambench.agent.peers.radio import Traffic
 from roambench.contract.errors import ModelError
 
-#: Hears that an exchange begins to wait for neighbours, with nothing on the air (True), and before it goes on
-#: (False); with the bytes that it moved so far.
-Resting = Callable[[bool, int], Awaitable[None]]
+
+class ExchangePhases(Protocol):
+    """Port to the phases of a device that exchanges models."""
+
+    async def pause(self, moved_bytes: int) -> None:
+        """Wait for neighbours, with nothing on the air, after `moved_bytes` of the exchange in all."""
+        ...
+
+    async def go_on(self) -> None:
+        """Make ready for the air again."""
+        ...
+
+
+class _NoPhases:
+    """An exchange whose device has no phases."""
+
+    async def pause(self, moved_bytes: int) -> None:
+        """Stamp nothing."""
+
+    async def go_on(self) -> None:
+        """Stamp nothing."""
+
+
+NO_PHASES: Final[ExchangePhases] = _NoPhases()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +70,6 @@ async def receive(
 ) -> None:
     """Pull and check a neighbour's model: it is in `receipt` then, or the reason why it is left out."""
     offer = iteration.offer
-
-    def counted(size_bytes: int) -> None:
-        receipt.received_bytes += size_bytes
-
     try:
         if not neighbour.address:
             raise PullFailed("lost", "it has no peer port")
@@ -64,7 +82,7 @@ async def receive(
                 inbox,
                 offer.pace,
                 coming,
-                counted,
+                receipt,
             )
         await asyncio.to_thread(receipt.parcel.check, digest, layout)
         offer.here.add(neighbour.name)
@@ -90,11 +108,11 @@ async def ask_on(link: PeerLink, offer: Offer, neighbour: Neighbour, grace_s: fl
                 offer.give_up(neighbour.name)
 
 
-async def rest(offer: Offer, receipts: Sequence[Receipt], resting: Resting) -> None:
+async def rest(offer: Offer, receipts: Sequence[Receipt], phases: ExchangePhases) -> None:
     """Wait for a neighbour to come after all, or until none will, with nothing on the air."""
     moved_bytes = offer.sent_bytes.total() + sum(receipt.received_bytes for receipt in receipts)
-    await resting(True, moved_bytes)
+    await phases.pause(moved_bytes)
     await offer.rest()
     if not offer.settled:
-        await resting(False, moved_bytes)
+        await phases.go_on()
         offer.go_on()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,9 +12,9 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
-from roambench.agent.peers.inbox import Inbox, Parcel
+from roambench.agent.peers.inbox import Inbox, Parcel, Receipt
 from roambench.agent.peers.offers import OfferState, WantedHalfStep
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Receiving
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError, ModelError
 from roambench.identity.authority import Credential
@@ -25,9 +25,9 @@ from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PULL, channel
 _RETRY_S: Final = 0.3
 #: Host seconds after which a neighbour that cannot be reached is gone. Holes are shorter.
 _PATIENCE_S: Final = 60.0
-#: What gRPC says where nobody listens, or somebody else does; so often in a row, the neighbour is gone.
-_NOBODY: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
-_NOBODIES: Final = 3
+#: What gRPC says where nothing listens, or another one does; so often in a row, the neighbour is gone.
+_NOWHERE: Final = ("Connection refused", "Tls handshake failed", "verification check failed")
+_MOST_NOWHERE: Final = 3
 #: Host seconds for a neighbour to say how it stands; then it is asked again.
 _ASK_S: Final = 5.0
 
@@ -44,20 +44,20 @@ class PullFailed(LinkError):
 class UnansweredCalls:
     """The calls to a neighbour that got no answer, until it is known to be gone."""
 
-    nobody: int = 0
+    nowhere: int = 0
     since_s: float = 0.0  # host monotonic; 0: the last call reached it
 
     def answered(self) -> None:
-        """The neighbour has answered: count silence anew."""
-        self.nobody, self.since_s = 0, 0.0
+        """The neighbour has answered: count silence from zero."""
+        self.nowhere, self.since_s = 0, 0.0
 
     def gone(self, error: grpc.aio.AioRpcError) -> bool:
-        """Whether it is gone, now that this call broke off, too."""
+        """Return whether it is gone, now that this call broke off, too."""
         now_s = time.monotonic()
         self.since_s = self.since_s or now_s
         details = error.details() or ""
-        self.nobody = self.nobody + 1 if any(word in details for word in _NOBODY) else 0
-        return self.nobody >= _NOBODIES or now_s - self.since_s >= _PATIENCE_S
+        self.nowhere = self.nowhere + 1 if any(word in details for word in _NOWHERE) else 0
+        return self.nowhere >= _MOST_NOWHERE or now_s - self.since_s >= _PATIENCE_S
 
 
 class PeerLink:
@@ -85,15 +85,15 @@ class PeerLink:
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
-        coming: Callable[[float], None],
-        counted: Callable[[int], None],
+        coming: Receiving,
+        receipt: Receipt,
     ) -> tuple[Parcel, str]:
         """The model of `name`, whole but not checked, and the digest it was announced with. A connection that
         breaks costs what had come over it, and no more: it is asked again until it is known to be gone.
 
-        `coming` gets the sender's pace when the bytes begin, `counted` of every piece, so that what
-        came is known however the pull ends. Raises PullFailed after `limit_s` host seconds at most, and
-        ModelError for bytes that are no such stream.
+        `coming` begins with the sender's pace when the bytes do; every piece is counted in `receipt`, so that
+        the bytes that came are known however the pull ends. Raises PullFailed after `limit_s` host seconds at
+        most, and ModelError for bytes that are no such stream.
         """
         silence = UnansweredCalls()
         try:
@@ -102,7 +102,7 @@ class PeerLink:
                     parcels: list[Parcel] = []
                     try:
                         return await self._pull_once(
-                            name, address, wanted, limit_s, inbox, pace, coming, counted, parcels
+                            name, address, wanted, limit_s, inbox, pace, coming, receipt, parcels
                         )
                     except BaseException as error:
                         for parcel in parcels:
@@ -121,11 +121,11 @@ class PeerLink:
     async def ask(
         self, name: str, address: str, wanted: WantedHalfStep, silence: UnansweredCalls
     ) -> OfferState | None:
-        """How it stands with our model at `name`; None: no answer. Somebody who is gone, or does not answer
-        such questions, takes no model.
+        """Ask how it stands with our model at `name`; None: no answer. A neighbour that is gone, or does not
+        answer such questions, takes no model.
 
-        Who does not answer in time is slow as long as the connection stands: keepalive ends a dead one, in
-        quiet runs the kernel does.
+        One that does not answer in time is slow as long as the connection stands: keepalive ends a dead one,
+        in quiet runs the kernel does.
         """
         channel = self._channel(name, address)
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(ASK)
@@ -163,8 +163,8 @@ class PeerLink:
         limit_s: float,
         inbox: Inbox,
         pace: RadioPace,
-        coming: Callable[[float], None],
-        counted: Callable[[int], None],
+        coming: Receiving,
+        receipt: Receipt,
         parcels: list[Parcel],
     ) -> tuple[Parcel, str]:
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel(name, address).stream_stream(
@@ -179,9 +179,9 @@ class PeerLink:
                     header = _header(message)
                     parcels.append(inbox.parcel(header.total_bytes))
                     digest = header.digest.hex()
-                    coming(header.mbit_s)
+                    coming.begin(header.mbit_s)
                 else:
-                    counted(len(message))
+                    receipt.received_bytes += len(message)
                     parcels[0].add(message)
                     await pace.receive(len(message))
                 if parcels[0].whole:

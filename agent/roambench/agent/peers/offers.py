@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Traffic
 
-#: A neighbour whose connection broke may ask again; nobody may make a device send for ever.
+#: A neighbour whose connection broke may ask again, but not make a device send for ever.
 MOST_PULLS: Final = 10
 #: Requests of one neighbour that wait for the iteration to come (its present one, and one that broke off).
 MOST_WAITING: Final = 2
 
 
 class OfferState(IntEnum):
-    """How it stands with a neighbour's half step at the device that was to take it."""
+    """The state of a neighbour's half step at the device that was to take it."""
 
     COMING = 0  # it still wants it
     HERE = 1  # it has all of it
@@ -28,7 +28,7 @@ class OfferState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WantedHalfStep:
-    """Which half step a neighbour asks for, or about."""
+    """The half step that a neighbour asks for, or about."""
 
     run_id: str
     step: int
@@ -47,7 +47,7 @@ class HalfStep:
 
 
 class Offer:
-    """One iteration's model for its `takers`, by name; nobody else gets it.
+    """One iteration's model for its `takers`, by name; no other device gets it.
 
     The model comes with `provide` or never (`withhold`). What was sent is counted by taker, whole or not.
     """
@@ -58,9 +58,9 @@ class Offer:
         step: int,
         takers: Collection[str],
         pace: RadioPace,
-        changed: Callable[[bool], None],
+        traffic: Traffic,
     ) -> None:
-        """`changed` is called whenever sending begins or ends."""
+        """`traffic` follows when sending begins and ends."""
         self.run_id = run_id
         self.step = step
         self.takers = frozenset(takers)
@@ -76,17 +76,17 @@ class Offer:
         self._moved = asyncio.Event()
         self._goes_on = asyncio.Event()
         self._goes_on.set()
-        self._changed = changed
+        self._traffic = traffic
         self._over = ""
 
     @property
     def sending(self) -> bool:
-        """Whether any transfer is going on, or wants to."""
+        """Return whether any transfer is going on, or wants to."""
         return self._sending.total() > 0
 
     @property
     def settled(self) -> bool:
-        """Whether every taker has the model, or will not take it."""
+        """Return whether every taker has the model, or will not take it."""
         return self.takers <= self.served | self._given_up
 
     @property
@@ -129,11 +129,11 @@ class Offer:
         try:
             await self._goes_on.wait()
             self.check()
-            self._changed(True)
+            self._traffic.sending(True)
             yield
         finally:
             self._sending[name] -= 1
-            self._changed(self.sending)
+            self._traffic.sending(self.sending)
             self._moved.set()
 
     def give_up(self, name: str) -> None:
@@ -142,11 +142,11 @@ class Offer:
         self._moved.set()
 
     def awaits(self, name: str) -> bool:
-        """Whether this taker has not begun to take the model and still is to."""
+        """Return whether this taker has not begun to take the model and still is to."""
         return not self._sending[name] and name not in self.served | self._given_up
 
     def standing(self, name: str) -> OfferState:
-        """How it stands here with the model of `name`."""
+        """Return how it stands here with the model of `name`."""
         if name in self.here:
             return OfferState.HERE
         over = self._over or name in self._given_up or name not in self.takers
@@ -213,7 +213,7 @@ class Offers:
         return offer
 
     def standing(self, run_id: str, step: int, name: str) -> OfferState:
-        """How it stands here with the model of `name` of that iteration."""
+        """Return how it stands here with the model of `name` of that iteration."""
         offer = self._present
         if offer is None or offer.run_id != run_id or offer.step < step:
             return OfferState.COMING  # this device is not there yet
@@ -221,6 +221,6 @@ class Offers:
 
 
 def _retrieved(model: asyncio.Future[HalfStep]) -> None:
-    """Nobody may ever ask for a model that is withheld; asyncio would complain."""
+    """Retrieve the error of a model that is withheld and that no taker asks for: asyncio would complain."""
     if not model.cancelled():
         model.exception()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from roambench.agent.board_load import BoardLoad
 from roambench.contract.device_time import DeviceClock
 
 #: A loop that wakes this much too late (host time) makes up for it; a link that stood still does not.
 _CATCH_UP_S: Final = 0.1
-
-#: (what is sent, what comes) in Mbit/s from now on; infinite: as fast as the port goes.
-RadioLoad = Callable[[float, float], None]
 
 
 class RadioPace:
@@ -50,11 +48,12 @@ class RadioPace:
 
 
 class Traffic:
-    """Follows an exchange over a link of `mbit_s` (0: native) and tells `radio` at every change."""
+    """Follows an exchange over a link of `mbit_s` (0: native); `load` gets what is sent and what comes,
+    Mbit/s, at every change (infinite: as fast as the port goes)."""
 
-    def __init__(self, mbit_s: float, radio: RadioLoad) -> None:
+    def __init__(self, mbit_s: float, load: BoardLoad) -> None:
         self._limit_mbit_s = mbit_s or math.inf
-        self._radio = radio
+        self._load = load
         self._sending_mbit_s = 0.0
         self._coming: list[float] = []
 
@@ -64,22 +63,42 @@ class Traffic:
         self._report()
 
     @contextmanager
-    def receiving(self) -> Iterator[Callable[[float], None]]:
-        """Around one receive; to be called with its sender's pace (0: native) whenever its bytes begin."""
-        paces: list[float] = []  # of this receive: none before its bytes begin, then one
-
-        def now(*pace: float) -> None:
-            for old in paces:
-                self._coming.remove(old)
-            paces[:] = pace
-            self._coming.extend(pace)
-            self._report()
-
+    def receiving(self) -> Iterator[Receiving]:
+        """A context around one receive."""
+        receiving = Receiving(self)
         try:
-            yield lambda mbit_s: now(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
+            yield receiving
         finally:
-            if paces:
-                now()
+            receiving.end()
+
+    def change_coming(self, old_mbit_s: float | None, new_mbit_s: float | None) -> None:
+        """Let one receive go from one pace to another (None: no bytes come)."""
+        if old_mbit_s is not None:
+            self._coming.remove(old_mbit_s)
+        if new_mbit_s is not None:
+            self._coming.append(new_mbit_s)
+        self._report()
 
     def _report(self) -> None:
-        self._radio(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))
+        self._load.exchange(self._sending_mbit_s, min(self._limit_mbit_s, sum(self._coming)))
+
+
+class Receiving:
+    """One receive of `traffic`; it has a pace as soon as its bytes come."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self._traffic = traffic
+        self._mbit_s: float | None = None
+
+    def begin(self, mbit_s: float) -> None:
+        """Take bytes at the sender's pace (0: native); again where another attempt begins."""
+        self._set(mbit_s if 0.0 < mbit_s < math.inf else math.inf)
+
+    def end(self) -> None:
+        """Take no bytes any more."""
+        if self._mbit_s is not None:
+            self._set(None)
+
+    def _set(self, mbit_s: float | None) -> None:
+        old_mbit_s, self._mbit_s = self._mbit_s, mbit_s
+        self._traffic.change_coming(old_mbit_s, mbit_s)

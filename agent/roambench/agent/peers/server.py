@@ -8,15 +8,17 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
 from roambench.agent.peers.offers import Offers, Withheld
+from roambench.agent.reporter import Reporter
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import IdentityError, LinkError
+from roambench.contract.events import EventKind
 from roambench.contract.model_blob import chunks
 from roambench.identity.authority import Credential, name_of, serial_of
 from roambench.wire.server import LastingServer, first_request
@@ -30,22 +32,46 @@ from roambench.wire.v1.methods import (
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
-#: Host seconds for which a request may wait for its iteration, whatever deadline its caller names.
+#: Host seconds for which a request may wait for its iteration, also where its caller names a later deadline.
 LONGEST_WAIT_S: Final = 600.0
 #: What is more is refused, so that no crowd fills a board's memory.
 _MOST_CONNECTIONS: Final = 256
 _CALLS_AT_ONCE: Final = 4  # of one neighbour; it needs one or two
 _REQUEST_S: Final = 20.0  # from the opening of a call to its request
+#: Reports of refused pulls in an agent's life: a stranger may knock for ever.
+_MOST_REFUSALS: Final = 100
 _IDLE_MS: Final = 30_000  # that a connection may stay without a call
 _HANDSHAKE_MS: Final = 10_000  # until a connection must have shown its certificate
 
 
+class RefusalTaker(Protocol):
+    """Port to the reports of refused pulls."""
+
+    def take(self, name: str, reason: str) -> None:
+        """Note that `name` (empty: a stranger) got no model, and why."""
+        ...
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Reports which callers got no model, and why, each once."""
+
+    reporter: Reporter
+    _reported: set[tuple[str, str]] = field(default_factory=set)
+
+    def take(self, name: str, reason: str) -> None:
+        """Report a refused pull, unless it was reported before."""
+        if (name, reason) not in self._reported and len(self._reported) < _MOST_REFUSALS:
+            self._reported.add((name, reason))
+            self.reporter.report(EventKind.PEER_REFUSED, f"{name}: {reason}")
+
+
 @dataclass(frozen=True, slots=True)
 class PeerService:
-    """Answers pulls from `offers`. `refused` gets (name, reason) of who got nothing."""
+    """Answers pulls from `offers`. `refusals` gets those that got nothing."""
 
     offers: Offers
-    refused: Callable[[str, str], None]
+    refusals: RefusalTaker
     revoked_serials: Collection[int] = ()
     _open: Counter[str] = field(default_factory=Counter)
 
@@ -128,7 +154,7 @@ class PeerService:
             if serial in self.revoked_serials:
                 raise IdentityError(f"the certificate of {name!r} is revoked")
         except IdentityError as error:
-            self.refused("", str(error))
+            self.refusals.take("", str(error))
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
             raise AssertionError("abort raises") from None
         if self._open[name] >= _CALLS_AT_ONCE:
@@ -137,7 +163,7 @@ class PeerService:
         return name
 
     async def _refuse(self, context: Context, name: str, code: grpc.StatusCode, reason: str) -> None:
-        self.refused(name, reason)
+        self.refusals.take(name, reason)
         await context.abort(code, reason)
 
 

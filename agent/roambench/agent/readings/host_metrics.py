@@ -1,4 +1,4 @@
-"""How the board itself is doing: CPU, memory, temperature, frequency, network bytes, throttle bits.
+"""State of the board itself: CPU, memory, temperature, frequency, network bytes, throttle bits.
 Sampled into the spool as the settings or the present run want it.
 
 Cheap enough to run beside a measurement: a sample reads six small files that were looked up once, forks
@@ -16,15 +16,16 @@ import contextlib
 import math
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import psutil
 
+from roambench.agent.reporter import Records
 from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.phases import MEASURED_PHASES, Phase
 from roambench.contract.records import HostSample, RecordKind
 
 #: The share of one core that sampling may cost; a dearer sample is taken less often.
@@ -54,7 +55,7 @@ class HostMetrics:
         self._busy_s, self._all_s = _cpu_seconds()
 
     def sample(self, ns: int) -> HostSample:
-        """How things are now; `ns` is the sample's device time. What nobody says stays NaN or -1.
+        """Take a sample at `ns` of device time. Values that the board does not give stay NaN or -1.
 
         `cpu_share` covers the time since the sample before (or since this object was made).
         """
@@ -83,7 +84,7 @@ class HostMetrics:
     def _agent_cpu_s(self) -> float:
         """CPU seconds of reader, fork server and trainers; a trainer that died is in its fork server's
         account."""
-        if self._family is None:  # 5 ms with 300 processes: only when somebody died or was born
+        if self._family is None:  # 5 ms with 300 processes: only when one died or was born
             self._family = self._self.children(recursive=True)
         used_s = time.process_time()
         for process in self._family:
@@ -108,7 +109,8 @@ class HostMetrics:
         return sum(count.bytes_sent for count in found), sum(count.bytes_recv for count in found)
 
     def _throttle_bits(self) -> int:
-        """As `vcgencmd get_throttled` spells them; of the under-voltage alarm alone only bit 0 is known."""
+        """Bits as `vcgencmd get_throttled` spells them; of the under-voltage alarm alone only bit 0 is
+        known."""
         text = _text(self._throttled)
         if text is None and self._settings.vcgencmd:
             text = _ask_vcgencmd(self._settings.vcgencmd)
@@ -121,23 +123,31 @@ class HostMetrics:
         return -1 if alarm is None else _UNDER_VOLTAGE * (alarm == "1")
 
 
-async def watch_host(
-    metrics: HostMetrics,
-    settings: HostSettings,
-    clock: DeviceClock,
-    take: Callable[[HostSample], None],
-    unwanted: Callable[[], bool],
-) -> None:
-    """Give `take` a sample every `settings.period_s` of device time, until cancelled.
+class SampleTaker(Protocol):
+    """Port to where samples go."""
 
-    Between two samples at least so much time passes that they cost no more than MOST_CPU_SHARE of a core.
-    None is taken while `unwanted` says so (a measured phase, if `during_phases` is off).
+    @property
+    def wants_none(self) -> bool:
+        """Return whether no sample may be taken now (in a measured phase, if `during_phases` is off)."""
+        ...
+
+    def take(self, sample: HostSample) -> None:
+        """Keep a sample."""
+        ...
+
+
+async def watch_host(
+    metrics: HostMetrics, settings: HostSettings, clock: DeviceClock, taker: SampleTaker
+) -> None:
+    """Give `taker` a sample every `settings.period_s` of device time, until cancelled.
+
+    The pause between two samples is long enough that they cost no more than MOST_CPU_SHARE of a core.
     """
     while True:
         cost_s = 0.0
-        if not unwanted():
+        if not taker.wants_none:
             before_s = time.thread_time()
-            take(metrics.sample(clock.now_ns()))
+            taker.take(metrics.sample(clock.now_ns()))
             cost_s = time.thread_time() - before_s
         await asyncio.sleep(max(clock.host_seconds(settings.period_s), cost_s / MOST_CPU_SHARE))
 
@@ -197,35 +207,38 @@ def _ask_vcgencmd(command: str) -> str | None:
 
 
 class HostWatch:
-    """Samples while an agent lives.
-
-    `measured` says whether a measured phase is on, `hushed` whether no sample is wanted whatever is on.
-    """
+    """Samples while an agent lives. While it is `hushed`, it takes no sample in any phase."""
 
     def __init__(
-        self,
-        settings: HostSettings,
-        clock: DeviceClock,
-        record: Callable[[RecordKind, bytes], object],
-        *,
-        emulated: bool,
-        measured: Callable[[], bool],
-        hushed: Callable[[], bool],
+        self, settings: HostSettings, clock: DeviceClock, records: Records, *, emulated: bool
     ) -> None:
         self._settings = self._now = settings
         self._clock = clock
-        self._record = record
+        self._records = records
         self._emulated = emulated
-        self._measured = measured
-        self._hushed = hushed
+        self._in_measured_phase = False
+        self.hushed = False
         self._changed = asyncio.Event()
 
-    def follow(self, period_s: float, *, during_phases: bool) -> None:
-        """From now on as a run wants it."""
+    def follow(self, phase: Phase, ns: int = 0, mbit_s: float = 0.0) -> None:
+        """Call when a phase has begun."""
+        self._in_measured_phase = phase in MEASURED_PHASES
+
+    @property
+    def wants_none(self) -> bool:
+        """Return whether no sample may be taken now."""
+        return self.hushed or (self._in_measured_phase and not self._now.during_phases)
+
+    def take(self, sample: HostSample) -> None:
+        """Keep a sample."""
+        self._records.append(RecordKind.HOST, sample.to_bytes())
+
+    def sample_every(self, period_s: float, *, during_phases: bool) -> None:
+        """Sample from now on as a run wants it."""
         self._sample(replace(self._settings, period_s=max(0.0, period_s), during_phases=during_phases))
 
     def forget_run(self) -> None:
-        """As the settings have it again."""
+        """Sample from now on as the settings have it."""
         self._sample(self._settings)
 
     def _sample(self, settings: HostSettings) -> None:
@@ -254,11 +267,4 @@ class HostWatch:
 
     async def _keep_samples(self, settings: HostSettings) -> None:
         metrics = HostMetrics(settings, emulated=self._emulated)
-
-        def keep(sample: HostSample) -> None:
-            self._record(RecordKind.HOST, sample.to_bytes())
-
-        def unwanted() -> bool:
-            return self._hushed() or (self._measured() and not settings.during_phases)
-
-        await watch_host(metrics, settings, self._clock, keep, unwanted)
+        await watch_host(metrics, settings, self._clock, self)

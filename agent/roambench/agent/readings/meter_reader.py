@@ -1,5 +1,5 @@
-"""Takes what a meter says into the spool, and hears it in a thread of its own, so that a line's stamp never
-waits for what else the agent does.
+"""Takes what a meter says into the spool. A thread hears it and does nothing else, so that a line's stamp
+never waits for the agent's other work.
 
 Lines are stamped when they are read. An event loop that also keeps records waits for the disk now and then
 (a new write-ahead log, pages the kernel wants written first): for seconds on a busy SD card. Lines that came
@@ -11,17 +11,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from roambench.agent.readings.witness import Witness
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.records import AgentEvent, Reading, RecordKind
+from roambench.contract.records import Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter, MeterItem
 from roambench.spool.spool import Spool
+
+
+class MeterListener(Protocol):
+    """Port to those who want to know what the meter says."""
+
+    def take(self, item: MeterItem) -> None:
+        """Note a reading or an event that is about to be spooled."""
+        ...
+
+    def spooled(self, reading: Reading) -> None:
+        """Note a reading that is in the spool."""
+        ...
 
 
 async def read_meter(
@@ -29,12 +41,11 @@ async def read_meter(
     clock: DeviceClock,
     spool: Spool,
     folder: Path,
-    alive: Callable[[int], None],
-    received: Callable[[Reading | AgentEvent], None],
+    listener: MeterListener,
 ) -> None:
-    """Spool readings and events until cancelled; `alive` gets the stamp of every reading, `received` all.
+    """Spool readings and events until cancelled.
 
-    They are stamped in a thread of their own, and come here when the running loop has time for them.
+    They are stamped in another thread, and come here when the running loop has time for them.
 
     Raises MeterError when the port cannot be opened. `folder` keeps the latch of a meter that may be opened
     only once per boot.
@@ -46,18 +57,22 @@ async def read_meter(
         reopen_allowed=settings.reopen_allowed,
         latch=folder / "meter.latch",
     )
-    witness = Witness(folder / "witness.txt") if settings.witness else None
+    witness = None
+    if settings.witness:  # in proofs only
+        from roambench.agent.readings.witness import Witness
+
+        witness = Witness(folder / "witness.txt")
     try:
         async with contextlib.aclosing(meter_items(meter)) as items:
             async for item in items:
-                received(item)
+                listener.take(item)
                 if isinstance(item, Reading):
                     if witness is not None:
                         witness.before(item)
                     seq = spool.append(RecordKind.READING, item.to_bytes())
                     if witness is not None:
                         witness.after(seq)
-                    alive(item.monotonic_ns)
+                    listener.spooled(item)
                 else:
                     spool.append(RecordKind.EVENT, item.to_bytes())
     finally:
@@ -76,7 +91,7 @@ async def meter_items(meter: Meter) -> AsyncGenerator[MeterItem, None]:
     """Yield the items of `meter` in order; raises what it raises. When this is closed, the meter is closed as
     well.
 
-    The meter lives in the thread's own event loop: nobody else may touch it.
+    The meter lives in the thread's own event loop: only code there may touch it.
     """
     ours = asyncio.get_running_loop()
     items: asyncio.Queue[MeterItem | _End] = asyncio.Queue()
@@ -99,7 +114,7 @@ async def meter_items(meter: Meter) -> AsyncGenerator[MeterItem, None]:
             pass
         except BaseException as error:
             end = _End(error)
-        with contextlib.suppress(RuntimeError):  # our loop is closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # our loop is closed, and does not wait
             ours.call_soon_threadsafe(items.put_nowait, end)
             ours.call_soon_threadsafe(ended.set)
 

@@ -1,4 +1,4 @@
-"""The meter's last description and state: for whoever asks, and for runs that begin long after it was
+"""The meter's last description and state: for questions, and for runs that begin long after it was
 opened."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.records import AgentEvent, Reading
 from roambench.meters.protocol import MeterState
 
-#: What is kept for whoever asks: half an hour of a meter that speaks once a second, and of one that speaks
-#: more often every so many nanoseconds a reading, twelve minutes in all.
+#: Readings kept for questions: half an hour of a meter that speaks once a second, and of one that speaks
+#: more often a reading every KEPT_EVERY_NS, twelve minutes in all.
 NEWEST: Final = 1800
 KEPT_EVERY_NS: Final = 400_000_000
 #: The events that tell a meter's state, and the word for it.

@@ -1,4 +1,4 @@
-"""Which run a device takes part in: kept in the spool's record context, so it survives agent and board."""
+"""The run that a device takes part in: kept in the spool's record context, so it survives agent and board."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class RunContext:
         self.spool.begin_context(context, self.clock.now_ns())
 
     def end_run(self) -> None:
-        """What comes after an orderly end belongs to no run, until a controller names the next."""
+        """End the run: what comes after an orderly end belongs to no run, until a controller names the
+        next."""
         last = self.spool.context
         if last is not None:
             self.spool.begin_context(replace(last, run=""), self.clock.now_ns())

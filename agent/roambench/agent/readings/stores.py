@@ -1,42 +1,54 @@
-"""Where an agent's records go: one drain per store, what they report, and how much is left at the end."""
+"""The stores of an agent's records: one drain per store, what they report, and how much is left at the
+end."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
-import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
+from roambench.agent.background import Work
+from roambench.agent.reporter import Reporter
 from roambench.agent.settings import INFLUXDB, AgentSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent
-from roambench.spool.drain import BatchRefused, Drain, Send
+from roambench.spool.consumer import Record
+from roambench.spool.drain import Drain
 from roambench.spool.gate import Gate
-from roambench.spool.influx import InfluxSender, InfluxWriter
-from roambench.spool.line_protocol import FieldValue, LineEncoder, bench_line
-from roambench.spool.spool import CONTROLLER, Consumer, Spool
+from roambench.spool.spool import CONTROLLER, Spool
+
+if TYPE_CHECKING:
+    from roambench.agent.readings.influx_store import InfluxStore
 
 #: Host seconds between points of the spool's own state in InfluxDB.
 MONITOR_PERIOD_S = 10.0
 
 
-async def _begun(work: Callable[[], Awaitable[None]]) -> None:
+async def _begun(work: Work) -> None:
     await work()
 
 
-def _log(text: str) -> None:
-    with contextlib.suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
+class ControllerStore(Protocol):
+    """Port to the controller of the run, where it stores records."""
+
+    @property
+    def is_there(self) -> bool:
+        """Return whether there is a session with a controller."""
+        ...
+
+    async def send(self, records: Sequence[Record]) -> int:
+        """Send records; returns the highest seq that is durable there. Raises as `spool.drain` wants it."""
+        ...
 
 
 class Stores:
     """Drains `spool` into the controller, InfluxDB, or both. Nothing passes while `gate` is shut.
 
-    `report(kind, detail)` gets trouble that a person must mend (STORE_REFUSES), a store that takes its time
-    (STORE_SLOW), and the end of either (STORE_RECOVERED).
+    `reporter` gets trouble that a person must mend (STORE_REFUSES), a store that takes its time (STORE_SLOW),
+    and the end of either (STORE_RECOVERED).
     """
 
     def __init__(
@@ -45,8 +57,8 @@ class Stores:
         spool: Spool,
         clock: DeviceClock,
         gate: Gate,
-        report: Callable[[EventKind, str], None],
-        to_controller: Send | None = None,
+        reporter: Reporter,
+        controller: ControllerStore | None = None,
         monitor_period_s: float = MONITOR_PERIOD_S,
     ) -> None:
         self._monitor_period_s = monitor_period_s
@@ -54,22 +66,25 @@ class Stores:
         self._spool = spool
         self._clock = clock
         self._gate = gate
-        self._report = report
+        self._reporter = reporter
+        self._controller = controller
         self._drains: dict[str, Drain] = {}
-        self._influx: InfluxSender | None = None
+        self._influx: InfluxStore | None = None
         if CONTROLLER in spool.consumers:
-            assert to_controller is not None
+            assert controller is not None
             self._drains[CONTROLLER] = Drain(
                 spool.consumers[CONTROLLER],
-                to_controller,
+                controller.send,
                 gate=gate,
                 trouble=lambda reason: None,  # the controller knows what it refuses
                 slow=partial(self._report_as, EventKind.STORE_SLOW, CONTROLLER),
             )
         if INFLUXDB in spool.consumers:
             assert settings.influxdb is not None
-            encoder = LineEncoder(settings.device, spool)
-            self._influx = InfluxSender(InfluxWriter(settings.influxdb, _log), encoder)
+            # Only now: most boards have no InfluxDB, and its client is some megabytes.
+            from roambench.agent.readings.influx_store import InfluxStore
+
+            self._influx = InfluxStore(settings.influxdb, settings.device, spool, clock)
             self._drains[INFLUXDB] = Drain(
                 spool.consumers[INFLUXDB],
                 self._influx.send,
@@ -87,17 +102,17 @@ class Stores:
 
     @property
     def left(self) -> dict[str, int]:
-        """How many records a store has yet to get, by its name; empty when they all have all."""
+        """Return how many records a store has yet to get, by its name; empty when they all have all."""
         waiting = {name: consumer.depth for name, consumer in self._spool.consumers.items()}
         return {name: depth for name, depth in waiting.items() if depth}
 
-    def works(self) -> dict[str, Callable[[], Awaitable[None]]]:
+    def works(self) -> dict[str, Work]:
         """By name, one for each drain and one that watches; they go on until they are cancelled."""
-        works: dict[str, Callable[[], Awaitable[None]]] = {
-            f"drain to {name}": drain.run for name, drain in self._drains.items()
-        }
+        works: dict[str, Work] = {f"drain to {name}": drain.run for name, drain in self._drains.items()}
         if self._influx is not None:
-            works["spool monitor"] = partial(self._monitor, self._influx)
+            works["spool monitor"] = partial(
+                self._influx.monitor, self._drains[INFLUXDB], self._gate, self._monitor_period_s
+            )
         return works
 
     def start(self) -> list[asyncio.Task[None]]:
@@ -109,12 +124,14 @@ class Stores:
         if CONTROLLER in self._drains:
             self._drains[CONTROLLER].nudge()
 
-    async def flush(self, timeout_s: float, controller_is_there: Callable[[], bool] | None = None) -> bool:
-        """Empty the spool into every store, at once; False if some of it stays. A controller that is not
-        there is not waited for (None: it is)."""
-        there = {CONTROLLER: controller_is_there}
+    async def flush(self, timeout_s: float, *, waits_for_controller: bool = True) -> bool:
+        """Empty the spool into every store, at once; False if some of it stays."""
+        there = {} if waits_for_controller else {CONTROLLER: self._controller_is_there}
         flushes = (drain.flush(timeout_s, there.get(name)) for name, drain in self._drains.items())
         return all(await asyncio.gather(*flushes))
+
+    def _controller_is_there(self) -> bool:
+        return self._controller is not None and self._controller.is_there
 
     async def aclose(self) -> None:
         """Close the connection to InfluxDB, if there is one."""
@@ -131,30 +148,6 @@ class Stores:
 
     def _report_as(self, kind: EventKind, store: str, reason: str) -> None:
         if reason:
-            self._report(kind, f"{store}: {reason}")
+            self._reporter.report_and_log(kind, f"{store}: {reason}")
         else:
-            self._report(EventKind.STORE_RECOVERED, store)
-
-    async def _monitor(self, influx: InfluxSender) -> None:
-        """Best effort: a point that cannot be written is not kept, the next one tells more."""
-        consumer = self._spool.consumers[INFLUXDB]
-        while True:
-            await asyncio.sleep(self._monitor_period_s)
-            if self._drains[INFLUXDB].slow:
-                continue  # it has enough to do with the records
-            with contextlib.suppress(OSError, BatchRefused):  # TimeoutError, too: the pass was broken off
-                async with self._gate.passing():
-                    await self._write_state(influx, consumer)
-
-    async def _write_state(self, influx: InfluxSender, consumer: Consumer) -> None:
-        context = self._spool.context
-        if context is None:
-            return
-        values: dict[str, FieldValue] = {
-            "spool_depth": consumer.depth,
-            "oldest_age_s": consumer.oldest_age_s,
-            "dropped": consumer.dropped,
-            "dead": consumer.dead,
-        }
-        unix_ns = context.unix_ns(self._clock.now_ns())
-        await influx.write(bench_line(self._device, context, values, unix_ns))
+            self._reporter.report_and_log(EventKind.STORE_RECOVERED, store)

@@ -109,7 +109,8 @@ class Unsent:
     def revive(self, run: str | None = None) -> int:
         """Put the dead letters of `run` (None: of every run) among its unsent records; returns how many.
 
-        They keep their keys: whoever has one already keeps what it has. Those of no run stay where they are.
+        They keep their keys: a reader that has one already keeps what it has. Those of no run stay where they
+        are.
         """
         letters = [one for one in self._spool.dead_letters(run) if one.run]
         for of in sorted({letter.run for letter in letters}):
@@ -120,7 +121,7 @@ class Unsent:
         return len(letters)
 
     def forget(self, run: str) -> bool:
-        """Somebody has the run's file now; False if there is none."""
+        """Drop the file of a run that is kept elsewhere now; False if there is none."""
         path = self._path(run)
         with suppress(FileNotFoundError):
             path.unlink()

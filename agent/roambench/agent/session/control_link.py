@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import grpc
 import grpc.aio
 
+from roambench.agent.reporter import Notebook
 from roambench.agent.session.dial_trouble import dial_trouble
 from roambench.contract.draws import generator
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.records import RecordKind
+from roambench.contract.session import AgentWord, ControllerWord, Hello
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, NotWelcome, TooSlow
 from roambench.spool.spool import Spool
+from roambench.wire.frames import agent_frame, controller_word, hello_message
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
 
 _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
-#: What the controller answers once it has read a batch, and nobody else on the way: unreadable, too many or
-#: too large records, or numbers that the run has already for others.
+#: Answers that only a controller gives which has read a batch, and nothing on the way: unreadable, too many
+#: or too large records, or numbers that the run has already for others.
 _BATCHS_OWN_FAULT = (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS)
-
-SayHello = Callable[[], wire.Hello]
-OnFrame = Callable[[wire.ControllerFrame], None]
 
 _NOTHING_LEFT: Final[Mapping[str, int]] = {}
 
@@ -37,7 +37,7 @@ _NOTHING_LEFT: Final[Mapping[str, int]] = {}
 def secure_channel(
     address: str, credential: Credential, max_message_bytes: int, *, keepalive: bool = True
 ) -> grpc.aio.Channel:
-    """A mutual-TLS channel to the controller: it must prove CONTROLLER_NAME, whatever address was dialled."""
+    """A mutual-TLS channel to the controller: it must prove CONTROLLER_NAME, under any address."""
     return grpc.aio.secure_channel(
         address,
         grpc.ssl_channel_credentials(
@@ -55,30 +55,77 @@ def secure_channel(
     )
 
 
+class Identity(Protocol):
+    """Port to a certificate that may change (`identity_files`)."""
+
+    def credential(self) -> Credential:
+        """The credential to dial with now; IdentityError: there is none."""
+        ...
+
+
+class Party(Protocol):
+    """Port to an agent that talks with its controller."""
+
+    def hello(self) -> Hello:
+        """The word with which a session begins."""
+        ...
+
+    def take(self, word: ControllerWord | None) -> None:
+        """Act on a word of the controller, None where it was of an unknown kind."""
+        ...
+
+
+class FrameParty(Protocol):
+    """Port to an agent that speaks in frames."""
+
+    def hello(self) -> wire.Hello:
+        """The message with which a session begins."""
+        ...
+
+    def take(self, frame: wire.ControllerFrame) -> None:
+        """Act on a frame of the controller."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InFrames:
+    """A party's words as frames."""
+
+    party: Party
+
+    def hello(self) -> wire.Hello:
+        """The message with which a session begins."""
+        return hello_message(self.party.hello())
+
+    def take(self, frame: wire.ControllerFrame) -> None:
+        """Act on a frame of the controller."""
+        self.party.take(controller_word(frame))
+
+
 class ControlLink:
     """Holds a session with the controller for as long as the agent lives."""
 
     def __init__(
         self,
         address: str,
-        credential: Credential | Callable[[], Credential],
+        identity: Credential | Identity,
         device: str,
-        log: Callable[[str], None],
+        notebook: Notebook,
         *,
         keepalive: bool = True,
         patient: bool = False,
     ) -> None:
-        """`patient`: that nobody listens is normal, and no refusal is final.
+        """`patient`: a controller that is away is normal, and no refusal is final.
 
-        A `credential` that may change is asked for at every dial; an IdentityError of it is a failed dial.
+        An `identity` that may change is asked at every dial; an IdentityError of it is a failed dial.
         """
         self._address = address
         self.keepalive = keepalive  # of the next session
         self._patient = patient
         self._logged = ""
-        self._credential = credential if callable(credential) else lambda: credential
+        self._identity = identity
         self._device = device
-        self._log = log
+        self._notebook = notebook
         self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
         self._channel: grpc.aio.Channel | None = None
         self._ended = asyncio.Event()
@@ -90,6 +137,10 @@ class ControlLink:
         """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
         if self._outgoing is not None:
             self._outgoing.put_nowait(frame)
+
+    def say(self, word: AgentWord) -> None:
+        """Queue a word, as `send` does."""
+        self.send(agent_frame(word))
 
     def hang_up(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
         """Say Goodbye, with how many records a store has yet to get, and end the session; `run` returns."""
@@ -105,7 +156,7 @@ class ControlLink:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session."""
+        """Return whether there is a session."""
         return self._outgoing is not None
 
     def redial(self, reason: str) -> None:
@@ -122,8 +173,8 @@ class ControlLink:
         """Dial at once instead of waiting out the pause between attempts."""
         self._awake.set()
 
-    async def run(self, hello: SayHello, on_frame: OnFrame) -> None:
-        """Dial, say `hello`, hold, redial with backoff; `on_frame` gets what the controller sends.
+    async def run(self, party: FrameParty) -> None:
+        """Dial, say hello, hold, redial with backoff; `party` takes what the controller sends.
 
         Raises LinkError when the controller says that it is final.
         """
@@ -132,7 +183,7 @@ class ControlLink:
             await self._awake.wait()
             if self._ended.is_set():
                 return
-            welcomed, problem = await self._hold_one_session(hello, on_frame)
+            welcomed, problem = await self._hold_one_session(party)
             if self._ended.is_set():
                 return
             failures = 0 if welcomed else failures + 1
@@ -147,21 +198,21 @@ class ControlLink:
             await asyncio.sleep(wait_s)
 
     def _log_dial(self, welcomed: bool, problem: str, wait_s: float) -> None:
-        """A patient one's log has a line when its controller goes, not one for each time it dials in vain."""
+        """A patient one's log has a line when its controller goes, not one for each dial that fails."""
         if not self._patient:
-            self._log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
+            self._notebook.log(f"session ended ({problem}); redialling in {wait_s:.1f} s")
         elif welcomed or problem != self._logged:
             self._logged = problem
             now = "session ended" if welcomed else "no session"
-            self._log(f"{now} ({problem}); dialling {self._address} on")
+            self._notebook.log(f"{now} ({problem}); dialling {self._address} on")
 
-    async def _hold_one_session(self, hello: SayHello, on_frame: OnFrame) -> tuple[bool, str]:
+    async def _hold_one_session(self, party: FrameParty) -> tuple[bool, str]:
         try:
             credential = self._credential()
         except IdentityError as error:
             return False, str(error)
         outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
-        outgoing.put_nowait(wire.AgentFrame(hello=hello()))
+        outgoing.put_nowait(wire.AgentFrame(hello=party.hello()))
 
         async def frames() -> AsyncIterator[wire.AgentFrame]:
             while (frame := await outgoing.get()) is not None:
@@ -186,7 +237,7 @@ class ControlLink:
                 if frame.HasField("welcome"):
                     welcomed = True
                     self._outgoing = outgoing
-                on_frame(frame)
+                party.take(frame)
             return welcomed, "closed by the controller"
         except grpc.aio.AioRpcError as error:
             problem = error.details() or str(error.code())
@@ -198,6 +249,9 @@ class ControlLink:
             outgoing.put_nowait(None)
             await channel.close()
             self._channel = None
+
+    def _credential(self) -> Credential:
+        return self._identity if isinstance(self._identity, Credential) else self._identity.credential()
 
     async def drain(
         self, spool_uuid: str, records: Sequence[tuple[int, RecordKind, bytes]], timeout_s: float = 20.0
@@ -234,7 +288,7 @@ class ControlLink:
                 raise TooSlow(f"no answer within {timeout_s:g} s") from None
             raise LinkError(reason) from None
         except asyncio.CancelledError:
-            # Closing a session's channel cancels the calls over it; that must not end whoever made them.
+            # Closing a session's channel cancels the calls over it; that must not end their caller.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -245,14 +299,19 @@ class ControlLink:
 @dataclass(slots=True)
 class RunDrain:
     """Drains `spool` to the controller of our run: the records of one whose controller died are none of the
-    next one's. `welcomed`: whether the session is with that controller."""
+    next one's. `welcomed`: the session is with that controller."""
 
     link: ControlLink
     spool: Spool
     welcomed: bool = False
 
+    @property
+    def is_there(self) -> bool:
+        """Return whether there is a session with a controller."""
+        return self.link.is_open
+
     async def send(self, records: Sequence[Record]) -> int:
-        """As `ControlLink.drain`."""
+        """Send records as `ControlLink.drain` does."""
         if not self.welcomed:
             raise LinkError("no session with this run's controller")
         return await self.link.drain(self.spool.uuid_of(records[0][0]), records)

@@ -1,13 +1,13 @@
-"""The channel to the controller's data port: dialled anew for another address or another certificate."""
+"""The channel to the controller's data port: dialled again for another address or another certificate."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 
 import grpc
 import grpc.aio
 
+from roambench.agent.background import Chores
 from roambench.agent.session.control_link import secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.agent.session.identity_files import IdentityFiles
@@ -19,23 +19,14 @@ _AGAIN_S = 1.0  # between a connection that broke and the next
 
 
 class DataDial:
-    """`link` is None until somebody has said where to dial.
+    """`link` is None until the controller has said where to dial. Old channels are closed as `chores`."""
 
-    `begin_chore` carries a coroutine out beside everything else.
-    """
-
-    def __init__(
-        self,
-        identity: IdentityFiles,
-        device: str,
-        clock: DeviceClock,
-        begin_chore: Callable[[Coroutine[None, None, None]], None],
-    ) -> None:
+    def __init__(self, identity: IdentityFiles, device: str, clock: DeviceClock, chores: Chores) -> None:
         self._identity = identity
         self._device = device
         self._clock = clock
         self.link: DataLink | None = None
-        self._begin_chore = begin_chore
+        self._chores = chores
         self._channel: grpc.aio.Channel | None = None
         self._holding: asyncio.Task[None] | None = None
         self._address = ""
@@ -49,7 +40,7 @@ class DataDial:
             return
         if self._channel is not None:
             self._let_go()
-            self._begin_chore(self._channel.close(_TRANSFER_GRACE_S))
+            self._chores.begin(self._channel.close(_TRANSFER_GRACE_S))
         self._address, self._credential = address, self._identity.current
         self._keepalive = keepalive
         self._channel = secure_channel(address, self._credential, MAX_DATA_MESSAGE_BYTES, keepalive=keepalive)
@@ -82,7 +73,7 @@ class DataDial:
 
 
 async def _hold(channel: grpc.aio.Channel, *, again: bool) -> None:
-    """Keep a call open until cancelled: the controller ends connections that nobody calls over.
+    """Keep a call open until cancelled: the controller ends connections without a call.
 
     `again`: also when the connection broke; in quiet runs that waits for the next transfer.
     """

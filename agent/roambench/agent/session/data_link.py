@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 import grpc
 import grpc.aio
 
+from roambench.agent.board_load import REAL_RADIO, RadioLoad
 from roambench.agent.session.transfer_stamps import TransferStamps
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
@@ -77,10 +78,9 @@ class DataLink:
         ap: int,
         digest: str,
         limit_s: float,
-        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+        radio: RadioLoad = REAL_RADIO,
     ) -> tuple[bytes, ModelTransfer]:
-        """The blob of version `digest` of AP `ap`; `begins` is called with its size and the stamp of its
-        first bytes when they come.
+        """The blob of version `digest` of AP `ap`; `radio` begins when its first bytes come.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.
@@ -100,7 +100,7 @@ class DataLink:
                     # A chunk is handed over when its last bit is due: its first came with the header.
                     first_byte_ns = stamps.note()
                     total = _announced_bytes(message)
-                    begins(total, first_byte_ns)
+                    radio.begin(first_byte_ns, total)
                     continue
                 stamps.note()
                 pieces.append(message)
@@ -127,10 +127,10 @@ class DataLink:
         digest: str,
         mbit_s: float,
         limit_s: float,
-        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+        radio: RadioLoad = REAL_RADIO,
     ) -> ModelTransfer:
-        """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`; `begins` is called
-        with its size and the stamp of its first byte.
+        """Send `blob` (whose digest the trainer computed) of `train_order_id` to AP `ap`; `radio` begins with
+        its first byte.
 
         Raises ModelError when the AP refuses it, LinkError when the transfer breaks off.
         """
@@ -143,14 +143,14 @@ class DataLink:
             digest=bytes.fromhex(digest),
         )
 
-        return await self._send(header, chunks(blob, mbit_s), mbit_s, limit_s, begins)
+        return await self._send(header, chunks(blob, mbit_s), mbit_s, limit_s, radio)
 
     async def fetch_padding(
         self,
         order_id: str,
         total_bytes: int,
         limit_s: float,
-        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+        radio: RadioLoad = REAL_RADIO,
     ) -> ModelTransfer:
         """Download padding and keep none of it: nothing is joined or hashed, the link is what is measured.
 
@@ -166,7 +166,7 @@ class DataLink:
                 noted_ns = stamps.note()
                 if received < 0:
                     received = 0
-                    begins(total_bytes, noted_ns)
+                    radio.begin(noted_ns, total_bytes)
                     continue
                 received += len(message)
         except grpc.aio.AioRpcError as error:
@@ -218,11 +218,11 @@ class DataLink:
         total_bytes: int,
         mbit_s: float,
         limit_s: float,
-        begins: Callable[[int, int], None] = lambda total_bytes, first_byte_ns: None,
+        radio: RadioLoad = REAL_RADIO,
     ) -> ModelTransfer:
         """Upload padding; raises as `upload` does."""
         header = wire.UploadHeader(device=self._device, order_id=order_id, total_bytes=total_bytes)
-        return await self._send(header, padding(total_bytes, mbit_s), mbit_s, limit_s, begins)
+        return await self._send(header, padding(total_bytes, mbit_s), mbit_s, limit_s, radio)
 
     async def _send(
         self,
@@ -230,14 +230,14 @@ class DataLink:
         pieces: Iterable[bytes],
         mbit_s: float,
         limit_s: float,
-        begins: Callable[[int, int], None],
+        radio: RadioLoad,
     ) -> ModelTransfer:
         """The header and `pieces`, paced; raises as `upload` does."""
         stamps = TransferStamps(self._clock)  # when the link had taken a chunk
 
         async def messages() -> AsyncIterator[bytes]:
             yield header.SerializeToString()
-            begins(header.total_bytes, stamps.note())
+            radio.begin(stamps.note(), header.total_bytes)
             async for piece in paced(pieces, mbit_s, self._clock):
                 yield piece
                 stamps.note()

@@ -1,4 +1,4 @@
-"""Why a dial failed, in words: gRPC only says that there is no connection.
+"""The reason of a dial that failed, in words: gRPC only says that there is no connection.
 
 The same TLS handshake is tried once more with Python's own TLS, which does tell what it did not like.
 """
@@ -38,7 +38,7 @@ async def dial_trouble(address: str, credential: Credential) -> str:
                 reader, writer = await asyncio.open_connection(
                     host, port, ssl=context, server_hostname=CONTROLLER_NAME
                 )
-            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):  # before a word about anybody
+            except (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):  # before a word of TLS
                 return f"{address} ends connections at once: its port is full, or no controller listens there"
             try:
                 writer.write(_PREFACE)
@@ -60,11 +60,14 @@ async def dial_trouble(address: str, credential: Credential) -> str:
 
 def _distrust(address: str, error: ssl.SSLCertVerificationError) -> str:
     if error.verify_code == _WRONG_NAME:
-        return f"whoever listens at {address} is not {CONTROLLER_NAME!r}: its certificate has another name"
+        return (
+            f"the one that listens at {address} is not {CONTROLLER_NAME!r}: its certificate has another name"
+        )
     if error.verify_code == _EXPIRED:
         return f"the certificate of the controller at {address} has expired, or this board's clock is wrong"
     return (
-        f"whoever listens at {address} has no certificate of this bench's authority ({error.verify_message})"
+        f"the one that listens at {address} has no certificate of this bench's authority "
+        f"({error.verify_message})"
     )
 
 

@@ -1,10 +1,10 @@
-"""The agent's certificate on disk: whoever provisions the board may replace it while the agent runs."""
+"""The agent's certificate on disk, which provisioning may replace while the agent runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
+from roambench.agent.reporter import Notebook
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import Credential, check, name_of
 
@@ -14,11 +14,11 @@ _FILES = ("cert.pem", "key.pem", "ca.pem")
 class IdentityFiles:
     """Raises IdentityError at once when there is no certificate of `device` to begin with.
 
-    Later a folder that is no good (half replaced, another board's) is told once and what was loaded stays.
+    Later a folder that is no good (half replaced, another board's) is logged once and what was loaded stays.
     """
 
-    def __init__(self, folder: Path, device: str, log: Callable[[str], None]) -> None:
-        self._folder, self._device, self._log = folder, device, log
+    def __init__(self, folder: Path, device: str, notebook: Notebook) -> None:
+        self._folder, self._device, self._notebook = folder, device, notebook
         self._logged = ""
         self._seen = self._status()
         self.current = self._load()
@@ -43,7 +43,7 @@ class IdentityFiles:
         except IdentityError as error:
             if str(error) != self._logged:
                 self._logged = str(error)
-                self._log(f"new certificate not used: {error}")
+                self._notebook.log(f"new certificate not used: {error}")
             return
         self._seen, self._logged, self.current = status, "", fresh
 

@@ -1,4 +1,4 @@
-"""When the chunks of one transfer came or went, and where it stalled."""
+"""Stamps of the chunks of one transfer, and where it stalled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roambench.contract.phases import MOST_STALLS, Moved
 
 #: A transfer stalled where it lost so much time; less may be the machine's own lateness ...
 LEAST_STALL_S: Final = 0.1
-#: ... and so many times what a chunk usually takes: a paced or a slow link has long gaps all the time, and
+#: ... and this many times what a chunk usually takes: a paced or a slow link has long gaps all the time, and
 #: a radio's rate may fall to a half.
 LEAST_CHUNKS: Final = 2.0
 
@@ -31,7 +31,7 @@ class TransferStamps:
         return ns
 
     def moved(self, transferred_bytes: int) -> Moved:
-        """What the record of the transfer says of so many bytes."""
+        """Return what the record of the transfer says of `transferred_bytes`."""
         if not self._ns:
             return Moved(transferred_bytes)
         # Of this machine's time: where device time runs faster, its lateness is larger in it.
@@ -44,7 +44,7 @@ def stalls_of(ends_ns: Sequence[int], least_ns: int) -> tuple[tuple[int, int], .
 
     A stall is the time that a transfer lost in a gap between chunks: what is left of the gap without the
     chunk's own time, and without what the next chunks made up by coming at once (buffers take and give
-    several together, and who paces catches up). It lies in the middle, since nobody knows when the chunk
+    several together, and who paces catches up). It lies in the middle, since it is unknown when the chunk
     moved. What came before the first chunk's end is none: a connection begins slowly.
     """
     gaps_ns = [later - earlier for earlier, later in pairwise(ends_ns)]

@@ -56,7 +56,7 @@ class _Header(tarfile.TarInfo):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much an archive may hold: the largest member that is read, and all of it together."""
+    """The size that an archive may have: the largest member that is read, and all of it together."""
 
     member_bytes: int
     total_bytes: int

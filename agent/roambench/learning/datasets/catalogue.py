@@ -22,7 +22,7 @@ _SUBSET_SEED: Final = 0
 def drawn_subset(labels: Labels, count: int, part: str) -> npt.NDArray[np.int64]:
     """Indices of `count` samples, ascending, with every class in its share of `labels`; at most all.
 
-    The same draw in every run, whatever its seed; `part` ("train", "test") tells draws apart. A share is
+    The same draw in every run, under every seed; `part` ("train", "test") tells draws apart. A share is
     rounded down, and the largest remainders get what is missing. Data sets are in all kinds of orders: a
     leading part of MNIST's test images is harder than the rest, one of Speech Commands is a single word.
     Labels that are no classes have no shares: all samples alike.
@@ -53,14 +53,15 @@ def load_dataset(name: str, folder: Path | None = None, *, download: bool = Fals
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a data set can be loaded at once. `place` is where its files belong, None if it needs none."""
+    """Presence of a data set: it can be loaded at once or not. `place` is where its files belong, None if it
+    needs none."""
 
     place: Path | None
     missing: tuple[str, ...] = ()  # one line for every file that is not there
 
 
 def availability(name: str, folder: Path | None = None) -> Availability | None:
-    """Whether `name`'s files are there, without reading them; None for another package's data set."""
+    """Return whether `name`'s files are there, without reading them; None for another package's data set."""
     if not DATASETS.is_ours(name):
         return None
     row = DATASETS.load(name)
@@ -138,7 +139,7 @@ def _cifar100(folder: Path | None, download: bool) -> Dataset:
 
 def _synthetic(folder: Path | None, download: bool) -> Dataset:
     """7,000 drawn images of 32x32, 10 classes, separable but not at a glance: nothing to download."""
-    del folder, download  # drawn from a seed of its own
+    del folder, download  # drawn from a fixed seed
     from roambench.learning.datasets.synthetic import load_synthetic
 
     return load_synthetic()

@@ -1,4 +1,4 @@
-"""What is wrong with a data set that somebody else loaded."""
+"""Checks of a data set that another package loaded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from roambench.learning.shards import Images, Labels, are_classes, wrong_labels
 
 
 def wrong_data(data: Dataset) -> str:
-    """What was expected of the data set's images, labels and groups, and what they are; "" if all is well."""
+    """Return what was expected of the data set's images, labels and groups, and what they are; "" if all is
+    well."""
     for part, images, labels in (
         ("train", data.train_images, data.train_labels),
         ("test", data.test_images, data.test_labels),

@@ -1,4 +1,4 @@
-"""Where a data set's files lie, which of them are missing, and what they hold."""
+"""Files of a data set: where they lie, which of them are missing, and what they hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roambench.learning.datasets.downloads import Download, fetch
 
 
 def default_folder(name: str) -> Path:
-    """Where a data set's files are kept: $ROAMBENCH_DATA/<name>, else the user's cache folder."""
+    """Return where a data set's files are kept: $ROAMBENCH_DATA/<name>, else the user's cache folder."""
     chosen = os.environ.get("ROAMBENCH_DATA")
     if chosen:
         return Path(chosen) / name

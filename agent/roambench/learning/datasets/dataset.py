@@ -28,12 +28,12 @@ class Dataset:
 
     @property
     def groups(self) -> Classes | None:
-        """What partitions by class go by, int64 (n,): the training labels, or their groups."""
+        """Return what partitions by class go by, int64 (n,): the training labels, or their groups."""
         return self.train_labels if are_classes(self.train_labels) else self.train_groups
 
     @property
     def group_count(self) -> int:
-        """How many there are of them, 0 for none."""
+        """Return how many there are of them, 0 for none."""
         if self.groups is None or self.groups is self.train_labels:
             return 0 if self.groups is None else self.classes
         return int(self.groups.max()) + 1

@@ -37,7 +37,7 @@ _CLASSES: Final = 10
 
 
 def default_folder() -> Path:
-    """Where downloads are kept: $ROAMBENCH_DATA/mnist, else the user's cache folder."""
+    """Return where downloads are kept: $ROAMBENCH_DATA/mnist, else the user's cache folder."""
     return data_files.default_folder("mnist")
 
 

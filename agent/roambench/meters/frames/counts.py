@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 @dataclass(slots=True)
 class LineCounts:
-    """A line is counted once, under the first kind that fits. Empty lines are nobody's and not counted."""
+    """A line is counted once, under the first kind that fits. Empty lines are not counted."""
 
     accepted: int = 0
     partial: int = 0  # made of a reading's characters, but no whole reading: cut by a loss or by our opening
@@ -21,7 +21,7 @@ class LineCounts:
 
     @property
     def rejected(self) -> int:
-        """Lines that gave no reading, for whatever reason."""
+        """Lines that gave no reading, for any reason."""
         return (
             self.partial
             + self.noise

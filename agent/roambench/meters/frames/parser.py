@@ -26,9 +26,9 @@ OFF: Final = int(ReadingFlag.OFF)
 
 
 class FrameParser:
-    """Incremental parser of one meter's bytes; pure, never raises whatever the bytes, memory bounded.
+    """Incremental parser of one meter's bytes; pure, raises for no bytes, memory bounded.
 
-    `feed` is the whole interface; what else the bytes told stands in the attributes:
+    `feed` is the whole interface; what else the bytes say stands in the attributes:
     `counts` · `firmware` (as the meter spells it, "" unknown) · `off` (it has said that its output is off and
     falls silent; a reading's own flag OFF is another matter) · `period_s` (by the meter's own clock; 0: not
     measured) · `events` (kind and detail of events since the reader emptied the list).
@@ -97,7 +97,7 @@ class FrameParser:
             self.counts.garbage += 1
 
     def _stamp(self, received_ns: int) -> tuple[int, int]:
-        """When the accepted line arrived, and its flags so far."""
+        """Return when the accepted line arrived, and its flags so far."""
         self.counts.accepted += 1
         last_ns = self._last_ns
         ns, flags = received_ns, 0

@@ -1,4 +1,4 @@
-"""The WebSocket messages of an ODROID Smart Power 2 (port 81), told apart by their first letter.
+"""The WebSocket messages of an ODROID Smart Power 2 (port 81), distinguished by their first letter.
 
 d3.416,5.161,0.662,0.000    watts, volts, amperes, watt-hours: another order than on serial. Every second,
                             while the output is on. Volts and amperes have two decimals up to firmware 1.1
@@ -26,7 +26,7 @@ _TWO_DECIMALS: Final = 0.005
 
 
 class Smartpower2WebsocketFrames(FrameParser):
-    """Parser of those messages; each `feed` is one. `set_volts` is what the output is set to, once told."""
+    """Parser of those messages; each `feed` is one. `set_volts` is what the output is set to, once known."""
 
     pieces = re.compile(rb"d?[\d.,]+")
 

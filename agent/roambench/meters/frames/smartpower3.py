@@ -25,9 +25,9 @@ NOMINAL_PERIOD_S: Final = 0.01
 #: The converter's range: 32 V, and 100 mV across 15 mOhm.
 MOST_MV: Final = 32_000
 MOST_MA: Final = 6_700
-#: Lines without sums are believed after so many in a row, and never again after one with sums.
+#: Lines without sums are accepted after this many in a row, and never again after one with sums.
 UNSUMMED_IN_A_ROW: Final = 3
-#: Steps of the meter's clock after which its period is told.
+#: Steps of the meter's clock after which its period is known.
 STEPS_MEASURED: Final = 50
 _WRAP_MS: Final = 2**32
 
@@ -52,7 +52,7 @@ _EVENTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """Where a channel's mV, mA, mW stand in a line, and its "on" and events (outputs only)."""
+    """Places of a channel's mV, mA, mW in a line, and its "on" and events (outputs only)."""
 
     first: int
     on: int | None
@@ -65,7 +65,7 @@ class Smartpower3Frames(FrameParser):
     """Parser of those lines, for one of the meter's channels: "0", "1" or "in".
 
     A reading's `meter_ms` is the meter's clock; lines on which it does not move on are dropped, and a clock
-    that starts anew is a restarted meter. `period_s` becomes the mean step of that clock.
+    that starts again is a restarted meter. `period_s` becomes the mean step of that clock.
     """
 
     stray = b"\r\0"
@@ -133,7 +133,7 @@ class Smartpower3Frames(FrameParser):
             if self._backward_ms is None or meter_ms <= self._backward_ms or meter_ms == last_ms:
                 self._backward_ms = meter_ms
                 return False
-            self._restarted("its clock began anew")
+            self._restarted("its clock began again")
             last_ms = None
         self._backward_ms = None
         self._last_ms = meter_ms

@@ -1,1 +1,1 @@
-"""Where a meter's bytes come from: serial port, TCP, UDP, WebSocket; what they mean is not known here."""
+"""Sources of a meter's bytes: serial port, TCP, UDP, WebSocket; what they mean is not known here."""

@@ -3,7 +3,7 @@
 The port is opened with pyserial's defaults and its modem lines are never touched again: at open both DTR and
 RTS rise in one go, at close both fall, and the pair of transistors behind them only resets the meter's chip
 when they differ. `dtr=False`, `rts=False` or `dsrdtr=True` make them differ, and the board that the meter
-feeds loses power. Once it is open, the port is told to leave both up when it is closed (termios HUPCL off):
+feeds loses power. Once it is open, the port is set to leave both up when it is closed (termios HUPCL off):
 the next opening then changes nothing.
 """
 

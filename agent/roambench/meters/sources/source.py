@@ -1,4 +1,4 @@
-"""The protocol of a meter's line, whatever the line is."""
+"""The protocol of a meter's line of any kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 #: Takes bytes as they arrive (for messages: one whole message).
 Take = Callable[[bytes], None]
-#: Told once, with the cause, when the line is gone; the source is then closed.
+#: Called once, with the cause, when the line is gone; the source is then closed.
 Lost = Callable[[str], None]
 
 
@@ -28,7 +28,7 @@ class MeterSource(Protocol):
 
 
 def cause(error: BaseException) -> str:
-    """Why something failed, for people."""
+    """Return why something failed, for people."""
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     if isinstance(error, OSError) and error.strerror:

@@ -14,11 +14,11 @@ FORGET_S: Final = 30.0
 
 
 class UdpListener:
-    """A `Source`: listens on host and port. It hears one sender, `sender` or else whoever comes first.
+    """A `Source`: listens on host and port. It hears one sender, `sender` or else the first that comes.
 
-    Anybody can send datagrams; those of others are counted in `strangers`, not read. A first comer that has
-    been silent for `forget_s` is given up for the next, and the line is lost with it: the meter's address may
-    have changed, but it may be another meter, too.
+    Every host can send datagrams; those of others are counted in `strangers`, not read. A first comer that
+    has been silent for `forget_s` is given up for the next, and the line is lost with it: the meter's address
+    may have changed, but it may be another meter, too.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class UdpListener:
 
     @property
     def unit(self) -> str:
-        """Who is heard; "" before the first datagram."""
+        """Return who is heard; "" before the first datagram."""
         return unit_of_peer(self._sender or self._first)
 
     async def close(self) -> None:

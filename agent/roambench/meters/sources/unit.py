@@ -1,4 +1,4 @@
-"""Which unit is at the other end of a meter's line: it tells whether a line that was lost came back as the
+"""The unit at the other end of a meter's line: it tells whether a line that was lost came back as the
 same meter's. "" where nothing tells."""
 
 from __future__ import annotations

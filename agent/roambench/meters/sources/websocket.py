@@ -62,7 +62,7 @@ class WebsocketLine:
 
 
 async def connect_websocket(uri: str) -> ClientConnection:
-    """An open connection, OSError for whatever prevents it; the environment's proxies are not asked."""
+    """Open a connection; OSError for what prevents it; the environment's proxies are not asked."""
     try:
         return await connect(
             uri, open_timeout=CONNECT_S, max_size=MOST_BYTES, compression=None, proxy=None, close_timeout=1.0

@@ -8,6 +8,7 @@ import stat
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ async def echo(request: Mapping[str, Any]) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def server(path: Path) -> AsyncIterator[None]:
-    serving = asyncio.create_task(serve_ctl(path, echo))
+    serving = asyncio.create_task(serve_ctl(path, SimpleNamespace(answer=echo)))
     while not path.exists():
         await asyncio.sleep(0.005)
     try:
@@ -107,7 +108,7 @@ async def test_a_socket_of_an_earlier_life_is_replaced(tmp_path):
     with closing(socket.socket(socket.AF_UNIX)) as dead:
         dead.bind(str(path))
     before = path.stat().st_ino
-    serving = asyncio.create_task(serve_ctl(path, echo))
+    serving = asyncio.create_task(serve_ctl(path, SimpleNamespace(answer=echo)))
     while path.stat().st_ino == before:
         await asyncio.sleep(0.005)
     assert (await asked(path, {"ask": "status", "words": []}))[0] == 0

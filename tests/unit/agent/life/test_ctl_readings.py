@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from roambench.agent.life.ctl_handler import CtlHandler
 from roambench.agent.readings.meter_watch import NEWEST, MeterWatch
-from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 
@@ -24,20 +24,9 @@ class StoppedClock:
 
 
 def handler(watch: MeterWatch) -> CtlHandler:
+    session: Any = SimpleNamespace(meter=SimpleNamespace(clock=StoppedClock(), watch=watch))
     others: Any = None
-    return CtlHandler(
-        "pi-01",
-        cast(DeviceClock, StoppedClock()),
-        others,
-        others,
-        watch,
-        others,
-        others,
-        others,
-        others,
-        others,
-        others,
-    )
+    return CtlHandler(session, others, others)
 
 
 def told(watch: MeterWatch, *words: str) -> Any:

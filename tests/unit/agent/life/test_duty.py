@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from agent_ports import Voice, reporter
 from roambench.agent.life.duty import Duty, duty_from
 from roambench.agent.session.quiet import Quiet
 from roambench.contract.device_time import DeviceClock
@@ -24,14 +25,14 @@ class Notebook:
         self.noted: list[str] = []
         self.stamps_ns: list[int] = []
         self._slow_s = slow_s
-        self.duty = Duty(clock, self._enter, self._note)
+        self.duty = Duty(clock, self, self)
         self._clock = clock
 
-    async def _enter(self, level: DutyLevel) -> None:
+    async def live_at(self, level: DutyLevel) -> None:
         self.entered.append(level)
         await asyncio.sleep(self._slow_s)
 
-    def _note(self, kind: str, detail: str) -> None:
+    def note(self, kind: str, detail: str) -> None:
         assert kind == EventKind.DUTY_BEGAN
         self.noted.append(detail)
         self.stamps_ns.append(self._clock.now_ns())
@@ -84,7 +85,7 @@ def test_a_duty_that_makes_no_sense_is_refused(levels, block_s) -> None:
 @pytest.mark.asyncio
 async def test_a_resting_agent_keeps_its_frames_and_its_gate_shut_whatever_the_experiment_wants() -> None:
     sent: list[SessionEvent] = []
-    quiet = Quiet(False, sent.append, pytest.fail)
+    quiet = Quiet(False, Voice(sent.append), reporter(pytest.fail))
     frame = SessionEvent(EventKind.METER_OK, 0)
     await quiet.rest(True)
     quiet.follow(Phase.IDLE)

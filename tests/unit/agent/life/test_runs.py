@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.life.board_load import BoardLoad
-from roambench.agent.life.parts import AgentParts
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.life.process import Agent
+from roambench.agent.life.session import Session
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
@@ -45,17 +45,16 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
     settings = settings_in(tmp_path)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours, BoardLoad())
-        agent = Agent(parts)
-        parts.context.begin("dead")
-        parts.timeline.resume()
+        agent = Session(settings, ours, BoardLoad())
+        agent.meter.context.begin("dead")
+        agent.meter.timeline.resume()
         agent.take(Welcome(run_id="next", learning_json=SPEC.to_json()))
         with pytest.raises(LinkError, match="no session with this run's controller"):
-            await parts.drain.send([(1, RecordKind.EVENT, b"")])
+            await agent.link.drain.send([(1, RecordKind.EVENT, b"")])
         async with asyncio.timeout(20):
-            while agent.runs.run_id or agent.runs.is_leaving:
+            while agent.run_id or agent.is_leaving:
                 await asyncio.sleep(0.05)
-        await parts.close()
+        await agent.close()
 
 
 @pytest.mark.asyncio
@@ -65,14 +64,14 @@ async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path,
     spoilt.write_bytes(b"\x00" * 40_960)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours, BoardLoad())
-        Agent(parts).runs.begin_life()
-        events = [AgentEvent.from_bytes(payload) for _, _, payload in parts.spool.batch()]
+        agent = Session(settings, ours, BoardLoad())
+        agent.begin_life()
+        events = [AgentEvent.from_bytes(payload) for _, _, payload in agent.meter.spool.batch()]
         assert [event.kind for event in events] == [EventKind.RECORD_CONTEXT_BEGINS, EventKind.SPOOL_DAMAGED]
         assert events[1].detail == "file is not a database; its file is now spool.sqlite.damaged-1"
         assert "pi-01: spool damaged: file is not a database" in capsys.readouterr().err
         assert spoilt.with_name("spool.sqlite.damaged-1").stat().st_size == 40_960
-        await parts.close()
+        await agent.close()
 
 
 @pytest.mark.asyncio
@@ -80,13 +79,13 @@ async def test_one_that_was_started_for_a_run_ends_with_it_and_keeps_its_models(
     settings, state = replace(settings_in(tmp_path), run="run"), tmp_path / "state"
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Agent(AgentParts(settings, ours, BoardLoad()))
-        life = asyncio.create_task(agent.run())
+        agent = Session(settings, ours, BoardLoad())
+        life = asyncio.create_task(Agent(agent).run())
         await asyncio.sleep(0)
-        assert agent.runs.run_id == "run"
-        draft = agent.parts.model_cache.draft("run/1")
+        assert agent.run_id == "run"
+        draft = agent.trainer.model_cache.draft("run/1")
         draft.write_bytes(b"model")
-        agent.parts.model_cache.keep("run/1", TrainReply(10, 2, 0.5, 0.3, "01" * 32), draft)
+        agent.trainer.model_cache.keep("run/1", TrainReply(10, 2, 0.5, 0.3, "01" * 32), draft)
         (state / "start.blob").write_bytes(b"start")
         agent.take(Welcome(run_id="run", learning_json=SPEC.to_json()))
         agent.take(Stop(reason="the run is over", drain_s=0.0, resumes_at=2))
@@ -105,19 +104,18 @@ async def test_orders_wait_for_the_meter_unless_it_is_away(tmp_path: Path, kind:
     settings = replace(settings_in(tmp_path), meter=MeterSettings("smartpower2", "/dev/meter"))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        parts = AgentParts(settings, ours, BoardLoad())
-        agent = Agent(parts)
-        agent.runs.begin_life()
-        orders = asyncio.create_task(agent.runs.carry_out_orders())
+        agent = Session(settings, ours, BoardLoad())
+        agent.begin_life()
+        orders = asyncio.create_task(agent.trainer.carry_out_orders())
         agent.take(Welcome(run_id="run", learning_json=SPEC.to_json()))
         agent.take(GivenOrder(IdleOrder("run/1/idle", 0, 1, False), 60.0))
-        parts.meter.take(AgentEvent(EventKind.METER_DESCRIBED, 1, "opened"))
+        agent.meter.take(AgentEvent(EventKind.METER_DESCRIBED, 1, "opened"))
         await asyncio.sleep(0.1)
-        assert parts.timeline.phase is Phase.IDLE  # that of a run's begin
-        parts.meter.take(AgentEvent(kind, 2, ""))
+        assert agent.meter.timeline.phase is Phase.IDLE  # that of a run's begin
+        agent.meter.take(AgentEvent(kind, 2, ""))
         async with asyncio.timeout(20):
-            while parts.timeline.phase is not Phase.ABSENT:
+            while agent.meter.timeline.phase is not Phase.ABSENT:
                 await asyncio.sleep(0.01)
         orders.cancel()
         await asyncio.gather(orders, return_exceptions=True)
-        await parts.close()
+        await agent.close()

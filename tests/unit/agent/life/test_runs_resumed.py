@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.life.board_load import BoardLoad
-from roambench.agent.life.parts import AgentParts
-from roambench.agent.life.process import Agent
+from agent_ports import Voice
+from roambench.agent.board_load import BoardLoad
+from roambench.agent.life.session import Session
 from roambench.agent.settings import AgentSettings
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
@@ -26,7 +26,7 @@ SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_jso
 
 
 @asynccontextmanager
-async def living(folder: Path) -> AsyncIterator[Agent]:
+async def living(folder: Path) -> AsyncIterator[Session]:
     """A life of the agent of `folder`, whose controller is away: it is handed frames as if it were there."""
     if not (folder / "identity").exists():
         Authority.create().issue("pi-01").save(folder / "identity")
@@ -40,39 +40,39 @@ async def living(folder: Path) -> AsyncIterator[Agent]:
     )
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Agent(AgentParts(settings, ours, BoardLoad()))
-        agent.runs.begin_life()
-        order_queue = asyncio.create_task(agent.runs.carry_out_orders())
+        agent = Session(settings, ours, BoardLoad())
+        agent.begin_life()
+        order_queue = asyncio.create_task(agent.trainer.carry_out_orders())
         try:
             yield agent
         finally:
             order_queue.cancel()
             await asyncio.gather(order_queue, return_exceptions=True)
-            await agent.parts.close()
+            await agent.close()
 
 
-def welcomed(agent: Agent, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
+def welcomed(agent: Session, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
     agent.take(Welcome(run_id=run, learning_json=SPEC, resumes_at=resumes_at, part=part))
 
 
-def stopped(agent: Agent, resumes_at: int) -> None:
+def stopped(agent: Session, resumes_at: int) -> None:
     agent.take(Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at))
 
 
-async def until(agent: Agent, happened) -> None:
+async def until(agent: Session, happened) -> None:
     async with asyncio.timeout(30):
-        while not happened() or agent.runs.is_leaving:
+        while not happened() or agent.is_leaving:
             await asyncio.sleep(0.01)
 
 
-def trained(agent: Agent, order_id: str, digest: str) -> None:
-    draft = agent.parts.model_cache.draft(order_id)
+def trained(agent: Session, order_id: str, digest: str) -> None:
+    draft = agent.trainer.model_cache.draft(order_id)
     draft.write_bytes(digest.encode())
-    agent.parts.model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
+    agent.trainer.model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
 
 
-def holds(agent: Agent) -> str:
-    model = agent.parts.model_cache.trained()
+def holds(agent: Session) -> str:
+    model = agent.trainer.model_cache.trained()
     return "" if model is None else model.order_id
 
 
@@ -88,29 +88,28 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
         trained(agent, "run/1", "01" * 32)
         agent.take(idle(2, 2))
         await until(
-            agent, lambda: agent.parts.timeline.phase is Phase.IDLE and agent.parts.point.is_before("run", 2)
+            agent,
+            lambda: agent.meter.timeline.phase is Phase.IDLE and agent.trainer.point.is_before("run", 2),
         )
         trained(agent, "run/2", "02" * 32)
         # A training without data plane fails at once; this exchange waits for a port that never opens.
         waits = ExchangeOrder("run/2/exchange", 0, 2, (), (), 1.0, LocalTraining())
         agent.take(GivenOrder(waits, 60.0))
-        await until(agent, lambda: agent.parts.order_queue._queue.empty())
-        before = agent.runs._orders
+        await until(agent, lambda: agent.trainer.order_queue._queue.empty())
+        before = agent.trainer._orders
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (
-            not agent.parts.drain.welcomed
-        )  # no record goes to a controller that does not know where we are
+        assert not agent.link.drain.welcomed  # no record goes to a controller that does not know where we are
         agent.take(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
         await until(agent, lambda: holds(agent) == "run/1")
         assert before is not None
         assert before.cancelled()
-        assert agent.parts.model_cache.answer("run/2/exchange") is None
-        assert agent.runs.run_id == "run"
+        assert agent.trainer.model_cache.answer("run/2/exchange") is None
+        assert agent.run_id == "run"
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert agent.parts.drain.welcomed
+        assert agent.link.drain.welcomed
         trained(agent, "run/2", "03" * 32)
         welcomed(agent, "run", resumes_at=2, part=1)  # a session that broke is no other controller
-        assert (holds(agent), agent.parts.drain.welcomed) == ("run/2", True)
+        assert (holds(agent), agent.link.drain.welcomed) == ("run/2", True)
 
 
 @pytest.mark.asyncio
@@ -119,19 +118,19 @@ async def test_a_run_that_was_stopped_is_entered_again_until_another_begins(tmp_
         welcomed(agent, "run")
         trained(agent, "run/1", "01" * 32)
         stopped(agent, resumes_at=2)  # it had no order since that checkpoint
-        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
+        await until(agent, lambda: not agent.run_id and not agent.is_leaving)
         assert holds(agent) == ""
     async with living(tmp_path) as agent:  # and its board was booted
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.runs.run_id, holds(agent), agent.parts.drain.welcomed) == ("run", "run/1", True)
+        assert (agent.run_id, holds(agent), agent.link.drain.welcomed) == ("run", "run/1", True)
         stopped(agent, resumes_at=2)
-        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
+        await until(agent, lambda: not agent.run_id and not agent.is_leaving)
         welcomed(agent, "run", resumes_at=2, part=1)  # that one was stopped before it had begun to work
         assert holds(agent) == "run/1"
         stopped(agent, resumes_at=2)
-        await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
+        await until(agent, lambda: not agent.run_id and not agent.is_leaving)
         welcomed(agent, "another")
-        assert agent.runs.run_id == "another"
+        assert agent.run_id == "another"
         assert not (tmp_path / "state" / "resume-point").exists()
 
 
@@ -143,13 +142,13 @@ async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Pat
             welcomed(agent, "run")
             if left == "by hand":
                 agent.take(idle(2, 2))
-                await until(agent, lambda: agent.parts.point.is_before("run", 2))
-                await agent.runs.leave("told to end the run", None)
+                await until(agent, lambda: agent.trainer.point.is_before("run", 2))
+                await agent.leave("told to end the run", None)
             else:
                 stopped(agent, resumes_at=1)
-            await until(agent, lambda: not agent.runs.run_id and not agent.runs.is_leaving)
+            await until(agent, lambda: not agent.run_id and not agent.is_leaving)
         told: list[SessionEvent] = []
-        agent.parts.quiet._send = told.append
+        agent.link.quiet._line = Voice(told.append)
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.runs.run_id, agent.parts.drain.welcomed) == ("", False)
+        assert (agent.run_id, agent.link.drain.welcomed) == ("", False)
         assert [(event.kind, event.detail) for event in told] == [(EventKind.CANNOT_RESUME, "run")]

@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent_ports import Records, Refused, reporter
 from fixed_dial import FixedDial
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.exchange_orders import ExchangeOrders
 from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
 from roambench.agent.peers.exchange import Peers
 from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
@@ -72,9 +74,7 @@ class Device:
         reader, writer = await asyncio.open_unix_connection(sock=theirs)
         training = asyncio.create_task(self._train_for_ever(reader, writer))
         worker = Worker(ours)
-        self.timeline = PhaseTimeline(
-            self.name, "boot", clock, self.folder, self._record, changed=lambda phase, ns, mbit_s: None
-        )
+        self.timeline = PhaseTimeline(self.name, "boot", clock, self.folder, Records(self._record))
         await worker.open()
         await worker.prepare(SPEC)
         place = Workplace(
@@ -82,20 +82,13 @@ class Device:
             worker=worker,
             clock=clock,
             folder=self.folder,
-            emit=self._emit,
-            record=lambda kind, payload: None,
-            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+            reporter=reporter(emit=self._emit, clock=clock),
+            load=BoardLoad(),
             dial=FixedDial(),
             rest_s=self.rest_s,
         )
-        self.peers = Peers(self.authority.issue(self.name), clock, self.folder, lambda name, reason: None)
-        self.exchange = ExchangeOrders(
-            place,
-            self.peers,
-            HeldModel(self.folder / "held"),
-            lambda kind, detail: None,
-            radio=lambda sending_mbit_s, coming_mbit_s: None,
-        )
+        self.peers = Peers(self.authority.issue(self.name), clock, self.folder, Refused())
+        self.exchange = ExchangeOrders(place, self.peers, HeldModel(self.folder / "held"))
         self.order_queue = OrderQueue(
             place, ModelCache(self.folder / "model-cache"), ChaosSettings(), self.exchange
         )
@@ -256,7 +249,7 @@ async def test_while_a_neighbour_is_waited_for_that_does_not_come_a_device_waits
     async with one.living(), other.living():
         one.peers.grace_s = 0.1
         near = Neighbour(0, one.name, one.peers.address, 0.5)
-        late = other.peers.announce(1, [near], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None)
+        late = other.peers.announce(1, [near], 0.0, BoardLoad())
         half_step = HalfStep(blob := encode(model(21.0), LAYOUT), digest_of(blob))
         late.offer.provide(half_step)  # who may take it, before it comes and takes
         one.order_queue.submit(order(1, 0, [(1, other)]))

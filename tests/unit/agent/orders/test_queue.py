@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Records, reporter
 from fixed_dial import FixedDial
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
 from roambench.agent.orders.resume_point import ResumePoint
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.orders import GivenOrder, TrainReply
-from roambench.contract.session import AgentWord, KeptAnswer
+from roambench.contract.orders import Answer, GivenOrder, TrainReply
+from roambench.contract.session import AgentWord, KeptAnswer, SessionEvent
 from roambench.wire.frames import agent_frame, given_order
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -34,22 +36,14 @@ def make_queue(tmp_path: Path) -> Iterator[QueueMaker]:
     ours, theirs = socket.socketpair()
     clock = DeviceClock()
     with ours, theirs:
-        yield lambda told: OrderQueue(
+        yield lambda answers: OrderQueue(
             Workplace(
-                timeline=PhaseTimeline(
-                    "pi-01",
-                    "boot",
-                    clock,
-                    tmp_path,
-                    lambda kind, payload: None,
-                    changed=lambda phase, ns, mbit_s: None,
-                ),
+                timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, Records()),
                 worker=Worker(ours),
                 clock=clock,
                 folder=tmp_path,
-                emit=told.append,
-                record=lambda kind, payload: None,
-                moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+                reporter=reporter(emit=answers.append, clock=clock),
+                load=BoardLoad(),
                 dial=FixedDial(),
             ),
             ModelCache(tmp_path / "model-cache"),
@@ -100,9 +94,8 @@ async def test_an_order_is_answered_though_nothing_can_be_kept_for_a_resumed_run
     make_queue: QueueMaker, tmp_path: Path
 ) -> None:
     """Inodes, room and open files come to an end alike: with an OSError of the call that needs one."""
-    told, lacks = list[AgentWord](), list[str]()
+    told = list[AgentWord]()
     queue = make_queue(told)
-    queue.lacks = lacks.append
     point = tmp_path / "resume-point"
     point.touch()  # no folder can be made there
     queue.point = ResumePoint(point, {"model-cache": queue.model_cache})
@@ -111,12 +104,13 @@ async def test_an_order_is_answered_though_nothing_can_be_kept_for_a_resumed_run
     for step in (3, 4):
         queue.submit(given_order(wire.Order(order_id=f"run/{step}", step=step, resumes_at=step)))
     async with asyncio.timeout(20.0):
-        while len(told) < 2:
+        while len(answers := [word for word in told if isinstance(word, Answer)]) < 2:
             await asyncio.sleep(0.01)
     assert not running.done()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert [agent_frame(word).answer.order_id for word in told] == ["run/3", "run/4"]
+    assert [agent_frame(word).answer.order_id for word in answers] == ["run/3", "run/4"]
+    lacks = [word.detail for word in told if isinstance(word, SessionEvent)]
     assert len([one for one in lacks if one.startswith("keeping what a resumed run would need: ")]) == 2
     assert len([one for one in lacks if one.startswith("keeping an answer: ")]) == 2
     assert all(str(tmp_path) in one for one in lacks)

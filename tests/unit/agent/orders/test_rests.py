@@ -14,12 +14,14 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from agent_ports import Follower, Records, Voice, reporter
 from fixed_dial import FixedDial
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.queue import OrderQueue
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.agent.session.quiet import Quiet
 from roambench.agent.settings import ChaosSettings
@@ -78,22 +80,26 @@ class Device:
         worker = Worker(ours)
         await worker.open()
         await worker.prepare(SPEC)
-        self.voice = Quiet(self.quiet, lambda word: None, pytest.fail)
+        self.voice = Quiet(self.quiet, Voice(), reporter(pytest.fail))
         self.timeline = PhaseTimeline(
-            "pi-01", "boot", self.clock, self.folder, self._record, lambda phase, ns, rate: self._began(phase)
+            "pi-01",
+            "boot",
+            self.clock,
+            self.folder,
+            Records(self._record),
+            [Follower(lambda phase, ns, rate: self._began(phase))],
         )
         place = Workplace(
             timeline=self.timeline,
             worker=worker,
             clock=self.clock,
             folder=self.folder,
-            emit=self._emit,
-            record=lambda kind, payload: None,
-            moving=lambda first_byte_ns, total_bytes, mbit_s: None,
+            reporter=reporter(emit=self._emit, clock=self.clock),
+            load=BoardLoad(),
             dial=FixedDial(cast(DataLink, Link())),
             cpu_slowdown=1.0 if self.sgd_step_s else None,
             sgd_step_s=self.sgd_step_s,
-            before_phase=self.voice.before_phase,
+            quiet=self.voice,
             rest_s=self.rest_s,
         )
         self.order_queue = OrderQueue(place, ModelCache(self.folder / "model-cache"), ChaosSettings())

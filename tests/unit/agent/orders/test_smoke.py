@@ -8,7 +8,7 @@ import sys
 
 _SCRIPT = """
 import json, sys
-from roambench.agent.orders.trainer import smoke
+from roambench.agent.orders.trainer_process import smoke
 from roambench.agent.orders.worker import rss_bytes
 before = rss_bytes()
 said = smoke()

@@ -9,11 +9,13 @@ from typing import Any, cast
 
 import pytest
 
+from agent_ports import Records, reporter
 from fixed_dial import FixedDial
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.orders.model_cache import ModelCache
-from roambench.agent.orders.timeline import PhaseTimeline
 from roambench.agent.orders.transfer_orders import TransferOrders
 from roambench.agent.orders.workplace import Workplace
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import GivenOrder, TransferOrder
@@ -27,7 +29,7 @@ class SlowLink:
     limits_s: list[float] = field(default_factory=list)
 
     async def fetch_padding(
-        self, order_id: str, total_bytes: int, limit_s: float, begins: object
+        self, order_id: str, total_bytes: int, limit_s: float, radio: object
     ) -> ModelTransfer:
         self.limits_s.append(limit_s)
         await asyncio.sleep(0.1)
@@ -38,15 +40,13 @@ class SlowLink:
 async def test_all_transfers_of_an_order_have_its_time_together(tmp_path: Path) -> None:
     """A slow link's device is free again when nobody waits for the answer any more."""
     clock, link = DeviceClock(), SlowLink()
-    anything = cast(Any, lambda *ignored: None)
     place = Workplace(
-        timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, anything, anything),
-        worker=anything,
+        timeline=PhaseTimeline("pi-01", "boot", clock, tmp_path, Records()),
+        worker=cast(Any, None),
         clock=clock,
         folder=tmp_path,
-        emit=anything,
-        record=anything,
-        moving=anything,
+        reporter=reporter(clock=clock),
+        load=BoardLoad(),
         dial=FixedDial(cast(DataLink, link)),
     )
     order = TransferOrder("calibration/1", 0, 0, False, 1000, 4.0, 3)

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent_ports import Refused
 from cut_links import Cut, How, cut_links, faster_keepalive
 from peer_devices import BLOB_BYTES, LAYOUT, NOWHERE, PARAMETERS, Devices, devices, half_step, mean, model
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.exchange import Peers
 from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
@@ -205,9 +207,9 @@ async def test_models_beyond_the_memory_wait_on_disk_and_leave_nothing_behind(tm
 @pytest.mark.asyncio
 async def test_without_a_port_there_is_no_exchange(tmp_path: Path) -> None:
     bench = Devices(Authority.create(), tmp_path)
-    peers = Peers(bench.authority.issue("pi-00"), DeviceClock(), tmp_path, lambda name, reason: None)
+    peers = Peers(bench.authority.issue("pi-00"), DeviceClock(), tmp_path, Refused())
     with pytest.raises(LinkError, match="closed"):
-        peers.announce(0, [], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None)
+        peers.announce(0, [], 0.0, BoardLoad())
 
 
 @pytest.mark.asyncio

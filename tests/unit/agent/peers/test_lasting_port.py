@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Refused
 from hand_agent import until
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.exchange import Peers
 from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
@@ -28,7 +30,7 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     blob = encode(SMALL, "a" * 32)
     half_step = HalfStep(blob, digest_of(blob))
     hurt, bad = (
-        Peers(authority.issue(name), DeviceClock(), tmp_path, lambda *line: told.append(line))
+        Peers(authority.issue(name), DeviceClock(), tmp_path, Refused(lambda *line: told.append(line)))
         for name in ("pi-00", "pi-01")
     )
     for peers in (hurt, bad):
@@ -48,14 +50,12 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     assert complaints == ["another matter"]
     assert told == [("a neighbour", "replaced the port's server after a malformed call (UnicodeDecodeError)")]
 
-    first = hurt.announce(
-        1, [Neighbour(1, "pi-01", bad.address, 0.5)], 0.0, radio=lambda sending_mbit_s, coming_mbit_s: None
-    )
+    first = hurt.announce(1, [Neighbour(1, "pi-01", bad.address, 0.5)], 0.0, BoardLoad())
     second = bad.announce(
         1,
         [Neighbour(0, "pi-00", f"{host}:{port}", 0.5)],
         0.0,
-        radio=lambda sending_mbit_s, coming_mbit_s: None,
+        BoardLoad(),
     )
     mixed = await asyncio.gather(
         hurt.exchange(first, half_step, 0, 0.5, 10.0), bad.exchange(second, half_step, 1, 0.5, 10.0)

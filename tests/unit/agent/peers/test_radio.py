@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from peer_devices import BLOB_BYTES, devices, half_step
+from roambench.agent.board_load import BoardLoad
 from roambench.agent.peers.inbox import Inbox
 from roambench.agent.peers.offers import MOST_PULLS, Offer, Offers, Withheld
-from roambench.agent.peers.radio import RadioPace
+from roambench.agent.peers.radio import RadioPace, Traffic
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError
 
@@ -57,23 +58,31 @@ async def test_pieces_of_several_transfers_share_the_air(way: str) -> None:
     assert (clock.now_ns() - began_ns) * 1e-9 >= 0.3 - 1e-6
 
 
+class ExchangeLoad(BoardLoad):
+    """Keeps what is sent and what comes, in Mbit/s."""
+
+    def __init__(self) -> None:
+        self.rates: list[tuple[float, float]] = []
+
+    def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
+        self.rates.append((sending_mbit_s, coming_mbit_s))
+
+
 @pytest.mark.asyncio
 async def test_what_is_sent_hears_the_radio_begin_and_end(tmp_path: Path) -> None:
     async with devices(tmp_path, 2) as bench:
-        told: list[tuple[float, float]] = []
-        iteration = bench.peers[0].announce(
-            7, [bench.neighbour(1)], 1.0, lambda sending, coming: told.append((sending, coming))
-        )
+        load = ExchangeLoad()
+        iteration = bench.peers[0].announce(7, [bench.neighbour(1)], 1.0, load)
         other = asyncio.create_task(bench.exchange(1, [bench.neighbour(0)], own_weight=0.75, mbit_s=1.0))
         await bench.peers[0].exchange(iteration, half_step(0), 0, 0.75, 20.0)
         await other
-        assert (1.0, 1.0) in told
-        assert told[-1] == (0.0, 0.0)
+        assert (1.0, 1.0) in load.rates
+        assert load.rates[-1] == (0.0, 0.0)
 
 
 @pytest.mark.asyncio
 async def test_a_device_is_not_made_to_send_for_ever() -> None:
-    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None)
+    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), Traffic(0.0, BoardLoad()))
     for _ in range(MOST_PULLS):
         async with offer.sending_to("pi-01"):
             assert offer.sending
@@ -90,7 +99,7 @@ async def test_who_waits_for_an_iteration_waits_in_bounded_number() -> None:
     await asyncio.sleep(0)
     with pytest.raises(Withheld, match="waits already"):
         await offers.wanted("run", 1, "pi-01")
-    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None)
+    offer = Offer("run", 1, ["pi-01"], RadioPace(DeviceClock(), 0.0), Traffic(0.0, BoardLoad()))
     offers.announce(offer)
     assert await asyncio.gather(*waiting) == [offer, offer]
     assert await offers.wanted("run", 1, "pi-01") is offer
@@ -101,7 +110,7 @@ async def test_nobody_waits_for_an_iteration_that_is_over() -> None:
     offers = Offers()
     passed_over = asyncio.create_task(offers.wanted("run", 1, "pi-01"))
     await asyncio.sleep(0)
-    offers.announce(Offer("run", 2, ["pi-01"], RadioPace(DeviceClock(), 0.0), changed=lambda sending: None))
+    offers.announce(Offer("run", 2, ["pi-01"], RadioPace(DeviceClock(), 0.0), Traffic(0.0, BoardLoad())))
     for late in (passed_over, offers.wanted("run", 0, "pi-01")):
         with pytest.raises(Withheld, match="is over"):
             await asyncio.wait_for(late, 5.0)

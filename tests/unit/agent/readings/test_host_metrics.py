@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -219,8 +220,7 @@ async def test_samples_are_taken_seldom_enough_that_they_cost_no_more_than_half_
             Dear(settings, emulated=True),
             settings,
             DeviceClock(),
-            lambda sample: taken.append(sample.monotonic_ns),
-            lambda: False,
+            SimpleNamespace(wants_none=False, take=lambda sample: taken.append(sample.monotonic_ns)),
         )
     )
     async with asyncio.timeout(30):
@@ -235,15 +235,13 @@ async def test_samples_are_taken_seldom_enough_that_they_cost_no_more_than_half_
 async def test_no_sample_is_taken_while_it_is_unwanted() -> None:
     settings = HostSettings(period_s=0.02)
     taken: list[HostSample] = []
-    unwanted = True
+    taker = SimpleNamespace(wants_none=True, take=taken.append)
     task = asyncio.create_task(
-        watch_host(
-            HostMetrics(settings, emulated=True), settings, DeviceClock(), taken.append, lambda: unwanted
-        )
+        watch_host(HostMetrics(settings, emulated=True), settings, DeviceClock(), taker)
     )
     await asyncio.sleep(0.2)
     assert taken == []
-    unwanted = False
+    taker.wants_none = False
     async with asyncio.timeout(10):
         while not taken:
             await asyncio.sleep(0.01)

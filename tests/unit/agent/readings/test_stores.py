@@ -43,12 +43,19 @@ class Bench:
             self.spool,
             self.clock,
             self.gate,
-            lambda *news: self.told.append(news),
-            self._take,
+            self,
+            self,
             monitor_period_s=0.01,
         )
 
-    async def _take(self, records: list[Record]) -> int:
+    def report_and_log(self, kind: str, detail: str) -> None:
+        self.told.append((kind, detail))
+
+    @property
+    def is_there(self) -> bool:
+        return False
+
+    async def send(self, records: list[Record]) -> int:
         if self.away:
             raise LinkError("no session")
         self.at_controller += [seq for seq, _, _ in records]
@@ -113,10 +120,10 @@ async def test_the_spools_state_is_in_the_database_but_not_while_the_gate_is_shu
 @pytest.mark.asyncio
 async def test_a_controller_that_is_gone_is_not_waited_for_and_the_other_store_gets_everything(bench: Bench):
     bench.away = True
-    assert not await bench.stores.flush(1e6, lambda: False)
+    assert not await bench.stores.flush(1e6, waits_for_controller=False)
     assert bench.stores.left == {"controller": 41}
     bench.away = False
-    assert await bench.stores.flush(20.0, lambda: False)  # it is there after all
+    assert await bench.stores.flush(20.0, waits_for_controller=False)  # it is there after all
     await bench.stores.aclose()
 
 

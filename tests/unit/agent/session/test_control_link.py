@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from agent_ports import Log, Party
 from roambench.agent.session.control_link import ControlLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
@@ -82,15 +83,15 @@ class Agent:
 @asynccontextmanager
 async def agent(authority: Authority, port: int, device: str = "pi-01") -> AsyncIterator[Agent]:
     frames: list[wire.ControllerFrame] = []
-    log: list[str] = []
+    log = Log()
     link = ControlLink(
         f"127.0.0.1:{port}",
         authority.issue(device),
         device,
-        log.append,
+        log,
     )
     hello = wire.Hello(protocol_version=PROTOCOL_VERSION, device=device, machine_id="machine-1")
-    task = asyncio.create_task(link.run(lambda: hello, frames.append))
+    task = asyncio.create_task(link.run(Party(lambda: hello, frames.append)))
     try:
         yield Agent(link, task, frames, log)
     finally:

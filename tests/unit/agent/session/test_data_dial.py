@@ -11,6 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from agent_ports import Log
 from hand_agent import Bench, bench
 from roambench.agent.background import Chores
 from roambench.agent.session.data_dial import DataDial
@@ -25,10 +26,10 @@ class Dialler:
     where: Bench
     folder: Path
     identity: IdentityFiles
-    chores: Chores = field(default_factory=Chores)
+    chores: Chores = field(default_factory=lambda: Chores(Log()))
 
     def __post_init__(self) -> None:
-        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores.begin)
+        self.dial = DataDial(self.identity, "pi-01", DeviceClock(), self.chores)
 
     @property
     def address(self) -> str:
@@ -50,7 +51,7 @@ class Dialler:
 async def dialler(folder: Path) -> AsyncIterator[Dialler]:
     async with bench() as where:
         where.authority.issue("pi-01").save(folder)
-        found = Dialler(where, folder, IdentityFiles(folder, "pi-01", print))
+        found = Dialler(where, folder, IdentityFiles(folder, "pi-01", Log()))
         try:
             yield found
         finally:

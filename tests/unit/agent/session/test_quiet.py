@@ -5,8 +5,10 @@ import contextlib
 
 import pytest
 
+from agent_ports import reporter
 from roambench.agent.session import quiet as quiet_module
 from roambench.agent.session.quiet import Quiet
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.session import SessionEvent
 from roambench.spool import gate as gate_module
@@ -23,14 +25,18 @@ class Line:
         self.heard: list[str] = []
         self.disturbed: list[str] = []
 
-    def send(self, sent: SessionEvent) -> None:
+    def say(self, sent: SessionEvent) -> None:
         self.heard.append(sent.kind)
+
+    def note(self, kind: EventKind, detail: str) -> None:
+        assert kind is EventKind.NOT_QUIET
+        self.disturbed.append(detail)
 
 
 @pytest.mark.asyncio
 async def test_what_is_said_in_a_measured_phase_waits_for_its_end_in_order() -> None:
     line = Line()
-    quiet = Quiet(True, line.send, line.disturbed.append)
+    quiet = Quiet(True, line, line)
     quiet.emit(frame("before"))
     await quiet.before_phase()
     for phase in (Phase.DOWNLOAD, Phase.TRAIN):
@@ -49,7 +55,7 @@ async def test_what_is_said_in_a_measured_phase_waits_for_its_end_in_order() -> 
 @pytest.mark.parametrize("phase", [Phase.IDLE, Phase.ABSENT, Phase.WAIT, Phase.LOST])
 async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_baseline(phase: Phase) -> None:
     line = Line()
-    quiet = Quiet(True, line.send, line.disturbed.append)
+    quiet = Quiet(True, line, line)
     quiet.follow(phase)
     assert quiet.gate.is_open
     await quiet.set_quiet(True)
@@ -62,7 +68,7 @@ async def test_other_phases_are_not_quiet_unless_the_controller_measures_a_basel
 
 @pytest.mark.asyncio
 async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
-    quiet = Quiet(True, Line().send, pytest.fail)
+    quiet = Quiet(True, Line(), reporter(pytest.fail))
     await quiet.set_quiet(True)
     await quiet.before_phase()
     quiet.follow(Phase.UPLOAD)
@@ -74,7 +80,7 @@ async def test_the_end_of_a_baseline_does_not_end_a_measured_phase() -> None:
 
 @pytest.mark.asyncio
 async def test_a_phase_begins_only_when_nothing_is_on_its_way() -> None:
-    quiet = Quiet(True, Line().send, pytest.fail)
+    quiet = Quiet(True, Line(), reporter(pytest.fail))
     arrived = asyncio.Event()
 
     async def send() -> None:
@@ -94,7 +100,7 @@ async def test_a_phase_begins_only_when_nothing_is_on_its_way() -> None:
 @pytest.mark.asyncio
 async def test_without_quiet_everything_passes_at_once() -> None:
     line = Line()
-    quiet = Quiet(False, line.send, pytest.fail)
+    quiet = Quiet(False, line, reporter(pytest.fail))
     await quiet.before_phase()
     await quiet.set_quiet(True)
     quiet.follow(Phase.TRAIN)
@@ -107,7 +113,7 @@ async def test_a_batch_that_is_on_its_way_for_too_long_is_broken_off_before_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(quiet_module, "PATIENCE_S", 0.01)
-    quiet = Quiet(True, Line().send, pytest.fail)
+    quiet = Quiet(True, Line(), reporter(pytest.fail))
     begun = asyncio.Event()
 
     async def send() -> None:
@@ -132,7 +138,7 @@ async def test_a_phase_that_begins_with_a_batch_that_cannot_be_broken_off_is_not
     monkeypatch.setattr(quiet_module, "PATIENCE_S", 0.01)
     monkeypatch.setattr(gate_module, "_END_S", 0.01)
     line = Line()
-    quiet = Quiet(True, line.send, line.disturbed.append)
+    quiet = Quiet(True, line, line)
     begun, arrived = asyncio.Event(), asyncio.Event()
 
     async def send() -> None:

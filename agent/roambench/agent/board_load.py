@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from roambench.contract.phases import Phase
 
@@ -13,17 +14,19 @@ class BoardLoad:
     The starter of local agents passes in an emulated board's load (`roambench.emulation.board_load`).
     """
 
+    is_emulated = False
+
     def follow(self, phase: Phase, ns: int, mbit_s: float) -> None:
-        """From `ns` on the board is in `phase`, its link at `mbit_s` (0: as fast as its port)."""
+        """Begin `phase` at `ns`, with the link at `mbit_s` (0: as fast as its port)."""
 
     def radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:
-        """The phase moves `total_bytes` from `first_byte_ns` on, at `mbit_s`."""
+        """Move `total_bytes` in this phase, from `first_byte_ns` on, at `mbit_s`."""
 
     def exchange(self, sending_mbit_s: float, coming_mbit_s: float) -> None:
-        """While models are exchanged: the rates of what is sent and what comes from now on."""
+        """Send and receive at these rates from now on, while models are exchanged."""
 
     def burn(self, cores: float) -> None:
-        """From now on (between runs) the board computes on so many cores; 0: it rests."""
+        """Compute on `cores` cores from now on (between runs); 0: rest."""
 
     def works(self) -> Mapping[str, Callable[[], Awaitable[None]]]:
         """By name, what goes on for as long as the agent lives."""
@@ -31,3 +34,19 @@ class BoardLoad:
 
     def close(self) -> None:
         """Let go of what is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class RadioLoad:
+    """The load of a transfer at `mbit_s` (0: as fast as the port) on the board's radio."""
+
+    load: BoardLoad
+    mbit_s: float
+
+    def begin(self, first_byte_ns: int, total_bytes: int) -> None:
+        """Move `total_bytes`, the first of them at `first_byte_ns`."""
+        self.load.radio_moves(first_byte_ns, total_bytes, self.mbit_s)
+
+
+#: The radio of a board that draws by itself.
+REAL_RADIO = RadioLoad(BoardLoad(), 0.0)

@@ -3,7 +3,8 @@
 import itertools
 from pathlib import Path
 
-from roambench.agent.orders.timeline import PhaseTimeline
+from agent_ports import Follower, Records
+from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Moved, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes
@@ -19,9 +20,8 @@ def _timeline(
             spans.append(phase_from_bytes("pi-01", payload))
 
     heard = changed if changed is not None else []
-    timeline = PhaseTimeline(
-        "pi-01", boot, DeviceClock(), folder, record, lambda phase, ns, rate: heard.append((phase, rate))
-    )
+    follower = Follower(lambda phase, ns, rate: heard.append((phase, rate)))
+    timeline = PhaseTimeline("pi-01", boot, DeviceClock(), folder, Records(record), [follower])
     return timeline, spans
 
 
@@ -75,14 +75,8 @@ def test_after_a_reboot_no_hole_is_claimed_because_the_clock_is_another(tmp_path
 def test_a_damaged_phase_file_is_reported_and_survived(tmp_path: Path) -> None:
     (tmp_path / "phase.json").write_bytes(b"\xff\x00 nonsense")
     events: list[RecordKind] = []
-    timeline = PhaseTimeline(
-        "pi-01",
-        "boot",
-        DeviceClock(),
-        tmp_path,
-        lambda kind, payload: events.append(kind),
-        changed=lambda phase, ns, mbit_s: None,
-    )
+    records = Records(lambda kind, payload: events.append(kind))
+    timeline = PhaseTimeline("pi-01", "boot", DeviceClock(), tmp_path, records)
     timeline.resume()
     assert events == [RecordKind.EVENT]
     assert timeline.current is not None

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from roambench.agent.reporter import Records
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
@@ -17,10 +18,16 @@ from roambench.contract.json_values import from_json
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
 
-Record = Callable[[RecordKind, bytes], object]
-
 #: What a device does between the end of one order and the begin of the next, without waiting for anything.
 _RESTING: Final = frozenset({Phase.IDLE, Phase.REST})
+
+
+class PhaseFollower(Protocol):
+    """Port to what changes with the phase."""
+
+    def follow(self, phase: Phase, ns: int, mbit_s: float) -> None:
+        """Begin `phase` at `ns`, with the link at `mbit_s` (0: as fast as it goes)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +55,15 @@ class PhaseTimeline:
         boot_id: str,
         clock: DeviceClock,
         folder: Path,
-        record: Record,
-        changed: Callable[[Phase, int, float], None],
+        records: Records,
+        followers: Sequence[PhaseFollower] = (),
     ) -> None:
-        """`changed(phase, ns, mbit_s)` gets every border (the emulated meter's power follows it)."""
+        """`followers`, in this order, follow every phase (the emulated meter's power does)."""
         self._device = device
         self._boot_id = boot_id
         self._clock = clock
-        self._record = record
-        self._changed = changed
+        self._records = records
+        self._followers = followers
         self._phase_file = os.open(folder / "phase.json", os.O_RDWR | os.O_CREAT, 0o600)
         self._alive_file = os.open(folder / "alive_ns", os.O_RDWR | os.O_CREAT, 0o600)
         self._open: OpenPhase | None = None
@@ -70,7 +77,7 @@ class PhaseTimeline:
 
     @property
     def phase(self) -> Phase | None:
-        """Of the open one."""
+        """The kind of the open phase, None between phases."""
         return self._open.phase if self._open is not None else None
 
     @property
@@ -136,10 +143,12 @@ class PhaseTimeline:
         # One small write: no kill comes in the middle of it. Renaming a fresh file into place took
         # 0.14 ms instead of 0.002, and ext4 starts writing such a file to the SD card at once.
         self._keep(self._phase_file, json.dumps(astuple(phase)).encode() + b"\n")
-        self._changed(phase.phase, phase.start_ns, mbit_s)
+        for follower in self._followers:
+            follower.follow(phase.phase, phase.start_ns, mbit_s)
 
     def _keep(self, file: int, content: bytes) -> None:
-        """What cannot be kept is missed only if this life ends without a word: noted once, phases go on."""
+        """Keep `content` for the next life. What cannot be kept is missed only if this life ends without a
+        word: that is noted once, phases go on."""
         try:
             os.pwrite(file, content, 0)
             self._lacking = False
@@ -148,7 +157,7 @@ class PhaseTimeline:
                 self._lacking = True
                 detail = f"keeping the phase for the agent's next life: {error.strerror}"
                 event = AgentEvent(EventKind.AGENT_LACKS, self._clock.now_ns(), detail)
-                self._record(RecordKind.EVENT, event.to_bytes())
+                self._records.append(RecordKind.EVENT, event.to_bytes())
 
     def _finish(self, phase: OpenPhase, end_ns: int, moved: Moved = NOTHING_MOVED) -> None:
         span = PhaseSpan(
@@ -165,7 +174,7 @@ class PhaseTimeline:
             moved.last_byte_ns,
             moved.stalls_ns,
         )
-        self._record(RecordKind.PHASE, phase_to_bytes(span))
+        self._records.append(RecordKind.PHASE, phase_to_bytes(span))
 
     def _read_phase_file(self) -> OpenPhase | None:
         # What follows the first line is the rest of an older, longer one.
@@ -177,7 +186,7 @@ class PhaseTimeline:
         except ConfigError as error:
             detail = f"phase file unreadable, its span is a hole: {error.problems[0]}"
             event = AgentEvent(EventKind.AGENT_STATE_DAMAGED, self._clock.now_ns(), detail)
-            self._record(RecordKind.EVENT, event.to_bytes())
+            self._records.append(RecordKind.EVENT, event.to_bytes())
             return None
 
     def _read_alive(self) -> int:
