@@ -18,7 +18,7 @@ from safetensors import safe_open
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.rounds.records import OrderGiven, StepClosed
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState

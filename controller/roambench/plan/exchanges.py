@@ -20,7 +20,7 @@ from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.ports import Score
 from roambench.rounds.records import ModelsScored
 from roambench.rounds.rehearsal import MemoryJournal
-from roambench.runner.plays.decentralised import PeerWorld, class_counts, peer_settings
+from roambench.runner.system_runs.decentralised import PeerWorld, class_counts, peer_settings
 
 #: Seconds of a host from the request for a neighbour's model to its last byte, besides the bytes' own: four
 #: agents with a model of 10 kB took 12 to 25 ms on four busy cores.

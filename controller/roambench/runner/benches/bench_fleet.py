@@ -25,7 +25,7 @@ from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.agents_kept import (
+from roambench.runner.agents.agent_checkpoints import (
     behind_boards_ns,
     clock_again,
     was_booted,
@@ -35,9 +35,9 @@ from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.benches.void_proofs import void_proofs
 from roambench.runner.influx_live import InfluxLive, influx_note
-from roambench.runner.plays.decentralised import is_decentralised
 from roambench.runner.screen import say, warn
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder

@@ -27,13 +27,13 @@ from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.agents_kept import clock_again, was_booted
+from roambench.runner.agents.agent_checkpoints import clock_again, was_booted
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.influx_live import InfluxLive, influx_note, influx_settings
-from roambench.runner.plays.decentralised import is_decentralised
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder

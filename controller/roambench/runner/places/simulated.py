@@ -27,9 +27,9 @@ from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.runner.agents.checkpoints import SIMULATION, Checkpoints
 from roambench.runner.places.place import ThisMachine
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import HostStage, Stage
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.ready_fleet import InProcessFleet, ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask, learning_spec
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
@@ -46,25 +46,30 @@ class SimulatedPlace(ThisMachine):
     kind: ClassVar[FleetKind] = FLEET_KINDS["simulated"]
 
     @asynccontextmanager
-    async def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AsyncIterator[Stage]:
+    async def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AsyncIterator[ReadyFleet]:
         """A fleet of virtual devices whose trainings this machine's workers compute; notes the link model
         when the run begins."""
         if checkpoints is None or checkpoints.found is None:
-            save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
+            save_link_model_json(folder.path, load_link_model(world.experiment.links.model))
         async with simulated_fleet(
-            play.experiment,
-            play.learning_task,
-            play.aps,
+            world.experiment,
+            world.learning_task,
+            needs.aps,
             folder.path / SIMULATION,
-            play.only_system,
-            peers=play.exchanges,
-            peak=play.peak_models,
+            needs.system,
+            peers=needs.exchanges,
+            peak=needs.peak_models,
             checkpoints=checkpoints,
-            entries=play.entries,
+            entries=needs.entries,
         ) as fleet:
-            yield HostStage(fleet, folder, fleet)
+            yield InProcessFleet(fleet, folder, fleet)
 
 
 @asynccontextmanager

@@ -21,7 +21,7 @@ from roambench.runs.database import naming
 _UNSYNCED_NS: Final = 5 * 10**9
 
 
-class AgentsKept:
+class AgentCheckpoints:
     """The `CheckpointKeeper` of a fleet of real agents. Access points' models and the global one lie in the
     run folder, each written once; what a device holds it keeps itself (`agent.orders.resume_point`)."""
 
