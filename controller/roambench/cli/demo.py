@@ -29,7 +29,9 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run MOHAWK and HierFAVG on eight emulated boards: 90 s on two cores, nothing to download."""
-    page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json)
+    page = run(
+        file=DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json
+    )
     if advice := torch_advice():
         typer.echo(advice, err=as_json)
     if open_page and page is not None and _has_desktop():

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
-from roambench.cli.common_options import JsonOption
+from roambench.cli.bench_choice import HostChoice, WaitOption
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
 from roambench.study.command_process import fork_trainings
@@ -29,7 +29,9 @@ SetOption = Annotated[
 ]
 
 
+@takes_options
 def run(
+    *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
     fleet: Annotated[
         str,
@@ -64,9 +66,7 @@ def run(
     ] = False,
     fresh: FreshOption = False,
     full: FullOption = False,
-    only: OnlyOption = None,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
+    hosts: HostChoice,
     wait: WaitOption = 0.0,
     watch: WatchOption = False,
     as_json: JsonOption = False,
@@ -94,7 +94,7 @@ def run(
         from roambench.plan.plan import plan_experiment
         from roambench.plan.tables import plans_document, print_plans
 
-        plans = plan_experiment(experiment, fleet, only or ())
+        plans = plan_experiment(experiment, fleet, hosts.only or ())
         if as_json:
             print_json(plans_document(plans))
         else:
@@ -104,12 +104,10 @@ def run(
 
     phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
     from roambench.plan.expected import expected_s
-    from roambench.runner.bench_options import BenchOptions
     from roambench.runner.composition import SystemsFailed, run_experiment
     from roambench.runner.live_page import live_page
     from roambench.runs.groups import REPORT
 
-    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     problems: list[str] = []
     try:
         with live_page(runs_dir) if watch else nullcontext():
@@ -119,7 +117,7 @@ def run(
                 fleet=fleet,
                 runs_dir=runs_dir,
                 console=console,
-                bench=options,
+                bench=hosts.bench_options(wait),
                 fresh=fresh,
                 expected_s=expected_s,
             )
