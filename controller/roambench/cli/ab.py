@@ -52,7 +52,7 @@ def ab(
     from roambench.runner.screen import progress_screen
     from roambench.study.ab.ab_plan import Asked, plan_ab
     from roambench.study.ab.ab_runner import conclude, run_ab
-    from roambench.study.campaign.listening import notifying
+    from roambench.study.campaign.listeners import notifying
 
     asked = Asked(
         a, b, fleet, repeats, same_seed, trace, tuple(set_ or ()), tuple(set_a or ()), tuple(set_b or ())

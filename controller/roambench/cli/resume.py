@@ -72,7 +72,7 @@ def resume(
         return
 
     from roambench.runner.screen import print_json, progress_screen, say
-    from roambench.study.campaign.left_behind import carry_on, left_behind
+    from roambench.study.campaign.interrupted import carry_on, interrupted_campaigns
 
     console = progress_screen(stderr=as_json)
     say(console, f"look at {run}")  # before torch is read
@@ -94,7 +94,7 @@ def resume(
             if alone:
                 raise
             problems.append(str(error))
-    campaigns = [] if alone else left_behind(run)
+    campaigns = [] if alone else interrupted_campaigns(run)
     for path in campaigns:
         say(console, f"goes on: {path}")
         try:

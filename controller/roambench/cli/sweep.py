@@ -51,7 +51,7 @@ def sweep(
         phase(console, 1, SWEEP_PHASES, f"check {file}")  # before what reads it is imported
     from roambench.contract.errors import ConfigError
     from roambench.runner.places.table import fleet_of
-    from roambench.study.campaign.listening import notifying
+    from roambench.study.campaign.listeners import notifying
     from roambench.study.sweep.sweep_file import read_sweep
     from roambench.study.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
 

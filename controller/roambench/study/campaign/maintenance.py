@@ -53,7 +53,7 @@ class BoardStanding:
         return self.left_out and self.points_out >= 2 ** (self.times_left_out - 1) - 1
 
 
-class Care:
+class Maintenance:
     """The boards' standing; `hear` every row of the log, those of earlier sessions first."""
 
     def __init__(self, failures: int, rows: Iterable[CampaignRow] = ()) -> None:
