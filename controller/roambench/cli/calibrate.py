@@ -115,13 +115,13 @@ def _warn_too_short(settings: SweepSettings, console: Console) -> None:
     short = settings.too_short()
     if not short:
         return
-    told = (
+    sentence = (
         f"{len(short)} of {len(settings.points())} settings have windows below 10 s, which do not count "
         f"(rule R7): {settings.remedy()} makes all of them long enough"
     )
     if len({point.mbit_s for point in settings.points() if point not in short}) < 2:
-        raise ConfigError([f"calibration: {told}; at two rates at least they must be"])
-    warn(console, told)
+        raise ConfigError([f"calibration: {sentence}; at two rates at least they must be"])
+    warn(console, sentence)
 
 
 def _sweep(

@@ -53,7 +53,7 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with -q and -v: what it tells goes to a `progress_screen`."""
 
     @functools.wraps(command)
-    def told(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
+    def with_verbosity(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
         from roambench.runner.screen import Verbosity, tell
 
         if quiet and verbose:
@@ -65,8 +65,8 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
             tell(Verbosity.USUAL)
 
     found = inspect.signature(command, eval_str=True)
-    told.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
-    return told
+    with_verbosity.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
+    return with_verbosity
 
 
 def takes_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -39,7 +39,7 @@ def demo(
 
 
 def _has_desktop() -> bool:
-    """Whether somebody would see a browser's window."""
+    """Return True where the machine has a desktop that shows a browser."""
     if os.environ.get("CI"):
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -88,9 +88,9 @@ def run(
     from roambench.runner.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
 
     console = progress_screen(stderr=as_json)
-    told = f"{file}: {', '.join(experiment.systems)} on {fleet}"
+    text = f"{file}: {', '.join(experiment.systems)} on {fleet}"
     if plan:
-        say(console, f"plan {told}")
+        say(console, f"plan {text}")
         from roambench.plan.plan import plan_experiment
         from roambench.plan.tables import plans_document, print_plans
 
@@ -102,7 +102,7 @@ def run(
                 print_plans(plans, console)
         return None
 
-    phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
+    phase(console, 1, RUN_PHASES, f"check {text}")  # before torch is read
     from roambench.plan.expected import expected_s
     from roambench.runner.composition import SystemsFailed, run_experiment
     from roambench.runner.live_page import live_page
@@ -124,9 +124,9 @@ def run(
     except SystemsFailed as error:
         runs, problems = list(error.finished), str(error).splitlines()
     except KeyboardInterrupt:
-        anew = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
+        restart = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
         with in_any_case(console):
-            say(console, f"  start anew   {anew}")
+            say(console, f"  restart      {restart}")
         raise
     page = (html or runs[0].parent / REPORT) if runs else None
     if page is not None:

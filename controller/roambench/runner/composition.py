@@ -158,7 +158,7 @@ def _each(
 def _begin(
     place: Place, world: World, system: str, group: Group, console: Console, on_step: OnStepDone | None
 ) -> Path:
-    """Run the system into a folder of its own."""
+    """Run the system into its own folder."""
     trace = world.movement.trace
     path = group.folder(system)
     with (

@@ -212,6 +212,6 @@ def _require_trace(folder: RunFolder, movement: Movement) -> None:
 
 
 def _last_sign_s(path: Path) -> float:
-    """Of life, in UTC seconds: whatever the run wrote last."""
+    """The last write of the run, in UTC seconds."""
     signs = [path / name for name in ("run.json", "checkpoint.json", "events.sqlite", "events.sqlite-wal")]
     return max((sign.stat().st_mtime for sign in signs if sign.exists()), default=0.0)

@@ -1,4 +1,4 @@
-"""`roambench fleet lease`, `release` and `who`: whose turn it is on a bench that several people share."""
+"""`roambench fleet lease`, `release` and `who`: turns on a bench that several people share."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def lease(
     loaded = load_bench(bench)
     if begins is not None:
         if wait:
-            raise ConfigError(["--wait: a booking (--from) waits for nobody"])
+            raise ConfigError(["--wait: a booking (--from) does not wait"])
         booked = book_ahead(loaded, purpose, moment_s(begins, "--from"), hours * 3600.0)
         if as_json:
             print_json({"bench": loaded.name, "booking": _row(booked)})

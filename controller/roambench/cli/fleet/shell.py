@@ -152,7 +152,7 @@ class _Unwritten(BaseException):
 
 
 class _Output:
-    """Lines of all hosts: on the terminal, or of each host in a file of its own in `folder`.
+    """Lines of all hosts: on the terminal, or of each host in its own file in `folder`.
 
     For several threads. As a context it turns what cannot be written into the command's error, and closes
     the files.
@@ -253,7 +253,7 @@ def reboot_hosts(
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import print_json, screen
 
-    def told(done: Rebooted) -> str:
+    def describe(done: Rebooted) -> str:
         return "asked to" if done.back_after_s is None else f"{done.back_after_s:.0f} s"
 
     loaded = load_bench(bench)
@@ -272,7 +272,7 @@ def reboot_hosts(
         ]
         print_json(rows)
     else:
-        table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, told)
+        table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, describe)
         print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

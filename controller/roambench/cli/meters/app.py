@@ -47,7 +47,7 @@ def list_(as_json: JsonOption = False) -> None:
         found: dict[str, Any] = {"name": row.name, "description": row.description}
         try:
             driver = driver_row(row.name)
-        except ConfigError:  # no wire of its own, or another package's that cannot be loaded
+        except ConfigError:  # it has no own wire, or its package cannot be loaded
             rows.append(found)
             continue
         known = [*driver.options, *COMMON_OPTIONS]

@@ -42,7 +42,7 @@ from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
-#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+. So long
+#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+. This long
 #: none may come, or come further, before it is an error: over a slow network they come one after the other.
 HELLO_PATIENCE_S: Final = 120.0
 READY_PATIENCE_S: Final = 600.0
@@ -201,10 +201,10 @@ async def _all_ready(
             "(--fresh)",
         )
     if watch.not_ready:
-        told = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
+        named = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
         raise HostsFailed(
             sorted(watch.not_ready),
-            f"trainers that cannot start: {told}; try roambench fleet preflight {bench.file}",
+            f"trainers that cannot start: {named}; try roambench fleet preflight {bench.file}",
         )
 
 
@@ -260,12 +260,12 @@ def arrivals(console: Console, watch: Watch, hosts: tuple[Host, ...]) -> Iterato
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             yield lambda: live.update(_table(watch, hosts))
         return
-    told: set[str] = set()
+    named: set[str] = set()
 
     def show() -> None:
         for host in hosts:
-            if host.name in watch.ready and host.name not in told:
-                told.add(host.name)
+            if host.name in watch.ready and host.name not in named:
+                named.add(host.name)
                 waited_s = time.monotonic() - watch.started_s
                 say(console, f"{host.name} is ready after {waited_s:.1f} s")
 

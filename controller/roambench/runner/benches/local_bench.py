@@ -38,8 +38,8 @@ from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
-#: 36 agents were all there within 20 s on two cores. So long nobody may come, or become ready, before it is
-#: an error: on a busy machine they come one after the other.
+#: 36 agents were all there within 20 s on two cores. For this long no agent may come, or become
+#: ready, before it is an error: on a busy machine they come one after the other.
 _HELLO_PATIENCE_S = 90.0
 _DRAIN_PATIENCE_S = 30.0
 
@@ -176,7 +176,7 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
     local, influxdb = experiment.local, experiment.influxdb
     influx = influx_settings(influxdb)
     if influx is not None:
-        influx.token()  # a file that cannot be read is told before anything starts
+        influx.token()  # a file that cannot be read is an error before anything starts
     return LocalSettings(
         quiet=experiment.energy.quiet,
         influxdb=influx if influxdb.via == "agents" else None,

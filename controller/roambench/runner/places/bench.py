@@ -191,7 +191,7 @@ class BenchPlace:
         return ready_agents(world, folder, agents)
 
     def finished(self, folder: RunFolder) -> None:
-        """Whoever reads the run later has to know that the lease was lost."""
+        """Note in the run that the lease was lost, if it was."""
         if self.lease is not None and not self.lease.still():
             folder.doubt(LEASE_LOST)
 
@@ -209,7 +209,7 @@ def _with_other_meters(path: Path, hosts: Sequence[Host]) -> list[str]:
 
 
 def bench_file_of(path: Path) -> Path:
-    """Which file describes the bench that the run in the folder is made on; RunError where nobody knows."""
+    """Which file describes the bench that the run in the folder is made on; RunError where it is unknown."""
     file = (kept_in(dict[str, object], path / BENCH_FILE) or {}).get("file")
     if not isinstance(file, str):
         raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench")
@@ -220,7 +220,7 @@ def taking_part(
     experiment: Experiment, bench: Bench, options: BenchOptions
 ) -> tuple[tuple[Host, ...], Experiment, str]:
     """The hosts that play the experiment's devices, by slot, the experiment with as many devices, and what to
-    say where the bench has fewer than it asks for. ConfigError where nobody takes part."""
+    say where the bench has fewer than it asks for. ConfigError where no host takes part."""
     hosts = tuple(
         host
         for host in sorted(bench.only(options.only), key=lambda host: host.slot)
@@ -240,7 +240,7 @@ def taking_part(
 
 
 def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:
-    """The experiment with the bench's gains and offsets, for meters that it has no table of its own for."""
+    """The experiment with the bench's gains and offsets, for meters without their own table."""
     known = experiment.energy.meters
     found = {
         serial or host.name: entry

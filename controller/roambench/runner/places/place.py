@@ -170,14 +170,14 @@ class ThisMachine:
     def held(
         self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
     ) -> AbstractContextManager[Self]:
-        """Itself; nobody else can hold it, and nothing is checked."""
+        """Itself; it cannot be in use, and nothing is checked."""
         return nullcontext(self)
 
     def note(self, path: Path) -> None:
         """Nothing that the experiment does not say."""
 
     def finished(self, folder: RunFolder) -> None:
-        """Nobody else is concerned."""
+        """Do nothing."""
 
 
 def rest_s_at(place: Place) -> float:

@@ -36,7 +36,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import save_link_model_json
 from roambench.systems.system import StartModel, System
 
-#: Workers of a controller that was killed end after the training in hand: so long none may stand still.
+#: Workers of a controller that was killed end after their current training: this long none may stand still.
 _PATIENCE_S: Final = 120.0
 
 
@@ -101,7 +101,7 @@ async def simulated_fleet(
     else:
         folder.mkdir(parents=True)
     section = experiment.simulated
-    # Per device a model trained, one of its own, one in training, one being read; per AP a model and its
+    # Per device a model trained, its own, one in training, one being read; per AP a model and its
     # successor; a fifth of all may be lent.
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
     capacity = (10 if peers else 4) * len(learning_task.parts) + 3 * aps + 32

@@ -38,8 +38,8 @@ _READ: Final = Script(
 
 @dataclass(slots=True)
 class BenchActions:
-    """Actions on a real bench, whose lease this process holds. Its description is read anew each time: spares
-    that play a board stand in it, and people mend it."""
+    """Actions on a real bench, whose lease this process holds. Its description is read again each time:
+    spares that play a board stand in it, and people mend it."""
 
     file: Path
     options: BenchOptions

@@ -17,7 +17,7 @@ from roambench.study.campaign.maintenance import Maintenance, Treatment, Treatme
 #: From power to a healthy agent: a Pi boots, waits up to 180 s for the time, and imports torch.
 BACK_S: Final = 420.0
 _LOOK_S: Final = 10.0
-#: An agent that died is started anew within seconds, and reads its meter again.
+#: An agent that died is started again within seconds, and reads its meter again.
 FORGIVEN_S: Final = 60.0
 #: A fleet that is gone as a whole is waited for as long as a network may be repaired.
 COMMON_S: Final = 21_600.0
@@ -97,7 +97,7 @@ class BoardPool:
         """Treat the boards that a point failed by. True where the point is worth another start: something
         was done about them, or they are healthy by themselves. FleetError where too few are left, or
         none come back. `failed`: the point did not finish; a board that is healthy again within a minute, as
-        one whose agent was started anew, is forgiven this once."""
+        one whose agent was started again, is forgiven this once."""
         boards = self.boards()
         failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
         # One that is known to be ill, and a second one's bad minute, are no common cause.
@@ -146,10 +146,10 @@ class BoardPool:
         without = tuple(name for name in self.maintenance.left_out if name in boards)
         least = max(1, len(boards) - max(1, len(boards) // 10)) if self.least is None else self.least
         if len(boards) - len(without) < least:
-            told = ", ".join(f"{name} ({self.maintenance.of(name).reason})" for name in without)
+            reasons = ", ".join(f"{name} ({self.maintenance.of(name).reason})" for name in without)
             raise FleetError(
                 f"{len(boards) - len(without)} boards are left, at least {least} are to take part (--least): "
-                f"without {told}; mend them, then the same command goes on"
+                f"without {reasons}; mend them, then the same command goes on"
             )
         return without
 
@@ -193,8 +193,8 @@ class BoardPool:
         began_s, still = self.clock.now_s(), False
         while common_cause(found := self.actions.trouble(failing), len(boards)):
             if self.clock.now_s() - began_s >= COMMON_S:
-                told = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
-                raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {told}")
+                reasons = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
+                raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {reasons}")
             still = True
             self.clock.sleep(_COMMON_LOOK_S)
         self._note(CampaignRow(CampaignEvent.WAITED, what, wall_s=self.clock.now_s() - began_s))
@@ -207,8 +207,11 @@ class BoardPool:
         self.maintenance.hear(self.log.note(row))
         if row.board:
             did = row.event.value.replace("_", " ") + (f" by {row.spare}" if row.spare else "")
-            told = [f"{did}{'' if row.done else ' in vain'}", *([row.reason] if row.reason else [])]
-            self.report(f"{row.board}: {': '.join(told)}")
+            reasons = [
+                f"{did}{'' if row.done else ' without success'}",
+                *([row.reason] if row.reason else []),
+            ]
+            self.report(f"{row.board}: {': '.join(reasons)}")
 
 
 def _has_switch(host: Host) -> bool:

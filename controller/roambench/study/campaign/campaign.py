@@ -1,4 +1,4 @@
-"""A campaign: points one after the other, each as often as it takes, with whatever happens on its log."""
+"""A campaign: points one after the other, each as often as it takes, with all events in its log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class CampaignOptions:
 
     `tries` of a point that fails or is not fit; `failures` in a row until something is done about a board;
     `least` boards (None: all but a tenth, or but one); bytes of the disk to keep free; the wait before each
-    point (None: none); `wait_s` for a bench that somebody else holds. `heard` is told of every row noted.
+    point (None: none); `wait_s` for a bench in use. `heard` is called with every row noted.
     """
 
     heard: Listener
@@ -160,17 +160,17 @@ class Campaign:
         self._longest_s = max(took_s, default=None)
 
     def _make_way(self, held: HeldLease) -> None:
-        """Nothing is begun that would run into somebody's booking: a try may take as long as the longest."""
-        began_s, told = time.monotonic(), False
+        """Nothing begins that would run into another booking: a try may take as long as the longest."""
+        began_s, announced = time.monotonic(), False
 
         def report(line: str) -> None:
-            nonlocal told
-            told = True
+            nonlocal announced
+            announced = True
             self._report(line)
             self.log.note(CampaignRow(CampaignEvent.WAITED, line, wall_s=0.0))
 
         held.make_way(self._longest_s, report)
-        if told:
+        if announced:
             waited_s = time.monotonic() - began_s
             self.log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours again", wall_s=waited_s))
 
@@ -247,19 +247,19 @@ def run_campaign(
 def lease_of(
     fleet: str, purpose: str, wait_s: float, log: CampaignLog, options: BenchOptions | None = None
 ) -> Callable[[Callable[[str], None]], AbstractContextManager[HeldLease | None]]:
-    """The lease over a whole campaign, so that nobody comes between two points; none where there is no bench.
-    Waiting for it is on the log. With `options.only` it is of these boards and the spares."""
+    """The lease over a whole campaign, so that no other run comes between two points; none without a
+    bench. Waiting for it is on the log. With `options.only` it is of these boards and the spares."""
     kind, file = fleet_of(fleet)
     if not kind.has_file:
         return lambda report: nullcontext()
 
     @contextmanager
     def ours(report: Callable[[str], None]) -> Iterator[HeldLease]:
-        began_s, told = time.monotonic(), False
+        began_s, announced = time.monotonic(), False
 
         def waiting(line: str) -> None:
-            nonlocal told
-            told = True
+            nonlocal announced
+            announced = True
             report(line)
             log.note(CampaignRow(CampaignEvent.WAITED, line, wall_s=0.0))
 
@@ -271,7 +271,7 @@ def lease_of(
             if options.waits(host) or any(map(host.is_called, options.only))
         ]
         with holding(bench, purpose, waiting, wait_s, boards=boards) as held:
-            if told:
+            if announced:
                 waited_s = time.monotonic() - began_s
                 log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours", wall_s=waited_s))
             yield held
