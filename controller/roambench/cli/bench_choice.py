@@ -20,7 +20,7 @@ FleetOption = Annotated[
         help="local: agent processes on this machine with emulated meters. bench:FILE: the hosts of a bench.",
     ),
 ]
-WaitOption = Annotated[float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")]
+WaitOption = Annotated[float, typer.Option(metavar="S", help="Wait up to this long for a bench in use.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class CampaignChoice:
         typer.Option(
             min=0.0,
             metavar="SECONDS",
-            help="Wait so long where no temperature is asked for or none can be read; default: 120 on a "
+            help="Wait this long where no temperature is asked for or none can be read; default: 120 on a "
             "bench or with --cool-to, else 0.",
         ),
     ] = None
     cool_most: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most so long for the temperature.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most this long for the temperature.")
     ] = 1800.0
     tries: Annotated[
         int | None,
@@ -91,7 +91,8 @@ class CampaignChoice:
         typer.Option(
             min=1,
             metavar="N",
-            help="On a bench: go on while so many boards are left; default: all but a tenth, or but one.",
+            help="On a bench: go on while this many boards are left; default: all but a tenth, "
+            "or all but one.",
         ),
     ] = None
     keep_free: Annotated[
@@ -106,7 +107,7 @@ class CampaignChoice:
     wait: Annotated[
         float | None,
         typer.Option(
-            min=0.0, metavar="S", help="On a bench that is in use: queue for so long; default: as it takes."
+            min=0.0, metavar="S", help="Wait up to this long for a bench in use; default: without a limit."
         ),
     ] = None
     notify: Annotated[
@@ -114,7 +115,7 @@ class CampaignChoice:
         typer.Option(
             metavar="CMD|URL",
             envvar="ROAMBENCH_NOTIFY",
-            help="Tell somebody what happens: a shell command that reads it, or a webhook (http, https).",
+            help="Send notifications to a shell command, as its input, or to a webhook (http, https).",
         ),
     ] = None
     summary_at: Annotated[

@@ -17,7 +17,7 @@ from roambench.contract.errors import RunError
 from roambench.study.command_process import fork_trainings
 
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
+    bool, typer.Option("--fresh", help="Restart what died or was stopped, instead of resuming it.")
 ]
 RunsDirOption = Annotated[Path, typer.Option(metavar="DIR", help="Where the runs go: DIR/NAME/START/SYSTEM.")]
 WatchOption = Annotated[
@@ -60,9 +60,7 @@ def run(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option(
-            "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
-        ),
+        typer.Option("--plan", help="Estimate hours, joules, bytes and disk without running."),
     ] = False,
     fresh: FreshOption = False,
     full: FullOption = False,

@@ -49,7 +49,7 @@ def fetch(
     as_json: JsonOption = False,
 ) -> None:
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
-    computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
+    computed again. Hosts that still wait for a controller that is gone leave its run (not with --during-run
     and without RUN)."""
     import contextlib
 

@@ -25,7 +25,7 @@ def lease(
     hours: Annotated[float, typer.Option(min=0.01, max=168.0, help="How long it is reserved.")] = 2.0,
     purpose: Annotated[str, typer.Option(metavar="TEXT", help="What for; others see it.")] = "reserved",
     wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Queue so long if somebody has it.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
     ] = 0.0,
     begins: Annotated[
         str | None,
@@ -77,7 +77,7 @@ def release(
         bool,
         typer.Option(
             "--force",
-            help="End the lease of whoever holds it, and any run under it; with --booking: somebody else's.",
+            help="End another user's lease, and any run under it; with --booking: another user's booking.",
         ),
     ] = False,
     booking: Annotated[

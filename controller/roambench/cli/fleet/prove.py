@@ -79,7 +79,7 @@ def identify(
     ] = 10.0,
     rounds: Annotated[int, typer.Option(min=1, max=10, help="How often each board is loaded.")] = 1,
     wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Queue so long if somebody has the bench.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
     ] = 0.0,
 ) -> None:
     """Prove which meter powers which board: load one at a time and see which meter moves.

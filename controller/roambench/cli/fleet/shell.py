@@ -239,7 +239,9 @@ def reboot_hosts(
     limit: LimitOption = None,
     back_s: Annotated[
         float,
-        typer.Option("--back-within", min=0.0, metavar="S", help="Wait so long for them; 0: do not wait."),
+        typer.Option(
+            "--back-within", min=0.0, metavar="S", help="Wait up to this long for them; 0: do not wait."
+        ),
     ] = 180.0,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,

@@ -27,7 +27,9 @@ PortArgument = Annotated[
     str, typer.Argument(metavar="PORT", help="As `roambench meter list` shows it for the driver.")
 ]
 DriverOption = Annotated[str, typer.Option("--driver", help="A name of `roambench meter list`.")]
-SecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long. Default: at Ctrl-C.")]
+SecondsOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Stop after this long. Default: at Ctrl-C.")
+]
 WifiOption = Annotated[
     str, typer.Option(metavar="HOST[:PORT]", help="Where a gateway forwards the meter's WebSocket.")
 ]

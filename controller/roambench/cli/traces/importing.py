@@ -72,7 +72,7 @@ def import_(
         str,
         typer.Option(
             metavar="event | hold:STEPS | interval | always",
-            help="When a device is there: in the steps of its fixes, also for so many steps after each, as "
+            help="When a device is there: in the steps of its fixes, also for this many steps after each, as "
             "interval data say, or from the first step to the last.",
         ),
     ] = "event",
