@@ -24,7 +24,7 @@ from roambench.experiment import catalogue
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import RoundRecord, StepClosed
 from roambench.runner.composition import run_experiment
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 
 #: Every way of moving, so that every rule of mixing meets each.

@@ -38,9 +38,9 @@ from roambench.report.report import report
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.run import StepSummary
 from roambench.rounds.state import RoundState
-from roambench.runner.one_run import Narrator
-from roambench.runner.plays.hierarchical import composed
+from roambench.runner.one_run import ProgressJournal
 from roambench.runner.progress import RunProgress
+from roambench.runner.system_runs.hierarchical import composed
 from roambench.runner.world import Movement, movement_of
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
@@ -196,7 +196,7 @@ async def run_into(path: Path, experiment: Experiment, movement: Movement, syste
                 rounds.system,
                 rounds.association,
                 fleet,
-                Narrator(folder.journal, progress),
+                ProgressJournal(folder.journal, progress),
                 np.linspace(-1.0, 1.0, PARAMETERS, dtype=np.float32),
                 throughput=rounds.throughput,
                 on_step=closed,

@@ -17,7 +17,7 @@ from hosts.test_resumed_on_hosts import ROUNDS, decided, is_as, unfaulted
 from living_agents import LivingBench
 from roambench.contract.events import EventKind
 from roambench.rounds.records import ClockProbed, RunResumed
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.checkpoint_file import read_checkpoint, write_checkpoint
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder

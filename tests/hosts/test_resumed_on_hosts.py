@@ -27,7 +27,7 @@ from roambench.rounds.records import (
     StepClosed,
 )
 from roambench.runner.composition import run_experiment
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runner.resuming import NOT_AGAIN
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run, outages_of

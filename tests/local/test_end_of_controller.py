@@ -18,7 +18,7 @@ from safetensors import safe_open
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.rounds.records import OrderGiven, StepClosed
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -81,7 +81,7 @@ class TestCtrlC:
         )
         assert lines[-3] == f"  look at it   roambench report {where}"
         assert lines[-2] == f"  go on        roambench resume {where}"
-        assert lines[-1].startswith("  start anew   roambench run ")
+        assert lines[-1].startswith("  restart      roambench run ")
 
     def test_readings_up_to_the_end_are_there(self, stopped):
         folder = RunFolder.open(stopped.folder())
@@ -284,7 +284,7 @@ def test_a_fleet_that_lives_and_answers_nothing_fails_the_run(launch):
         for process in run.processes():
             with suppress(psutil.Error):
                 process.resume()
-    assert "nobody answered anything in 3 steps in a row" in " ".join(run.text().split())
+    assert "no agent answered in 3 steps in a row" in " ".join(run.text().split())
     folder = RunFolder.open(run.folder())
     assert folder.info.state is RunState.FAILED
     assert "the fleet is gone" in folder.info.reason

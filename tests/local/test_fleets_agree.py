@@ -30,7 +30,7 @@ from roambench.rounds.records import (
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.benches.local_bench import local_bench
 from roambench.runner.places.simulated import simulated_fleet
-from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.system_runs.hierarchical import rounds_of
 from roambench.runner.world import LearningTask, Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import EdgeInput, System

@@ -21,7 +21,7 @@ from sklearn.datasets import load_diabetes
 import forked_commands
 import roambench as rb
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 

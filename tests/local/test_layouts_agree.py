@@ -30,7 +30,7 @@ from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswe
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.composition import run_experiment
 from roambench.runner.places.simulated import simulated_fleet
-from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.system_runs.hierarchical import rounds_of
 from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from small_traces import drawn_trace

@@ -18,7 +18,7 @@ from roambench.rounds.ports import Fleet, OnAnswer, keep_all
 from roambench.rounds.records import CloudAggregated, MetricsScored
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.places.simulated import simulated_fleet
-from roambench.runner.plays.hierarchical import composed
+from roambench.runner.system_runs.hierarchical import composed
 from roambench.runner.world import Movement, learning_task_of
 from small_traces import drawn_trace
 

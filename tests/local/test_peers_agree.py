@@ -24,7 +24,7 @@ from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.benches import local_bench as module
 from roambench.runner.benches.local_bench import local_bench
 from roambench.runner.places.simulated import simulated_fleet
-from roambench.runner.plays.decentralised import PeerWorld, movement_named, peer_settings
+from roambench.runner.system_runs.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
 from small_traces import drawn_trace

@@ -19,7 +19,7 @@ from roambench.energy.readings.timeline import partition_check
 from roambench.experiment.load import load_experiment
 from roambench.rounds.records import ModelsScored, OrderGiven, OutcomeDecided, RunResumed
 from roambench.runner.composition import run_experiment
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run, outages_of
 from roambench.runs.models import load_model

@@ -12,7 +12,7 @@ import pytest
 
 from forked_commands import roambench
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, OrderAnswered, RoundRecord
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 

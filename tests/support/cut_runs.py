@@ -16,7 +16,7 @@ from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.rounds.records import RoundRecord
 from roambench.runner import one_run
-from roambench.runner.one_run import Narrator
+from roambench.runner.one_run import ProgressJournal
 from roambench.runner.places import simulated
 
 QUIET = Console(quiet=True)
@@ -53,7 +53,7 @@ class Cut(KeyboardInterrupt):
     pass
 
 
-class CutShort(Narrator):
+class CutShort(ProgressJournal):
     """Stops the run when so many batches of records were written."""
 
     left = -1
@@ -68,5 +68,5 @@ class CutShort(Narrator):
 def cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs of this process train so, and stop when `CutShort.left` batches were written (-1: never)."""
     monkeypatch.setattr(simulated, "make_trainer", lambda section, setting, rows, folder: Mixing(rows))
-    monkeypatch.setattr(one_run, "Narrator", CutShort)
+    monkeypatch.setattr(one_run, "ProgressJournal", CutShort)
     CutShort.left = -1

@@ -45,7 +45,7 @@ def run(
     """Carry out an experiment, a run for each of its systems, as `roambench run` does; returns them.
 
     `experiment` is a file, or its keys as nested mappings. `set` gives single keys other values
-    ({"learning.alpha": 0.1}), `fleet` is local, simulated, rehearsal or bench:FILE, `fresh` begins anew what
+    ({"learning.alpha": 0.1}), `fleet` is local, simulated, rehearsal or bench:FILE, `fresh` restarts what
     died or was stopped. `on_step` gets every step that is done; what it raises stops the run in good order
     and comes out here. `show` prints what the command prints meanwhile. Works in a notebook, too, where
     interrupting the kernel stops the run in good order.

@@ -30,7 +30,7 @@ _SPECIAL: Final = {
 
 
 class Columns:
-    """Columns of equal length. Whatever takes Arrow takes it as it is (`arrow`, or the object itself).
+    """Columns of equal length. All that takes Arrow takes it as it is (`arrow`, or the object itself).
 
     A field's metadata have its `unit` and `description`, of a metric which values are `better`, and where
     another column holds its standard uncertainty (k = 1), that column's name as `uncertainty`.

@@ -35,7 +35,7 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before the figures are believed, the gravest first."""
+        """Doubts about the figures, the gravest first."""
         return tuple(sentence_of(said) for said in report_flags(self._report.summaries))
 
     @property

@@ -141,8 +141,8 @@ class Models(Mapping[str, Tensors]):
 class Run:
     """A run folder, as it was when it was first looked at. RunError where `path` is none.
 
-    Its tables are made of the raw records and the event log, as a report makes them: whatever the Parquet
-    files in the folder say, and also for a run that was interrupted or is still going on.
+    Its tables are made of the raw records and the event log, as a report makes them, not of the
+    folder's Parquet files, and also for a run that was interrupted or is still going on.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -189,7 +189,7 @@ class Run:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is to be known before its figures are believed."""
+        """Doubts about its figures."""
         return self.summary.flags
 
     @property

@@ -85,8 +85,8 @@ def console(show: bool) -> Console:
 
 
 def outside_loops(work: Callable[[], T]) -> T:
-    """Do work that runs an event loop of its own. Within a running one (a notebook's) it has a thread of its
-    own; interrupting the caller then stops it in good order, interrupting once more leaves it."""
+    """Do work that runs its own event loop. Within a running one (a notebook's) it has its own
+    thread; interrupting the caller then stops it in good order, interrupting once more leaves it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -103,7 +103,7 @@ def _in_a_thread(work: Callable[[], T]) -> T:
     def body() -> None:
         try:
             done.append(work())
-        except BaseException as error:  # handed to the caller, whatever it is
+        except BaseException as error:  # any, handed to the caller
             failed.append(error)
         finally:
             over.set()

@@ -7,38 +7,18 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import (
-    CampaignWaitOption,
-    CoolMostOption,
-    CoolToOption,
-    FailuresOption,
-    KeepFreeOption,
-    LeastOption,
-    NotifyOption,
-    OnlyOption,
-    PauseOption,
-    PreflightOption,
-    SummaryAtOption,
-    TriesOption,
-    UnprovenOption,
-    campaign_options,
-)
-from roambench.cli.common_options import JsonOption
+from roambench.cli.bench_choice import CampaignChoice, HostChoice
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import FreshOption, SetOption
 
 
+@takes_options
 def ab(
+    *,
     a: Annotated[Path, typer.Argument(metavar="A", help="Experiment file (TOML) with one system.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The other; may be the same file with --set-b.")],
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs of runs; even is better.")] = 4,
     fleet: Annotated[str, typer.Option(metavar="local|simulated|rehearsal|bench:FILE")] = "local",
-    cool_to: CoolToOption = None,
-    pause: PauseOption = None,
-    cool_most: CoolMostOption = 1800.0,
-    tries: TriesOption = None,
-    failures: FailuresOption = 2,
-    least: LeastOption = None,
-    keep_free: KeepFreeOption = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all goes; default: runs/ab-<A>-<B>.")
     ] = None,
@@ -60,24 +40,19 @@ def ab(
         bool, typer.Option("--table", help="Only print and write the table of what has finished.")
     ] = False,
     fresh: FreshOption = False,
-    only: OnlyOption = None,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
-    wait: CampaignWaitOption = None,
-    notify: NotifyOption = None,
-    summary_at: SummaryAtOption = None,
+    hosts: HostChoice,
+    campaign: CampaignChoice,
     as_json: JsonOption = False,
 ) -> None:
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 
     Interrupted or killed, the same command goes on from what is there.
     """
-    from roambench.runner.bench_options import BenchOptions
     from roambench.runner.places.table import fleet_of
     from roambench.runner.screen import progress_screen
     from roambench.study.ab.ab_plan import Asked, plan_ab
     from roambench.study.ab.ab_runner import conclude, run_ab
-    from roambench.study.campaign.listening import notifying
+    from roambench.study.campaign.listeners import notifying
 
     asked = Asked(
         a, b, fleet, repeats, same_seed, trace, tuple(set_ or ()), tuple(set_a or ()), tuple(set_b or ())
@@ -89,25 +64,13 @@ def ab(
     if table:
         conclude(plan, out=folder, console=console, as_json=as_json)
         return
-    options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
-    with notifying(folder, notify, summary_at, console) as heard:
+    with notifying(folder, campaign.notify, campaign.summary_at, console) as heard:
         run_ab(
             plan,
             out=folder,
-            campaign=campaign_options(
-                on_bench=on_bench,
-                cool_to=cool_to,
-                pause=pause,
-                cool_most=cool_most,
-                tries=tries,
-                failures=failures,
-                least=least,
-                keep_free=keep_free,
-                wait=wait,
-                heard=heard,
-            ),
+            campaign=campaign.campaign_options(heard, on_bench=on_bench),
             console=console,
-            bench=options if on_bench else None,
+            bench=hosts.bench_options(spares_wait=True) if on_bench else None,
             fresh=fresh,
             as_json=as_json,
         )

@@ -1,10 +1,13 @@
-"""Options of commands that run on a bench as well as on this machine, so that they are spelled alike."""
+"""Options of commands that run on a bench as well as on this machine, spelled once."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from roambench.runner.bench_options import BenchOptions
 
 if TYPE_CHECKING:
     from roambench.study.campaign.campaign import CampaignOptions
@@ -17,111 +20,124 @@ FleetOption = Annotated[
         help="local: agent processes on this machine with emulated meters. bench:FILE: the hosts of a bench.",
     ),
 ]
-OnlyOption = Annotated[
-    list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
-]
-PreflightOption = Annotated[
-    bool, typer.Option("--preflight/--no-preflight", help="On a bench: check its hosts first.")
-]
-UnprovenOption = Annotated[
-    bool,
-    typer.Option("--unproven", help="On a bench: run although no proof says which meter powers which board."),
-]
-CoolToOption = Annotated[
-    float | None,
-    typer.Option(metavar="CELSIUS", help="Before each run wait until every board is as cool as this."),
-]
-PauseOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="SECONDS",
-        help="Wait so long where no temperature is asked for or none can be read; default: 120 on a "
-        "bench or with --cool-to, else 0.",
-    ),
-]
-CoolMostOption = Annotated[
-    float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most so long for the temperature.")
-]
-TriesOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Tries of a run that fails or is not fit; default: 3 on a bench, else 1."
-    ),
-]
-FailuresOption = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        metavar="K",
-        help="On a bench: runs in a row that a board may spoil before it is switched off "
-        "and on, then replaced by a spare or left out.",
-    ),
-]
-LeastOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="On a bench: go on while so many boards are left; default: all but a tenth, or but one.",
-    ),
-]
-KeepFreeOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0,
-        metavar="GIB",
-        help="Wait for room where less than this and a run's size is free; default: "
-        "5 on a bench, else 0: never.",
-    ),
-]
-CampaignWaitOption = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0, metavar="S", help="On a bench that is in use: queue for so long; default: as it takes."
-    ),
-]
-NotifyOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CMD|URL",
-        envvar="ROAMBENCH_NOTIFY",
-        help="Tell somebody what happens: a shell command that reads it, or a webhook (http, https).",
-    ),
-]
-SummaryAtOption = Annotated[
-    str | None,
-    typer.Option(metavar="HH:MM", help="With --notify: a summary each day at this local time."),
-]
-WaitOption = Annotated[float, typer.Option(metavar="S", help="On a bench that is in use: queue for so long.")]
+WaitOption = Annotated[float, typer.Option(metavar="S", help="Wait up to this long for a bench in use.")]
 
 
-def campaign_options(
-    *,
-    on_bench: bool,
-    cool_to: float | None,
-    pause: float | None,
-    cool_most: float,
-    tries: int | None,
-    failures: int,
-    least: int | None,
-    keep_free: float | None,
-    wait: float | None,
-    heard: Listener,
-) -> CampaignOptions:
-    """As a command's options have it, with what is usual on a bench and elsewhere."""
-    from math import inf
+@dataclass(frozen=True, slots=True)
+class BenchChecks:
+    """Checks of a bench before a run."""
 
-    from roambench.study.campaign import campaign
-    from roambench.study.campaign.cooling import PAUSE_S, Cooling
+    preflight: Annotated[
+        bool, typer.Option("--preflight/--no-preflight", help="On a bench: check its hosts first.")
+    ] = True
+    unproven: Annotated[
+        bool,
+        typer.Option(
+            "--unproven", help="On a bench: run although no proof says which meter powers which board."
+        ),
+    ] = False
 
-    usual_s = PAUSE_S if on_bench or cool_to is not None else 0.0
-    return campaign.CampaignOptions(
-        tries=tries if tries is not None else campaign.BENCH_TRIES if on_bench else 1,
-        failures=failures,
-        least=least,
-        keep_free_bytes=campaign.keep_free(keep_free, on_bench=on_bench),
-        cooling=Cooling(cool_to, usual_s if pause is None else pause, cool_most),
-        wait_s=inf if wait is None else wait,
-        heard=heard,
-    )
+
+@dataclass(frozen=True, slots=True)
+class HostChoice(BenchChecks):
+    """The hosts of a bench that take part, and the checks of them."""
+
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
+    ] = None
+
+    def bench_options(self, wait_s: float = 0.0, *, spares_wait: bool = False) -> BenchOptions:
+        """Options of a run on these hosts."""
+        return BenchOptions(tuple(self.only or ()), self.preflight, self.unproven, wait_s, spares_wait)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignChoice:
+    """Options of many runs that look after their bench."""
+
+    cool_to: Annotated[
+        float | None,
+        typer.Option(metavar="CELSIUS", help="Before each run wait until every board is as cool as this."),
+    ] = None
+    pause: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="SECONDS",
+            help="Wait this long where no temperature is asked for or none can be read; default: 120 on a "
+            "bench or with --cool-to, else 0.",
+        ),
+    ] = None
+    cool_most: Annotated[
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most this long for the temperature.")
+    ] = 1800.0
+    tries: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Tries of a run that fails or is not fit; default: 3 on a bench, else 1."
+        ),
+    ] = None
+    failures: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            metavar="K",
+            help="On a bench: runs in a row that a board may spoil before it is switched off "
+            "and on, then replaced by a spare or left out.",
+        ),
+    ] = 2
+    least: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="On a bench: go on while this many boards are left; default: all but a tenth, "
+            "or all but one.",
+        ),
+    ] = None
+    keep_free: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            metavar="GIB",
+            help="Wait for room where less than this and a run's size is free; default: "
+            "5 on a bench, else 0: never.",
+        ),
+    ] = None
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, metavar="S", help="Wait up to this long for a bench in use; default: without a limit."
+        ),
+    ] = None
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CMD|URL",
+            envvar="ROAMBENCH_NOTIFY",
+            help="Send notifications to a shell command, as its input, or to a webhook (http, https).",
+        ),
+    ] = None
+    summary_at: Annotated[
+        str | None,
+        typer.Option(metavar="HH:MM", help="With --notify: a summary each day at this local time."),
+    ] = None
+
+    def campaign_options(self, heard: Listener, *, on_bench: bool) -> CampaignOptions:
+        """The campaign's options, with the defaults of a bench or of this machine."""
+        from math import inf
+
+        from roambench.study.campaign import campaign
+        from roambench.study.campaign.cooling import PAUSE_S, Cooling
+
+        default_s = PAUSE_S if on_bench or self.cool_to is not None else 0.0
+        pause_s = default_s if self.pause is None else self.pause
+        return campaign.CampaignOptions(
+            tries=self.tries if self.tries is not None else campaign.BENCH_TRIES if on_bench else 1,
+            failures=self.failures,
+            least=self.least,
+            keep_free_bytes=campaign.keep_free(self.keep_free, on_bench=on_bench),
+            cooling=Cooling(self.cool_to, pause_s, self.cool_most),
+            wait_s=inf if self.wait is None else self.wait,
+            heard=heard,
+        )

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.bench_choice import (
+    BenchChecks,
     FleetOption,
-    PreflightOption,
-    UnprovenOption,
     WaitOption,
 )
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import SetOption
 from roambench.contract.errors import ConfigError
 from roambench.runner.bench_options import BenchOptions
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
     from roambench.report.summaries.calibration import Calibration
 
 
+@takes_options
 def calibrate(
+    *,
     file: Annotated[
         Path,
         typer.Argument(
@@ -59,8 +60,7 @@ def calibrate(
     at_once: Annotated[
         int, typer.Option(min=1, help="Devices swept at the same time; on Wi-Fi they share the air.")
     ] = 1,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
+    checks: BenchChecks,
     wait: WaitOption = 0.0,
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
@@ -95,7 +95,7 @@ def calibrate(
         _warn_too_short(settings, console)
         names = tuple(name.strip() for name in devices.split(",") if name.strip())
         folder = free_folder(runs_dir, f"{experiment.name}-calibration")
-        options = BenchOptions(names, preflight, unproven, wait)
+        options = BenchOptions(names, checks.preflight, checks.unproven, wait)
         _sweep(experiment, fleet, options, settings, folder, console, at_once)
     made = _analysed(folder, out, html)
     if as_json:
@@ -115,13 +115,13 @@ def _warn_too_short(settings: SweepSettings, console: Console) -> None:
     short = settings.too_short()
     if not short:
         return
-    told = (
+    sentence = (
         f"{len(short)} of {len(settings.points())} settings have windows below 10 s, which do not count "
         f"(rule R7): {settings.remedy()} makes all of them long enough"
     )
     if len({point.mbit_s for point in settings.points() if point not in short}) < 2:
-        raise ConfigError([f"calibration: {told}; at two rates at least they must be"])
-    warn(console, told)
+        raise ConfigError([f"calibration: {sentence}; at two rates at least they must be"])
+    warn(console, sentence)
 
 
 def _sweep(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_type_hints
 
 import typer
 
@@ -52,7 +53,7 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with -q and -v: what it tells goes to a `progress_screen`."""
 
     @functools.wraps(command)
-    def told(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
+    def with_verbosity(*words: Any, quiet: bool = False, verbose: bool = False, **more: Any) -> Any:
         from roambench.runner.screen import Verbosity, tell
 
         if quiet and verbose:
@@ -64,5 +65,34 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
             tell(Verbosity.USUAL)
 
     found = inspect.signature(command, eval_str=True)
-    told.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
-    return told
+    with_verbosity.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
+    return with_verbosity
+
+
+def takes_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with one option for each field of every dataclass among its parameters."""
+    parameters = inspect.signature(command, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in parameters if is_dataclass(each.annotation)
+    }
+
+    @functools.wraps(command)
+    def with_groups(**values: Any) -> Any:
+        for name, group in groups.items():
+            values[name] = group(**{each.name: values.pop(each.name, each.default) for each in fields(group)})
+        return command(**values)
+
+    options: list[inspect.Parameter] = []
+    for each in parameters:
+        options += _options_of(each.annotation) if each.name in groups else [each.replace(kind=_KEYWORD)]
+    with_groups.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    return with_groups
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    """One for each field of the dataclass, of the field's annotated type."""
+    types = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(each.name, _KEYWORD, default=each.default, annotation=types[each.name])
+        for each in fields(group)
+    ]

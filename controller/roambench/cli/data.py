@@ -29,9 +29,9 @@ def list_(as_json: JsonOption = False) -> None:
     table.add_column("data set", no_wrap=True)
     table.add_column("", no_wrap=True)
     table.add_column("files", overflow="fold")
-    told = {"offline": "needs none", "?": "of another package, which knows"}
+    reasons = {"offline": "needs none", "?": "of another package, which knows"}
     for name, state, folder in rows:
-        table.add_row(name, state, folder or told[state], style="dim" if state == "missing" else None)
+        table.add_row(name, state, folder or reasons[state], style="dim" if state == "missing" else None)
     console = screen()
     console.print(table)
     say(

@@ -29,7 +29,9 @@ def demo(
     as_json: JsonOption = False,
 ) -> None:
     """Run MOHAWK and HierFAVG on eight emulated boards: 90 s on two cores, nothing to download."""
-    page = run(DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json)
+    page = run(
+        file=DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json
+    )
     if advice := torch_advice():
         typer.echo(advice, err=as_json)
     if open_page and page is not None and _has_desktop():
@@ -37,7 +39,7 @@ def demo(
 
 
 def _has_desktop() -> bool:
-    """Whether somebody would see a browser's window."""
+    """Return True where the machine has a desktop that shows a browser."""
     if os.environ.get("CI"):
         return False
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

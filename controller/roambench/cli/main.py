@@ -67,8 +67,8 @@ _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFIL
 def _version(asked: bool) -> None:
     if asked:
         own = own_code()
-        told = ", ".join(f"{what} {value}" for what, value in own.items() if what != "version")
-        typer.echo(f"roambench {own['version']} ({told})")
+        text = ", ".join(f"{what} {value}" for what, value in own.items() if what != "version")
+        typer.echo(f"roambench {own['version']} ({text})")
         raise typer.Exit
 
 
@@ -129,7 +129,7 @@ def command() -> TyperGroup:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 failed, 2 the user's input is wrong; 130 interrupted by
     Ctrl-C, 143 by SIGTERM, 129 by SIGHUP."""
-    if arguments is None:  # called as a function, it is in a process of somebody else
+    if arguments is None:  # called as a function, the process is not the command's own
         settle()
     with signals_heeded():
         try:
@@ -140,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.exit(1 if _is_the_machines(error) else error.exit_code)
         except KeyboardInterrupt:
             sys.exit(leave())
-        except SystemExit as end:  # typer makes 130 of whatever interrupted it
+        except SystemExit as end:  # typer makes 130 of every interruption
             sys.exit(leave() if end.code == 130 else end.code)
         except Exception as error:
             if isinstance(error.__cause__, KeyboardInterrupt):  # a class is made, and it met a __set_name__
@@ -149,8 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from roambench.runner.run_log import keep_traceback, mistake
 
             sentence = blame(error) or mistake(error)
-            told = f"roambench: {sentence}; the traceback is in {keep_traceback(error)}"
-            print(for_terminal(told), file=sys.stderr)
+            text = f"roambench: {sentence}; the traceback is in {keep_traceback(error)}"
+            print(for_terminal(text), file=sys.stderr)
             sys.exit(1)
 
 

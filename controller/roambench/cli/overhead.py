@@ -9,12 +9,10 @@ import typer
 
 from roambench.cli.bench_choice import (
     FleetOption,
-    OnlyOption,
-    PreflightOption,
-    UnprovenOption,
+    HostChoice,
     WaitOption,
 )
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import SetOption
 from roambench.contract.duty import DutyLevel
 
@@ -24,16 +22,16 @@ if TYPE_CHECKING:
     from roambench.report.table import ReportTable
 
 
+@takes_options
 def overhead(
+    *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
     fleet: FleetOption = "local",
     minutes: Annotated[
         float, typer.Option(min=1.0, help="Device time that the fleet idles in all; longer is sharper.")
     ] = 2.0,
     agents: Annotated[int | None, typer.Option(metavar="N", help="Number of devices.")] = None,
-    only: OnlyOption = None,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
+    hosts: HostChoice,
     wait: WaitOption = 0.0,
     set_: SetOption = None,
     runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
@@ -50,7 +48,6 @@ def overhead(
     from roambench.experiment.overrides import Override
     from roambench.instrument.overhead_run import RESULT, measure_overhead
     from roambench.report.console import print_table
-    from roambench.runner.bench_options import BenchOptions
     from roambench.runner.places.table import agents_place_of
     from roambench.runner.run_names import free_folder
     from roambench.runner.screen import in_any_case, progress_screen, say, warn
@@ -59,8 +56,9 @@ def overhead(
     experiment = load_experiment(file, set_ or (), more=more)
     console = progress_screen(stderr=as_json)
     path = free_folder(runs_dir, name or f"{experiment.name}-overhead")
-    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
-    with agents_place_of(experiment, fleet, options).held(console, baselines=False) as place:
+    with agents_place_of(experiment, fleet, hosts.bench_options(wait)).held(
+        console, baselines=False
+    ) as place:
         result = measure_overhead(place, minutes, path, console)
     if as_json:
         typer.echo(result.to_json(), nl=False)

@@ -35,7 +35,7 @@ def resume_replay(run: RunArgument) -> None:
 
 
 def _pause_file(run: Path) -> Path:
-    """Raises RunError for what is no run, or one that nobody runs."""
+    """Raises RunError for what is no run, or one that is not running."""
     from roambench.runner.pacing import PAUSE_FILE
     from roambench.runs.folder import RunFolder
     from roambench.runs.info import RunState

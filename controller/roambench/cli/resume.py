@@ -72,7 +72,7 @@ def resume(
         return
 
     from roambench.runner.screen import print_json, progress_screen, say
-    from roambench.study.campaign.left_behind import carry_on, left_behind
+    from roambench.study.campaign.interrupted import carry_on, interrupted_campaigns
 
     console = progress_screen(stderr=as_json)
     say(console, f"look at {run}")  # before torch is read
@@ -84,7 +84,7 @@ def resume(
     alone = (run / "run.json").is_file()
     left = [run] if alone else ended_by_others(run)
     for path in left:
-        with suppress(RunError):  # that is told when it is to go on
+        with suppress(RunError):  # its resumption reports that
             fork_trainings(RunInfo.read(path / "run.json").fleet)
     for path in left:
         try:
@@ -94,7 +94,7 @@ def resume(
             if alone:
                 raise
             problems.append(str(error))
-    campaigns = [] if alone else left_behind(run)
+    campaigns = [] if alone else interrupted_campaigns(run)
     for path in campaigns:
         say(console, f"goes on: {path}")
         try:
@@ -123,7 +123,7 @@ def _show(run: Path, html: Path | None, console: Console, full: bool, as_json: b
 
 
 def _unit(runs: Path) -> str:
-    """For whoever calls, from where he calls."""
+    """The unit for the calling user, in the current folder."""
     return _UNIT.format(
         user=getpass.getuser(),
         here=_literal(Path.cwd()),

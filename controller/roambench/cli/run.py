@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import OnlyOption, PreflightOption, UnprovenOption, WaitOption
-from roambench.cli.common_options import JsonOption
+from roambench.cli.bench_choice import HostChoice, WaitOption
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
 from roambench.study.command_process import fork_trainings
 
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Begin anew what died or was stopped, instead of going on with it.")
+    bool, typer.Option("--fresh", help="Restart what died or was stopped, instead of resuming it.")
 ]
 RunsDirOption = Annotated[Path, typer.Option(metavar="DIR", help="Where the runs go: DIR/NAME/START/SYSTEM.")]
 WatchOption = Annotated[
@@ -29,7 +29,9 @@ SetOption = Annotated[
 ]
 
 
+@takes_options
 def run(
+    *,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
     fleet: Annotated[
         str,
@@ -58,15 +60,11 @@ def run(
     ] = None,
     plan: Annotated[
         bool,
-        typer.Option(
-            "--plan", help="Only tell the hours, joules, bytes and disk it will take; start nothing."
-        ),
+        typer.Option("--plan", help="Estimate hours, joules, bytes and disk without running."),
     ] = False,
     fresh: FreshOption = False,
     full: FullOption = False,
-    only: OnlyOption = None,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
+    hosts: HostChoice,
     wait: WaitOption = 0.0,
     watch: WatchOption = False,
     as_json: JsonOption = False,
@@ -88,13 +86,13 @@ def run(
     from roambench.runner.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
 
     console = progress_screen(stderr=as_json)
-    told = f"{file}: {', '.join(experiment.systems)} on {fleet}"
+    text = f"{file}: {', '.join(experiment.systems)} on {fleet}"
     if plan:
-        say(console, f"plan {told}")
+        say(console, f"plan {text}")
         from roambench.plan.plan import plan_experiment
         from roambench.plan.tables import plans_document, print_plans
 
-        plans = plan_experiment(experiment, fleet, only or ())
+        plans = plan_experiment(experiment, fleet, hosts.only or ())
         if as_json:
             print_json(plans_document(plans))
         else:
@@ -102,14 +100,12 @@ def run(
                 print_plans(plans, console)
         return None
 
-    phase(console, 1, RUN_PHASES, f"check {told}")  # before torch is read
+    phase(console, 1, RUN_PHASES, f"check {text}")  # before torch is read
     from roambench.plan.expected import expected_s
-    from roambench.runner.bench_options import BenchOptions
     from roambench.runner.composition import SystemsFailed, run_experiment
     from roambench.runner.live_page import live_page
     from roambench.runs.groups import REPORT
 
-    options = BenchOptions(tuple(only or ()), preflight, unproven, wait)
     problems: list[str] = []
     try:
         with live_page(runs_dir) if watch else nullcontext():
@@ -119,16 +115,16 @@ def run(
                 fleet=fleet,
                 runs_dir=runs_dir,
                 console=console,
-                bench=options,
+                bench=hosts.bench_options(wait),
                 fresh=fresh,
                 expected_s=expected_s,
             )
     except SystemsFailed as error:
         runs, problems = list(error.finished), str(error).splitlines()
     except KeyboardInterrupt:
-        anew = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
+        restart = shlex.join(["roambench", *sys.argv[1:], *["--fresh"] * (not fresh)])
         with in_any_case(console):
-            say(console, f"  start anew   {anew}")
+            say(console, f"  restart      {restart}")
         raise
     page = (html or runs[0].parent / REPORT) if runs else None
     if page is not None:

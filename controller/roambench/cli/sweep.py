@@ -8,27 +8,14 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import (
-    CampaignWaitOption,
-    CoolMostOption,
-    CoolToOption,
-    FailuresOption,
-    KeepFreeOption,
-    LeastOption,
-    NotifyOption,
-    OnlyOption,
-    PauseOption,
-    PreflightOption,
-    SummaryAtOption,
-    TriesOption,
-    UnprovenOption,
-    campaign_options,
-)
-from roambench.cli.common_options import JsonOption
+from roambench.cli.bench_choice import CampaignChoice, HostChoice
+from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import FreshOption, SetOption
 
 
+@takes_options
 def sweep(
+    *,
     file: Annotated[Path, typer.Argument(metavar="SWEEP", help="Sweep file (TOML), see docs/sweeps.md.")],
     jobs: Annotated[
         int | None,
@@ -49,19 +36,8 @@ def sweep(
     check: Annotated[
         bool, typer.Option("--check", help="Only check the file and list its runs; nothing is run.")
     ] = False,
-    tries: TriesOption = None,
-    keep_free: KeepFreeOption = None,
-    only: OnlyOption = None,
-    preflight: PreflightOption = True,
-    unproven: UnprovenOption = False,
-    wait: CampaignWaitOption = None,
-    cool_to: CoolToOption = None,
-    pause: PauseOption = None,
-    cool_most: CoolMostOption = 1800.0,
-    failures: FailuresOption = 2,
-    least: LeastOption = None,
-    notify: NotifyOption = None,
-    summary_at: SummaryAtOption = None,
+    hosts: HostChoice,
+    campaign: CampaignChoice,
     as_json: JsonOption = False,
 ) -> None:
     """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
@@ -74,9 +50,8 @@ def sweep(
     if not (check or table):
         phase(console, 1, SWEEP_PHASES, f"check {file}")  # before what reads it is imported
     from roambench.contract.errors import ConfigError
-    from roambench.runner.bench_options import BenchOptions
     from roambench.runner.places.table import fleet_of
-    from roambench.study.campaign.listening import notifying
+    from roambench.study.campaign.listeners import notifying
     from roambench.study.sweep.sweep_file import read_sweep
     from roambench.study.sweep.sweep_runner import check_sweep, run_sweep, show_sweep
 
@@ -90,27 +65,15 @@ def sweep(
         kind, _ = fleet_of(sweep_file.fleet)
         if kind.has_file and (jobs or 1) > 1:
             raise ConfigError([f"--jobs {jobs}: expected 1: a bench carries one run at a time"])
-        options = BenchOptions(tuple(only or ()), preflight, unproven, spares_wait=True)
         usual = 1 if kind.has_agents else os.cpu_count() or 1
-        with notifying(folder, notify, summary_at, console) as heard:
+        with notifying(folder, campaign.notify, campaign.summary_at, console) as heard:
             run_sweep(
                 sweep_file,
                 jobs=jobs or usual,
                 out=folder,
                 console=console,
                 fresh=fresh,
-                campaign=campaign_options(
-                    on_bench=kind.has_file,
-                    cool_to=cool_to,
-                    pause=pause,
-                    cool_most=cool_most,
-                    tries=tries,
-                    failures=failures,
-                    least=least,
-                    keep_free=keep_free,
-                    wait=wait,
-                    heard=heard,
-                ),
-                bench=options if kind.has_file else None,
+                campaign=campaign.campaign_options(heard, on_bench=kind.has_file),
+                bench=hosts.bench_options(spares_wait=True) if kind.has_file else None,
                 as_json=as_json,
             )

@@ -179,7 +179,7 @@ def _counts(found: TraceStatistics) -> ReportTable:
         rows.append(("of them outages of the recorder", "not marked"))
     else:
         rows.append(("of them outages of the recorder", f"{found.outage_steps} in {found.outages} runs"))
-        rows.append(("of them without anybody there", number(found.empty_steps - found.outage_steps)))
+        rows.append(("of them without any device", number(found.empty_steps - found.outage_steps)))
     rows.append(("devices present, mean of non-empty steps", number(found.present_mean_nonempty)))
     rows.append(("devices before the busiest were kept", number(found.devices_before_cut)))
     for label, value in (
@@ -233,7 +233,7 @@ def _aggregated(found: TraceStatistics) -> ReportTable:
         (label, number(models.per_step), number(models.trainings), f"{models.wasted_share:.1%}")
         for label, models in rows
     )
-    title = "Models aggregated if nobody ever failed"
+    title = "Models aggregated if no device ever failed"
     return ReportTable("aggregated", title, "", ("", "per step", "trainings", "wasted"), cells)
 
 

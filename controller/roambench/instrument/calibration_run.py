@@ -112,7 +112,7 @@ def run_calibration(
 ) -> None:
     """Sweep `devices` of `place`, `at_once` of them together (they share the air); all goes to `path`.
 
-    Raises RoambenchError leaves. A window that fails is told and left out by the analysis.
+    Raises RoambenchError leaves. A window that fails is noted and left out by the analysis.
     """
     boards = len(place.experiment.fleet.board_names)
     made = new_run_folder(place, path, system=SYSTEM, trace_hash="", devices=boards)
@@ -186,5 +186,5 @@ async def _sweep(
                     f"{point.mbit_s:g} Mbit/s) {answer.status.value}: {answer.reason}",
                 )
         await bench.clock.sleep(plan.settings.idle_s)
-        told = f", {failed} failed" if failed else ""
-        say(console, f"{names[device]}: {len(plan.windows(device))} windows{told}")
+        failures = f", {failed} failed" if failed else ""
+        say(console, f"{names[device]}: {len(plan.windows(device))} windows{failures}")

@@ -20,11 +20,11 @@ from roambench.meters.traits import MeterTraits
 MIN_READINGS: Final = 10
 #: A load nearer to the other than this is too close: what is uncertain of each is stretched by the distance.
 CLOSE_RATIO: Final = 1.5
-#: Below so many watts a Smart Power 2 prints 0 for its current (59 steps at 5.3 V), or for all (10 steps).
+#: Below this many watts a Smart Power 2 prints 0 for its current (59 steps at 5.3 V), or for all (10 steps).
 LEAST_W: Final = 0.05
 #: A load whose halves differ by more than this and a step of the meter has not come to rest.
 _STEADY_SHARE: Final = 0.002
-#: Beyond so many standard uncertainties of its type a meter is broken, or the reference is read wrongly.
+#: Beyond this many standard uncertainties of its type a meter is broken, or the reference is read wrongly.
 _PARTS_SIGMAS: Final = 4.0
 
 
@@ -60,8 +60,8 @@ class LoadPoint:
 
 #: Why zero is no point of the line.
 NO_ZERO: Final = (
-    "zero is no point of a calibration: with its output off a meter says nothing or prints zeros that nobody "
-    "measured, and with no load the chip's few steps are printed as 0"
+    "zero is no point of a calibration: with its output off a meter says nothing or prints zeros without "
+    "a measurement, and with no load the chip's few steps are printed as 0"
 )
 
 

@@ -43,7 +43,7 @@ class PowerDifference:
 
     @property
     def resolved(self) -> bool:
-        """Whether it can be told from nothing: more than 2 u."""
+        """True where it differs from nothing by more than 2 u."""
         return abs(self.watts) > 2.0 * self.u_watts
 
 
@@ -136,7 +136,7 @@ def board_overhead(
 
 
 def mean_overhead(boards: Sequence[Overhead]) -> Overhead:
-    """The mean board: each has a meter of its own, so all errors but those of rounding are independent."""
+    """The mean board: each has its own meter, so all errors but those of rounding are independent."""
     count = len(boards)
 
     def mean(parts: Sequence[PowerDifference]) -> PowerDifference:

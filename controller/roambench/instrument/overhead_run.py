@@ -121,9 +121,9 @@ async def _idle(
     async with place.agents(place.experiment, learning_task, folder, console, agent_cost=True) as bench:
         await bench.clocks.before({name: folder.records.events(name) for name in names})
         folder.update(start_device_ns=bench.clock.now_ns())
-        told = bench.agents_fleet.give_duty(levels, block_s)
-        if told < len(names):
-            raise FleetError(f"{len(names) - told} of {len(names)} agents have no session")
+        reached = bench.agents_fleet.give_duty(levels, block_s)
+        if reached < len(names):
+            raise FleetError(f"{len(names) - reached} of {len(names)} agents have no session")
         say(
             console,
             f"{len(names)} boards idle for {len(levels)} blocks of {block_s:.0f} s: "

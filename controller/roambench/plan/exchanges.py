@@ -20,7 +20,7 @@ from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.ports import Score
 from roambench.rounds.records import ModelsScored
 from roambench.rounds.rehearsal import MemoryJournal
-from roambench.runner.plays.decentralised import PeerWorld, class_counts, peer_settings
+from roambench.runner.system_runs.decentralised import PeerWorld, class_counts, peer_settings
 
 #: Seconds of a host from the request for a neighbour's model to its last byte, besides the bytes' own: four
 #: agents with a model of 10 kB took 12 to 25 ms on four busy cores.
@@ -52,12 +52,12 @@ def rehearse_exchanges(
         )
     )
     controller_s = time.process_time() - started_s
-    told = [record for record in journal.records if isinstance(record, ModelsScored)]
-    scored = sum(len(record.devices) for record in told)
+    times_of = [record for record in journal.records if isinstance(record, ModelsScored)]
+    scored = sum(len(record.devices) for record in times_of)
     return Rehearsed(
         journal.records,
         tuple(timing.batches),
-        scorings=scored + len(told),  # and the mean of all, each time
+        scorings=scored + len(times_of),  # and the mean of all, each time
         published=scored + 1,
         collected=scored,
         mixed=timing.mixed,
@@ -67,7 +67,7 @@ def rehearse_exchanges(
 
 
 class _NoScore:
-    """`ports.Evaluator` of models that nobody trained: it is never good enough to end a run."""
+    """`ports.Evaluator` of untrained models: it is never good enough to end a run."""
 
     async def score(self, model: Vector) -> Score:
         return Score(0.0, 0.0)
@@ -108,16 +108,19 @@ class ExchangeTiming:
             Batch(
                 tuple(steps.values()),
                 tuple(
-                    told.download_s + told.train_s + told.exchange_s + self.fleet.rest_s * rests_of(order)
+                    times_of.download_s
+                    + times_of.train_s
+                    + times_of.exchange_s
+                    + self.fleet.rest_s * rests_of(order)
                     for order in orders
-                    for told in (times[order.device],)
+                    for times_of in (times[order.device],)
                 ),
             )
         )
         return times
 
     def _alone(self, order: ExchangeOrder, before: ExchangeTimes, model_bytes: int) -> ExchangeTimes:
-        """A virtual device's one radio sends, then it receives; nobody waits for anybody."""
+        """A virtual device's one radio sends, then it receives; none waits for another."""
         moved_bytes = model_bytes * len(order.neighbours)
         return replace(
             before,
@@ -128,12 +131,12 @@ class ExchangeTiming:
     def _together(
         self, orders: Sequence[ExchangeOrder], before: Mapping[int, ExchangeTimes], model_bytes: int
     ) -> dict[int, ExchangeTimes]:
-        """Agents send and receive at the same time, to and from whoever has done its half step.
+        """Agents send and receive at the same time, to and from all that have done their half step.
 
         What a device sends together goes up its own link, so its models arrive together, too; what it gets
         together is held to the same rate.
         """
-        ready_s = {device: told.download_s + told.train_s for device, told in before.items()}
+        ready_s = {device: times_of.download_s + times_of.train_s for device, times_of in before.items()}
         sending_s = {
             order.device: _transfer_s(model_bytes * len(order.neighbours), self.fleet.up_mbit_s)
             for order in orders

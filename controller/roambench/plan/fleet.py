@@ -21,7 +21,7 @@ _READINGS_HZ: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedFleet:
-    """`experiment` has as many devices as take part; `names` is empty where the fleet has none of its own.
+    """`experiment` has as many devices as take part; `names` is empty where the fleet has no own names.
     Devices rest for `rest_s` after every measured phase, and half of it before."""
 
     kind: FleetKind
@@ -41,12 +41,12 @@ class PlannedFleet:
 
     @property
     def up_mbit_s(self) -> float:
-        """Of a link that nobody paces; 0: nothing takes time."""
+        """Of a link without pacing; 0: nothing takes time."""
         return self._mbit_s[0]
 
     @property
     def down_mbit_s(self) -> float:
-        """Of a download that nobody paces; 0: it takes no time."""
+        """Of a download without pacing; 0: it takes no time."""
         return self._mbit_s[1]
 
     @property

@@ -20,7 +20,7 @@ from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.rounds import rehearse_rounds
 from roambench.plan.times import planned_times
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
-from roambench.runner.plays.decentralised import PeerWorld, is_decentralised
+from roambench.runner.system_runs.decentralised import PeerWorld, is_decentralised
 from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.runs.export import export_run
 from roambench.runs.fleet_kinds import FleetKind

@@ -21,7 +21,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.rehearsal import RehearsalFleet
 from roambench.runner.places.simulated import may_defer
-from roambench.runner.plays.hierarchical import composed
+from roambench.runner.system_runs.hierarchical import composed
 from roambench.runner.world import Movement
 
 

@@ -19,7 +19,7 @@ from roambench.runner.screen import say, warn
 
 #: An interval of this share of a net energy (2 u) is narrow enough to compare models.
 GOOD_SHARE: Final = 0.05
-#: A thread that gets less of a core than this shares it with somebody.
+#: A thread that gets less of a core than this shares it.
 BUSY_BELOW: Final = 0.9
 
 
@@ -120,7 +120,7 @@ def _totals(plans: Sequence[RunPlan]) -> ReportTable:
     if any(plan.joules for plan in plans):
         lines.append(("joules, gross", lambda plan: numbers.joules(sum(i.gross_j for i in plan.joules))))
         lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
-    rows = tuple((name, *(told(plan) for plan in plans)) for name, told in lines)
+    rows = tuple((name, *(cell_of(plan) for plan in plans)) for name, cell_of in lines)
     head = ("", *(plan.system for plan in plans))
     return ReportTable("plan", f"Plan: what it will take on the {plans[0].fleet.name} fleet", "", head, rows)
 

@@ -45,7 +45,7 @@ class PlannedTimes:
 def planned_times(
     fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts, devices: int, trace_step_s: float
 ) -> PlannedTimes:
-    """On a machine that nobody else uses."""
+    """On a machine without other work."""
     controller_s = _controller_s(fleet, rehearsed, costs)
     if not fleet.kind.trains:
         return PlannedTimes(controller_s, 0.0, controller_s)

@@ -43,7 +43,7 @@ class ExpectedPhases:
 
     def u_j(self, rest_s: float, period_s: float, window_s: float, latch_s: float) -> float:
         """Standard uncertainty to expect of their sum but for the gain: what `window_sums.scatter` makes of
-        so many, and the idle power below them. A line shows a window of `window_s`, up to `latch_s` old."""
+        this many, and the idle power below them. A line shows a window of `window_s`, up to `latch_s` old."""
         count = len(self.seconds)
         if not count:
             return 0.0

@@ -25,9 +25,8 @@ class Tagged(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
-    """Checks that a user waives, and patience. `wait_s`: how long to queue for a bench that somebody else
-    holds. `spares_wait`: hosts tagged `spare` take no part. `left_out`: neither do these, which are broken.
-    """
+    """Checks that a user waives, and patience. `wait_s`: seconds to queue for a bench in use.
+    `spares_wait`: hosts tagged `spare` take no part. `left_out`: neither do these, which are broken."""
 
     only: tuple[str, ...] = ()
     preflight: bool = True

@@ -14,16 +14,16 @@ from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
 from roambench.runner.bench_options import USUAL, BenchOptions
 from roambench.runner.foreign_code import foreign_code
-from roambench.runner.kept import kept_announced
-from roambench.runner.one_run import play, world_of
+from roambench.runner.model_files import announced_files
+from roambench.runner.one_run import run_system, world_of
 from roambench.runner.places.place import Place, new_run_folder, rest_s_at
 from roambench.runner.places.table import place_of
-from roambench.runner.plays.play import World
 from roambench.runner.progress import OnStepDone
 from roambench.runner.resuming import Unfinished, resume_run, unfinished
 from roambench.runner.run_log import logged
 from roambench.runner.screen import RUN_PHASES, phase, say
 from roambench.runner.stopping import STOPPING, run_async
+from roambench.runner.system_runs.system_run import World
 from roambench.runs.groups import Group, latest_group, new_group, run_name
 
 #: Seconds that the unfinished systems of an experiment need a fleet; with some hosts and tags of a bench.
@@ -158,11 +158,11 @@ def _each(
 def _begin(
     place: Place, world: World, system: str, group: Group, console: Console, on_step: OnStepDone | None
 ) -> Path:
-    """Run the system into a folder of its own."""
+    """Run the system into its own folder."""
     trace = world.movement.trace
     path = group.folder(system)
     with (
-        kept_announced(path, system, trace.steps, console),
+        announced_files(path, system, trace.steps, console),
         new_run_folder(
             place,
             path,
@@ -179,5 +179,5 @@ def _begin(
         folder.update(code=tuple(package.as_json() for package in code))
         write_trace(trace, path / "trace.parquet")
         folder.update(doubts=(*world.movement.doubts, *place.doubts))
-        run_async(play(world, system, place, folder, console, on_step=on_step), STOPPING)
+        run_async(run_system(world, system, place, folder, console, on_step=on_step), STOPPING)
     return path

@@ -49,7 +49,7 @@ class ForeignCode:
 
 
 def foreign_code(experiment: Experiment, fleet: FleetKind, system: str = "") -> list[ForeignCode]:
-    """Whatever other packages contribute to the experiment on that kind of fleet, sorted; read anew.
+    """Contributions of other packages to the experiment on that kind of fleet, sorted; read again.
 
     `system`: of the experiment's systems that one alone. Code counts with every source file of its top
     package and, from there, of all modules that it imports and that belong to the same distribution or none.
@@ -105,7 +105,7 @@ def digest_of(codes: Sequence[ForeignCode]) -> str:
 
 def blame(error: BaseException) -> str:
     """The sentence about an error that another package's code raised: package, function, file and line. ""
-    where the error comes from nobody else's code but roambench's and what roambench itself needs."""
+    where the error comes from no code but roambench's and what roambench itself needs."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     frames = [

@@ -15,7 +15,7 @@ from roambench.contract.printable import for_terminal
 
 @contextmanager
 def printing_harmlessly() -> Iterator[None]:
-    """While the body runs nothing that is printed steers the terminal, whatever text is in it."""
+    """While the body runs nothing that is printed steers the terminal, with any text in it."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (cast(TextIO, HarmlessStream(stream)) for stream in before)
     try:

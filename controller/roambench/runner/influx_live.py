@@ -157,9 +157,9 @@ class InfluxLive:
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
-    def _keep(self, told: str) -> None:
-        """The traceback of a mistake of ours, without the token, for whoever is to mend it."""
-        _LOG.error("a write to InfluxDB fails with %s\n%s", told.splitlines()[-1], told.rstrip())
+    def _keep(self, trace: str) -> None:
+        """The traceback of a mistake of ours, without the token, for its report."""
+        _LOG.error("a write to InfluxDB fails with %s\n%s", trace.splitlines()[-1], trace.rstrip())
 
     def _trouble(self, reason: str) -> None:
         if reason:

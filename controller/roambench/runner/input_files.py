@@ -16,7 +16,7 @@ from roambench.learning.datasets.data_files import default_folder
 from roambench.runner.foreign_code import is_needed_by_us
 from roambench.runner.replayed_orders import replayed_log
 
-#: Code has digests of its own (`foreign_code`).
+#: Code has its own digests (`foreign_code`).
 _CODE: Final = (".py", ".pyc", ".pyi", ".so", ".pth")
 #: A folder with more files than this counts as one: with all that lies in it.
 _MOST_OF_A_FOLDER: Final = 100

@@ -1,4 +1,4 @@
-"""The live page of a command that runs something, served by a process of its own for as long."""
+"""The live page of a command that runs something, served meanwhile by its own process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def live_page(runs_dir: Path) -> Iterator[None]:
     It ends with this process, however that ends."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "roambench.cli.main", "watch", str(runs_dir)]
-    # In a session of its own: Ctrl-C is for the run, whose end the page still shows.
+    # In its own session: Ctrl-C is for the run, whose end the page still shows.
     serving = subprocess.Popen(
         [*command, "--parent", str(os.getpid())], stdin=subprocess.DEVNULL, start_new_session=True
     )

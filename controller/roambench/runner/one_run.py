@@ -15,24 +15,24 @@ from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.watch import Watch
 from roambench.runner.input_files import input_files
 from roambench.runner.places.place import Place
-from roambench.runner.plays.decentralised import PeerWorld, is_decentralised
-from roambench.runner.plays.hierarchical import HierarchicalWorld
-from roambench.runner.plays.play import Play, World
 from roambench.runner.progress import OnStepDone, RunProgress
 from roambench.runner.replayed_orders import replayed_digest
 from roambench.runner.screen import say
+from roambench.runner.system_runs.decentralised import PeerWorld, is_decentralised
+from roambench.runner.system_runs.hierarchical import HierarchicalWorld
+from roambench.runner.system_runs.system_run import World
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
 
 def world_of(experiment: Experiment) -> World:
-    """The world that the experiment's systems share; they are all of one sort. Raises what loading traces and
-    data raises."""
+    """The world that the experiment's systems share; all of them have a server, or none. Raises the errors
+    of loading traces and data."""
     return PeerWorld.of(experiment) if is_decentralised(experiment) else HierarchicalWorld.of(experiment)
 
 
-async def play(
+async def run_system(
     world: World,
     system: str,
     place: Place,
@@ -41,41 +41,39 @@ async def play(
     outage_s: float = 0.0,
     on_step: OnStepDone | None = None,
 ) -> None:
-    """Play `system` from its first step, or from the last checkpoint in the folder, `outage_s` after the
-    controller that wrote it died. `on_step` gets every step that is done."""
+    """Run `system` from its first step, or from the last checkpoint in the folder, `outage_s` after the
+    controller that wrote it died. `on_step` gets every finished step."""
     trains = place.kind.trains
-    piece = world.play(system, folder, trains=trains)
+    run = world.system_run(system, folder, trains=trains)
     checkpoints = None
     if not folder.info.data:  # a run that goes on was asked for the same before
-        data = data_of(piece, system) if trains else {}
-        opened = piece.learning_task.opened if trains else ()
-        folder.update(inputs=input_files(piece.experiment, system, opened), data=data)
+        data = data_of(world, system) if trains else {}
+        opened = world.learning_task.opened if trains else ()
+        folder.update(inputs=input_files(world.experiment, system, opened), data=data)
     if trains:
-        layout = piece.learning_task.layout
-        travels = np.zeros(piece.entries, piece.learning_task.initial_model.dtype)
-        model_bytes = len(encode(travels, layout.fingerprint))
-        task = piece.learning_task
+        task = world.learning_task
+        travels = np.zeros(run.needs.entries, task.initial_model.dtype)
         folder.update(
-            model_parameters=layout.size,
-            model_bytes=model_bytes,
-            test_samples=piece.experiment.learning.test_images or len(task.dataset.test_labels),
+            model_parameters=task.layout.size,
+            model_bytes=len(encode(travels, task.layout.fingerprint)),
+            test_samples=world.experiment.learning.test_images or len(task.dataset.test_labels),
             chance_accuracy=task.chance_accuracy,
         )
-        checkpoints = Checkpoints(piece.experiment, folder)
-    found = checkpoints.found if checkpoints is not None else None
-    async with place.stage(piece, folder, console, checkpoints) as stage:
+        checkpoints = Checkpoints(world.experiment, folder)
+    checkpoint = checkpoints.found if checkpoints is not None else None
+    async with place.ready_fleet(world, run.needs, folder, console, checkpoints) as fleet:
         if checkpoints is not None:
-            piece.restore(stage, checkpoints)
-        await stage.begin(checkpoints, outage_s)
-        with RunProgress(console, piece.movement.trace, system=system, on_step=on_step) as progress:
-            journal = Narrator(folder.journal, progress, stage.watch)
-            pace = stage.pace(progress.say, found.next_step if found is not None else 0)
-            await piece.perform(stage, folder, journal, pace, checkpoints)
-        await stage.end(piece.run_id, piece.steps)
+            run.restore(fleet, checkpoints)
+        await fleet.begin(checkpoints, outage_s)
+        with RunProgress(console, world.movement.trace, system=system, on_step=on_step) as progress:
+            journal = ProgressJournal(folder.journal, progress, fleet.watch)
+            pace = fleet.pace(progress.say, checkpoint.next_step if checkpoint is not None else 0)
+            await run.perform(fleet, folder, journal, pace, checkpoints)
+        await fleet.end(folder.info.run_id, world.movement.trace.steps)
     if trains:
         export_run(folder)
     if place.kind.has_agents:
-        for note in piece.notes(folder):
+        for note in run.notes(folder):
             say(console, note)
     place.finished(folder)
     folder.update(state=RunState.FINISHED)
@@ -83,15 +81,15 @@ async def play(
         checkpoints.forget()
 
 
-def data_of(played: Play | World, system: str) -> dict[str, str]:
-    """Digests of what the system's run is made of, as it was loaded: by what it is."""
-    replayed = replayed_digest(played.experiment.rounds.orders, system)
-    return {**played.learning_task.contents, **({"replayed orders": replayed} if replayed else {})}
+def data_of(world: World, system: str) -> dict[str, str]:
+    """Digests of the data that the system's run was made of, as loaded, by name."""
+    replayed = replayed_digest(world.experiment.rounds.orders, system)
+    return {**world.learning_task.contents, **({"replayed orders": replayed} if replayed else {})}
 
 
-class Narrator:
-    """A `rounds.ports.Journal` that tells a run as it happens: every record goes to the journal, to the
-    progress display, and to who ends the run of a fleet that is gone."""
+class ProgressJournal:
+    """A `rounds.ports.Journal` that shows a run as it happens: every record goes to the journal, to the
+    progress display, and to the watch that ends the run of a lost fleet."""
 
     def __init__(self, journal: Journal, progress: RunProgress, watch: Watch | None = None) -> None:
         self._journal = journal
@@ -99,12 +97,12 @@ class Narrator:
         self._watch = watch
 
     def append(self, record: RoundRecord) -> None:
-        """Write a record to the event log and narrate it."""
+        """Write a record to the event log and show it."""
         self._journal.append(record)
         self._show(record)
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
-        """Write records to the event log and narrate them."""
+        """Write records to the event log and show them."""
         self._journal.extend(records)
         for record in records:
             self._show(record)

@@ -66,7 +66,7 @@ def replayed_digest(orders: str, system: str) -> str:
 
 
 def _trained(folder: RunFolder) -> dict[int, set[int]]:
-    """Step -> the devices that were told to train."""
+    """Step -> the devices with an order to train."""
     trained: dict[int, set[int]] = {}
     for order in folder.read_log().only(OrderGiven):
         if order.kind == "train":
@@ -76,7 +76,7 @@ def _trained(folder: RunFolder) -> dict[int, set[int]]:
 
 def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: int) -> list[tuple[str, str]]:
     """(what was expected, what there is): placements are equal only where all of these are, and of a run that
-    ended early nobody would train from there on."""
+    ended early no device would train from there on."""
     compared = (
         ("state finished", f"state {info.state.value}", f"state {RunState.FINISHED.value}"),
         (f"system {name}", info.system, name),

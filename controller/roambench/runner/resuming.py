@@ -17,15 +17,15 @@ from roambench.rounds.records import StepClosed
 from roambench.runner.agents.checkpoints import forget, require_same, require_same_data
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.input_files import changes
-from roambench.runner.kept import kept_announced
-from roambench.runner.one_run import data_of, play, world_of
+from roambench.runner.model_files import announced_files
+from roambench.runner.one_run import data_of, run_system, world_of
 from roambench.runner.places.place import Place
 from roambench.runner.places.table import place_again
-from roambench.runner.plays.play import World
 from roambench.runner.progress import OnStepDone
 from roambench.runner.run_log import logged
 from roambench.runner.screen import say
 from roambench.runner.stopping import BY_THE_USER, STOPPING, run_async
+from roambench.runner.system_runs.system_run import World
 from roambench.runner.world import Movement
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
@@ -109,14 +109,14 @@ def _carry_on(
     on_step: OnStepDone | None,
 ) -> None:
     path, system, steps = folder.path, folder.info.system, world.movement.trace.steps
-    with kept_announced(path, system, steps, console), folder, logged(path, f"run {run_name(path)}"):
+    with announced_files(path, system, steps, console), folder, logged(path, f"run {run_name(path)}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
         if place.kind.own_clocks:
             folder.doubt(NOT_AGAIN)
         over = checkpoint.next_step == steps
         where = "the end of its last step" if over else f"step {checkpoint.next_step + 1} of {steps}"
         say(console, f"{system} goes on at {where}, after {outage_s:,.0f} s without a controller: {path}")
-        run_async(play(world, system, place, folder, console, outage_s, on_step), STOPPING)
+        run_async(run_system(world, system, place, folder, console, outage_s, on_step), STOPPING)
 
 
 def unfinished(place: Place, group: Group, report: Callable[[str], None]) -> Unfinished:
@@ -212,6 +212,6 @@ def _require_trace(folder: RunFolder, movement: Movement) -> None:
 
 
 def _last_sign_s(path: Path) -> float:
-    """Of life, in UTC seconds: whatever the run wrote last."""
+    """The last write of the run, in UTC seconds."""
     signs = [path / name for name in ("run.json", "checkpoint.json", "events.sqlite", "events.sqlite-wal")]
     return max((sign.stat().st_mtime for sign in signs if sign.exists()), default=0.0)

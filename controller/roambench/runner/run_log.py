@@ -28,7 +28,7 @@ _FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
 
 @contextmanager
 def logged(folder: Path, what: str) -> Iterator[None]:
-    """While the body runs, what anybody logs in this process (tasks and threads that crash among it) goes to
+    """While the body runs, all that is logged in this process (tasks and threads that crash among it) goes to
     `folder`/controller.log instead of the console, which names the file at the first error.
 
     The body's own end, too: what roambench raises on purpose passes; other errors leave their traceback there
@@ -49,7 +49,7 @@ def logged(folder: Path, what: str) -> Iterator[None]:
     except RoambenchError:
         raise
     except Exception as error:
-        log.handle(_record(what, error))  # it is told by whoever ends the command
+        log.handle(_record(what, error))  # the end of the command reports it
         sentence = blame(error)
         kind = PluginError if sentence else UnexpectedError
         raise kind(f"{what}: {sentence or mistake(error)}; the traceback is in {path}") from error
@@ -61,7 +61,7 @@ def logged(folder: Path, what: str) -> Iterator[None]:
 
 
 def keep_traceback(error: BaseException) -> Path:
-    """Write it to a file of its own, for what no run was at."""
+    """Write it to its own file, where no run has a log."""
     path = Path(tempfile.mkdtemp(prefix="roambench-")) / LOG
     with contextlib.closing(_log_at(path)) as log:
         log.handle(_record("the command", error))
@@ -137,7 +137,7 @@ class _ConsoleHandler(logging.Handler):
         self._printed = True
         error = record.exc_info[1] if record.exc_info else None
         said = mistake(error) if error is not None else record.getMessage().partition("\n")[0]
-        with contextlib.suppress(OSError):  # nobody reads any more
+        with contextlib.suppress(OSError):  # the reader is gone
             print(
                 f"roambench: {self._what} goes on after {said[:_MOST_TOLD]}; see {self._path}",
                 file=sys.stderr,

@@ -18,7 +18,7 @@ from roambench.runner.world import LearningTask
 class TestSetEvaluator:
     """Implements `rounds.ports.Evaluator` with one thread, so that agents keep their cores."""
 
-    __test__ = False  # not a test, whatever its name begins with
+    __test__ = False  # not a test, in spite of its name
 
     def __init__(self, experiment: Experiment, learning_task: LearningTask) -> None:
         from roambench.learning.task_parts import build_model  # with it comes torch, as in `world`

@@ -43,19 +43,19 @@ class Verbosity(IntEnum):
 class _Asked:
     """What the command that this process runs was asked for."""
 
-    told: Verbosity = Verbosity.USUAL
+    verbosity: Verbosity = Verbosity.USUAL
     log: logging.Handler | None = None
 
 
-def tell(told: Verbosity) -> None:
+def tell(verbosity: Verbosity) -> None:
     """From now on this process tells so much."""
     root = logging.getLogger()
     if _Asked.log is not None:
         root.removeHandler(_Asked.log)
         root.setLevel(logging.WARNING)
         _Asked.log = None
-    _Asked.told = told
-    if told is Verbosity.ALL:
+    _Asked.verbosity = verbosity
+    if verbosity is Verbosity.ALL:
         _Asked.log = _Log(logging.INFO)
         root.addHandler(_Asked.log)
         root.setLevel(logging.INFO)
@@ -64,8 +64,8 @@ def tell(told: Verbosity) -> None:
 def screen(*, stderr: bool = False) -> Console:
     """Standard output or error for what a command found.
 
-    It ends nothing: when nobody reads any more (`| head`, a terminal that is gone, a log on a full disk) the
-    work goes on, and after the first refusal all that is printed there is thrown away.
+    It ends nothing: when the reader is gone (`| head`, a terminal that is gone, a log on a full disk) the
+    work goes on, and after the first refusal all that is printed there is dropped.
     """
     stream = sys.stderr if stderr else sys.stdout
     file = cast(TextIO, _Lasting(stream.stream if isinstance(stream, HarmlessStream) else stream))
@@ -113,12 +113,12 @@ def print_json(document: object) -> None:
 
 def tells_all() -> bool:
     """Whether -v was asked for."""
-    return _Asked.told is Verbosity.ALL
+    return _Asked.verbosity is Verbosity.ALL
 
 
 def tells_little() -> bool:
     """Whether -q was asked for."""
-    return _Asked.told is Verbosity.LITTLE
+    return _Asked.verbosity is Verbosity.LITTLE
 
 
 @contextmanager
@@ -147,7 +147,7 @@ class _Log(logging.Handler):
     """A line per log record on standard error; tracebacks are for the log in the run folder."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print it, where anybody reads."""
+        """Print it, where there is a reader."""
         with suppress(OSError):
             print(for_terminal(f"{record.name}: {record.getMessage()}"), file=sys.stderr)
 

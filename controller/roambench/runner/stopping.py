@@ -75,7 +75,7 @@ def leave() -> int:
     down. gRPC under way, torn down with its loop or the interpreter, may wait for ever, or crash."""
     if _Asked.again:
         for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            with contextlib.suppress(OSError, ValueError):  # its reader is gone
                 stream.flush()
         os._exit(exit_status())
     return exit_status()
@@ -85,7 +85,7 @@ def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
     """Run `work` as `asyncio.run` does; a signal cancels `work`, whose clean-up is then awaited, and raises
     KeyboardInterrupt, also where `work` came to its end all the same. `stopping` is then printed at once.
 
-    After a second signal whatever else the loop runs is left as it is."""
+    After a second signal all else in the loop is left as it is."""
 
     async def noted() -> T:
         _Asked.task, _Asked.words = asyncio.current_task(), stopping
@@ -114,7 +114,7 @@ def run_async(work: Coroutine[Any, Any, T], stopping: str = "") -> T:
 
 @contextmanager
 def stoppable_from_elsewhere() -> Iterator[Callable[[], None]]:
-    """For work in a thread of its own, where no signal arrives: calling what this yields, from any thread,
+    """For work in its own thread, where no signal arrives: calling what this yields, from any thread,
     stops what `run_async` runs there, or runs next, as Ctrl-C would."""
 
     def stop() -> None:

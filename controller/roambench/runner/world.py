@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ class Movement:
 
 @dataclass(frozen=True)
 class LearningTask:
-    """A learning task: data, who holds which part of it, and the model everybody starts from."""
+    """A learning task: data, the part of each device, and the first model."""
 
     dataset: Dataset
     parts: tuple[Indices, ...]  # per device: indices into the training set
@@ -267,37 +267,22 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
 
     `shapes` of the model's tensors are for systems that weigh by layer. ConfigError for an unknown name.
     """
-    rounds, algorithm = experiment.rounds, experiment.algorithm
     return make_system(
-        name,
-        SystemOptions(
-            k1=experiment.learning.local_epochs,
-            k2=rounds.cloud_every_steps,
-            sigma=rounds.sigma,
-            cosine=rounds.cosine,
-            lookahead=rounds.lookahead,
-            empty_sync_clears=rounds.empty_sync_clears,
-            per_ap=algorithm.per_ap,
-            proximal=algorithm.proximal,
-            lambda1=algorithm.lambda1,
-            lambda2=algorithm.lambda2,
-            macfl_cloud=algorithm.macfl_cloud,
-            self_attention=algorithm.self_attention,
-            local_steps=experiment.learning.local_steps,
-            association=algorithm.association,
-            ties=algorithm.ties,
-            previous_edge=algorithm.previous_edge,
-            fresh_uses_ap=algorithm.fresh_uses_ap,
-            stayed_model=algorithm.stayed_model,
-            sync_download=algorithm.sync_download,
-            cloud_counts=algorithm.cloud_counts,
-            local=local_text(experiment),
-            optimiser=experiment.learning.optimiser,
-            momentum=experiment.learning.momentum,
-            shapes=shapes,
-        ),
-        algorithm.parameters.get(name, {}),
+        name, system_options(experiment, shapes), experiment.algorithm.parameters.get(name, {})
     )
+
+
+def system_options(experiment: Experiment, shapes: tuple[tuple[int, ...], ...] = ()) -> SystemOptions:
+    """The options of systems, each from the key of its name in `[learning]`, `[rounds]` or `[algorithm]`."""
+    learning, rounds, algorithm = experiment.learning, experiment.rounds, experiment.algorithm
+    renamed = {
+        "k1": learning.local_epochs,
+        "k2": rounds.cloud_every_steps,
+        "local": local_text(experiment),
+        "shapes": shapes,
+    }
+    values = {**dict(learning), **dict(rounds), **dict(algorithm), **renamed}
+    return SystemOptions(**{option.name: values[option.name] for option in fields(SystemOptions)})
 
 
 def local_text(experiment: Experiment) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from roambench.rounds.records import MixingPlanned
 from roambench.runs import tables
 from roambench.runs.folder import RunFolder
-from roambench.runs.measured.accounts import account_run
+from roambench.runs.measured.accounted import energy_of
 from roambench.runs.measured.common_clock import on_one_clock
 from roambench.runs.modelled.export import export_modelled
 from roambench.runs.parquet import write_table
@@ -21,7 +21,7 @@ def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Pat
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
     records = folder.read_log()
-    energy = account_run(folder, records, nominal_s=nominal_s)
+    energy = energy_of(folder, records, nominal_s=nominal_s)
     found = {
         "readings": tables.readings_table(energy),
         "phases": tables.phases_table(energy),

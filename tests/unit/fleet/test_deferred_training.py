@@ -20,7 +20,7 @@ from roambench.rounds.loop import run_rounds
 from roambench.rounds.records import EdgeAggregated, OrderAnswered, OrderGiven, OutcomeDecided, RoundRecord
 from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.places.simulated import simulated_fleet
-from roambench.runner.plays.hierarchical import rounds_of
+from roambench.runner.system_runs.hierarchical import rounds_of
 from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import ledger_of_log

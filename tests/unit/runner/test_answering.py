@@ -26,7 +26,7 @@ def test_nobody_for_three_steps_is_the_end_and_idling_is_no_answer() -> None:
     step(answering, 0, "done", "lost")
     for number in range(1, SILENT_STEPS):
         step(answering, number, "timeout", "lost")
-    with pytest.raises(FleetError, match="nobody answered anything in 3 steps in a row, from step 2 on"):
+    with pytest.raises(FleetError, match="no agent answered in 3 steps in a row, from step 2 on"):
         step(answering, SILENT_STEPS, "timeout", "timeout")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roambench.rounds.records import ClockProbed
-from roambench.runner.agents.agents_kept import behind_boards_ns, boot_id, clock_again, was_booted
+from roambench.runner.agents.agent_checkpoints import behind_boards_ns, boot_id, clock_again, was_booted
 
 S = 10**9
 

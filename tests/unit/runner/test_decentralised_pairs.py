@@ -29,8 +29,8 @@ from roambench.learning.training import single_threaded
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.records import ModelsScored, RoundRecord
 from roambench.runner.places.simulated import foresight
-from roambench.runner.plays.decentralised import PeerWorld, peer_settings
 from roambench.runner.scoring import TestSetEvaluator
+from roambench.runner.system_runs.decentralised import PeerWorld, peer_settings
 from roambench.runner.world import learning_spec
 from roambench.systems.peers import PEER_SYSTEMS
 

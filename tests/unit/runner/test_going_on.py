@@ -18,7 +18,7 @@ from cut_runs import QUIET, Cut, CutShort, cut_short
 from roambench.experiment.sections import Experiment, resolved
 from roambench.rounds.records import RunResumed, StepClosed
 from roambench.runner.composition import run_experiment
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.models import load_model

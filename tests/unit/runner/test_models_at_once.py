@@ -1,6 +1,6 @@
 """For how many models a run on virtual devices asks the disk for room."""
 
-from roambench.runner.plays.hierarchical import models_at_once
+from roambench.runner.system_runs.hierarchical import models_at_once
 from small_traces import drawn_trace
 
 

@@ -18,7 +18,7 @@ from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.sections import Experiment
 from roambench.rounds.records import ReplayPaused, RoundRecord
 from roambench.runner.pacing import PAUSE_FILE, ClockPace, PauseGate, start_delay_s, step_length_s
-from roambench.runner.places.agents_stage import AgentsStage
+from roambench.runner.places.ready_agents import ReadyAgents
 
 
 @dataclass
@@ -114,7 +114,7 @@ def started_s(tmp_path: Path, dither_s: float, step_close: str, seed: int, steps
 
     bench = SimpleNamespace(clock=clock, clocks=SimpleNamespace(between_steps=nothing))
     folder = SimpleNamespace(path=tmp_path, journal=Told())
-    end = AgentsStage(bench, experiment, 3600.0, folder, None).pace(print, 0)
+    end = ReadyAgents(bench, experiment, 3600.0, folder, None).pace(print, 0)
     starts = []
 
     async def run() -> None:

@@ -14,7 +14,7 @@ from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.learning.datasets.synthetic import load_synthetic
 from roambench.plan.costs import sgd_steps
-from roambench.runner.plays.hierarchical import composed
+from roambench.runner.system_runs.hierarchical import composed
 from roambench.runner.world import Movement, learning_spec, learning_task_of, movement_of, system_of
 from small_traces import drawn_trace
 

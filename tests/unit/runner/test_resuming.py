@@ -25,7 +25,7 @@ from roambench.provision.leases.reserving import reserve
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.state import initial_state
 from roambench.runner.agents import checkpoints
-from roambench.runner.agents.agents_kept import MODELS, AgentsKept, boot_id
+from roambench.runner.agents.agent_checkpoints import MODELS, AgentCheckpoints, boot_id
 from roambench.runner.agents.checkpoints import SIMULATION, Checkpoints, made_with
 from roambench.runner.bench_options import USUAL
 from roambench.runner.places.bench import BenchPlace
@@ -273,7 +273,7 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> Non
 def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path: Path) -> None:
     registry = Registry("layout")
     first, second = (np.full(4, value, np.float32) for value in (1.0, 2.0))
-    kept = AgentsKept(tmp_path, registry, DeviceClock(), "layout")  # type: ignore[arg-type]
+    kept = AgentCheckpoints(tmp_path, registry, DeviceClock(), "layout")  # type: ignore[arg-type]
     one, two = registry.publish(first), registry.publish(second)
     told = kept.snapshot()
     kept.keep(1)

@@ -308,6 +308,6 @@ def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
     assert shown[-3:] == [
         f"mohawk is finished, in {run}; what comes after it was not started.",
         f"  look at it   roambench report {run}",
-        f"  start anew   roambench {' '.join(words)} --fresh",
+        f"  restart      roambench {' '.join(words)} --fresh",
     ]
     assert not Path("runs/two/latest/hierfavg").exists()

@@ -13,7 +13,7 @@ from roambench.contract.json_values import from_file
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.runner.bench_options import BenchOptions
 from roambench.study.ab.ab_plan import AbPlan, Asked, plan_ab
-from roambench.study.campaign.bench_hands import bench_temperatures
+from roambench.study.campaign.bench_actions import bench_temperatures
 from roambench.study.campaign.campaign import lease_of
 from roambench.study.campaign.campaign_log import CampaignLog
 from roambench.study.sweep.sweep_folder import PointFile, SweepFolder

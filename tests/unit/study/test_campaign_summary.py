@@ -65,7 +65,8 @@ def test_a_person_reads_a_line_a_matter() -> None:
     assert lines[1].endswith(": runs")
     assert "failed    seed c" in lines
     assert (
-        "board     pi2: played by pi4, spoilt a run, power-cycled in vain, replaced; last: no answer" in lines
+        "board     pi2: played by pi4, spoilt a run, power-cycled without success, replaced; last: no answer"
+        in lines
     )
     assert "board     pi3: LEFT OUT now, left out; last: no meter" in lines
     assert "disk      43.0 GiB free" in lines

@@ -13,7 +13,7 @@ from roambench.cli.main import main
 from roambench.contract.errors import ConfigError, DataError
 from roambench.learning.partitions import PartitionRequest
 from roambench.learning.task_parts import build_model, load_data, share_out
-from roambench.runner.kept import GLOBAL_MODEL
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.study.sweep.points import points_of
 from roambench.study.sweep.sweep_file import read_sweep
 

@@ -35,7 +35,7 @@ class InHand:
 def in_hand(
     bench: Bench, purpose: str, wait_s: float, *, hosts: Sequence[Host], during_run: bool
 ) -> Iterator[InHand]:
-    """Hold `hosts` for the body, once nobody else has the bench or one of them; with `during_run` do without.
+    """Hold `hosts` for the body, once the bench and all of them are free; with `during_run` do without.
     FleetError says who has it."""
     if during_run:
         yield InHand(bench, hosts, None)

@@ -146,7 +146,7 @@ def revoke(
     reason: Annotated[str, typer.Option("--reason", help="Why, for who reads the list later.")] = "revoked",
     as_json: JsonOption = False,
 ) -> None:
-    """Believe certificates no more; a running controller ends their sessions within seconds."""
+    """Revoke certificates; a running controller ends their sessions within seconds."""
     from roambench.contract.errors import ConfigError
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory.load import load_bench

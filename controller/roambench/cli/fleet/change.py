@@ -35,7 +35,7 @@ def upgrade_hosts(
     from roambench.provision.inventory.load import load_bench
     from roambench.runner.screen import screen
 
-    def told(done: Upgraded) -> str:
+    def describe(done: Upgraded) -> str:
         return f"{done.build} ({done.version})" + ("" if done.changed else ", as before")
 
     loaded = load_bench(bench)
@@ -45,7 +45,7 @@ def upgrade_hosts(
     if as_json:
         print(outcome_json(outcomes))
     else:
-        table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, told)
+        table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, describe)
         print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

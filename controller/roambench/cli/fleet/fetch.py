@@ -49,7 +49,7 @@ def fetch(
     as_json: JsonOption = False,
 ) -> None:
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
-    computed anew. Hosts that still wait for a controller that is gone leave its run (not with --during-run
+    computed again. Hosts that still wait for a controller that is gone leave its run (not with --during-run
     and without RUN)."""
     import contextlib
 
@@ -102,11 +102,11 @@ def fetch(
         else:
             title = f"{loaded.name}: fetched of {folder.info.run_id}"
             print_rows(outcome_table(title, "records", outcomes, _summary), console)
-        # Also without news: whoever fetched before may have been interrupted here.
+        # Also without news: an earlier fetch may have been interrupted here.
         if any(one.value for one in outcomes):
             export_run(folder)
             if not as_json:
-                say(console, f"{run}: ledger and tables are computed anew; see roambench report {run}")
+                say(console, f"{run}: ledger and tables are computed again; see roambench report {run}")
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -130,15 +130,15 @@ def _fields(fetched: list[Fetched]) -> dict[str, Any]:
 
 
 def _summary(fetched: list[Fetched]) -> str:
-    told = [
+    parts = [
         f"{one.records} in {one.place}"
         + (f" ({one.malformed} malformed lines left out)" if one.malformed else "")
         for one in fetched
         if one.place is not None
     ]
-    told += [f"not fetched: {one.trouble}" for one in fetched if one.trouble]
-    told += [f"its model in {one.model}" for one in fetched if one.model is not None]
-    return ", ".join(told) or "nothing"
+    parts += [f"not fetched: {one.trouble}" for one in fetched if one.trouble]
+    parts += [f"its model in {one.model}" for one in fetched if one.model is not None]
+    return ", ".join(parts) or "nothing"
 
 
 def _local(utc: str) -> str:

@@ -1,4 +1,4 @@
-"""`roambench fleet lease`, `release` and `who`: whose turn it is on a bench that several people share."""
+"""`roambench fleet lease`, `release` and `who`: turns on a bench that several people share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def lease(
     hours: Annotated[float, typer.Option(min=0.01, max=168.0, help="How long it is reserved.")] = 2.0,
     purpose: Annotated[str, typer.Option(metavar="TEXT", help="What for; others see it.")] = "reserved",
     wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Queue so long if somebody has it.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
     ] = 0.0,
     begins: Annotated[
         str | None,
@@ -56,7 +56,7 @@ def lease(
     loaded = load_bench(bench)
     if begins is not None:
         if wait:
-            raise ConfigError(["--wait: a booking (--from) waits for nobody"])
+            raise ConfigError(["--wait: a booking (--from) does not wait"])
         booked = book_ahead(loaded, purpose, moment_s(begins, "--from"), hours * 3600.0)
         if as_json:
             print_json({"bench": loaded.name, "booking": _row(booked)})
@@ -77,7 +77,7 @@ def release(
         bool,
         typer.Option(
             "--force",
-            help="End the lease of whoever holds it, and any run under it; with --booking: somebody else's.",
+            help="End another user's lease, and any run under it; with --booking: another user's booking.",
         ),
     ] = False,
     booking: Annotated[

@@ -72,5 +72,5 @@ def list_hosts(
     console.print(title, style="bold", markup=False)
     console.print(table, markup=False)
     if alike:
-        told = ", ".join(f"{name} {rows[0][name]}" for name in alike)
-        say(console, f"all: {told}")
+        text = ", ".join(f"{name} {rows[0][name]}" for name in alike)
+        say(console, f"all: {text}")

@@ -15,6 +15,6 @@ OnlyOption = Annotated[
 ]
 LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
 WaitOption = Annotated[
-    float, typer.Option("--wait", min=0.0, metavar="S", help="How long to wait for whoever uses the bench.")
+    float, typer.Option("--wait", min=0.0, metavar="S", help="Wait up to this long for a bench in use.")
 ]
-DuringOption = Annotated[bool, typer.Option("--during-run", help="Even if somebody's run uses the bench.")]
+DuringOption = Annotated[bool, typer.Option("--during-run", help="Even while a run uses the bench.")]

@@ -17,7 +17,7 @@ from roambench.contract.whole_file import write_whole
 from roambench.provision.ssh.hosts import HostOutcome
 
 T = TypeVar("T")
-#: Characters of a cell that has room in a column of its own.
+#: Characters of a cell that has room in its own column.
 _SHORT: Final = 24
 #: Columns that no table needs.
 _ANY: Final = 100_000
@@ -41,8 +41,8 @@ def outcome_table(
     table = Table(title=title, title_justify="left")
     add_columns(table, "host", column, "reason", "next action")
     for one in outcomes:
-        told = cell(one.value) if one.value is not None else ""
-        table.add_row(one.host.name, told, one.reason, one.next_action)
+        sentence = cell(one.value) if one.value is not None else ""
+        table.add_row(one.host.name, sentence, one.reason, one.next_action)
     return table
 
 

@@ -79,7 +79,7 @@ def identify(
     ] = 10.0,
     rounds: Annotated[int, typer.Option(min=1, max=10, help="How often each board is loaded.")] = 1,
     wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Queue so long if somebody has the bench.")
+        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
     ] = 0.0,
 ) -> None:
     """Prove which meter powers which board: load one at a time and see which meter moves.
@@ -98,10 +98,10 @@ def identify(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    told = progress_screen(stderr=True)
+    progress = progress_screen(stderr=True)
 
     def report(line: str) -> None:
-        say(told, line)
+        say(progress, line)
 
     with holding(loaded, "identify", report, wait, boards=[host.name for host in hosts]):
         made = prove(loaded, hosts, burn_s=burn, rest_s=rest, rounds=rounds, report=report)
@@ -141,8 +141,8 @@ def _verdict(made: Preflight) -> str:
     if failed:
         return f"{len(failed)} of {len(made.hosts)} hosts failed: {', '.join(failed)}"
     skipped = dict.fromkeys(check.name for host in made.hosts for check in host.of(CheckVerdict.SKIP))
-    told = f"; skipped, not shown to be sound: {', '.join(skipped)}" if skipped else ""
-    return f"all {len(made.hosts)} hosts passed{told}"
+    skips = f"; skipped, not shown to be sound: {', '.join(skipped)}" if skipped else ""
+    return f"all {len(made.hosts)} hosts passed{skips}"
 
 
 def _map_table(made: MeterMap) -> Table:

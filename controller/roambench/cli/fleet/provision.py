@@ -177,7 +177,7 @@ def roll_back(
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import screen
 
-    def told(done: RolledBack) -> str:
+    def describe(done: RolledBack) -> str:
         return f"{done.build} ({done.version}) instead of {done.instead_of}"
 
     loaded = load_bench(bench)
@@ -188,7 +188,7 @@ def roll_back(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: builds"
-        print_rows(outcome_table(title, "state", outcomes, told), screen())
+        print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 
@@ -213,7 +213,7 @@ def unprovision_hosts(
     from roambench.provision.ssh.hosts import HostLink, on_hosts
     from roambench.runner.screen import screen
 
-    def told(done: Unprovisioned) -> str:
+    def describe(done: Unprovisioned) -> str:
         return ("removed" if done.found else "nothing was there") + (f"; {done.note}" if done.note else "")
 
     loaded = load_bench(bench)
@@ -233,7 +233,7 @@ def unprovision_hosts(
         print(outcome_json(outcomes))
     else:
         title = f"{loaded.name}: unprovisioned"
-        print_rows(outcome_table(title, "state", outcomes, told), screen())
+        print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
 

@@ -152,7 +152,7 @@ class _Unwritten(BaseException):
 
 
 class _Output:
-    """Lines of all hosts: on the terminal, or of each host in a file of its own in `folder`.
+    """Lines of all hosts: on the terminal, or of each host in its own file in `folder`.
 
     For several threads. As a context it turns what cannot be written into the command's error, and closes
     the files.
@@ -239,7 +239,9 @@ def reboot_hosts(
     limit: LimitOption = None,
     back_s: Annotated[
         float,
-        typer.Option("--back-within", min=0.0, metavar="S", help="Wait so long for them; 0: do not wait."),
+        typer.Option(
+            "--back-within", min=0.0, metavar="S", help="Wait up to this long for them; 0: do not wait."
+        ),
     ] = 180.0,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
@@ -253,7 +255,7 @@ def reboot_hosts(
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import print_json, screen
 
-    def told(done: Rebooted) -> str:
+    def describe(done: Rebooted) -> str:
         return "asked to" if done.back_after_s is None else f"{done.back_after_s:.0f} s"
 
     loaded = load_bench(bench)
@@ -272,7 +274,7 @@ def reboot_hosts(
         ]
         print_json(rows)
     else:
-        table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, told)
+        table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, describe)
         print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -90,7 +90,7 @@ def _table(bench: Bench, outcomes: list[HostOutcome[HostStatus]]) -> Table:
     holder = standing.runner or standing.holder
     using = [*([holder] if holder else []), *standing.beside]
     used = f"used by {' and '.join(map(described, using))}" if using else "free"
-    # As text: a purpose is somebody's own words, brackets and all.
+    # As text: a purpose is free text and may hold brackets.
     table = Table(title=Text(f"{bench.name}: {used}", "table.title"), title_justify="left")
     add_columns(table, "host", "agent", "clock", "°C", "throttled", "disk", "spool", "meter", "what to do")
     for one in outcomes:

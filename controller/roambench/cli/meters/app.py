@@ -27,7 +27,9 @@ PortArgument = Annotated[
     str, typer.Argument(metavar="PORT", help="As `roambench meter list` shows it for the driver.")
 ]
 DriverOption = Annotated[str, typer.Option("--driver", help="A name of `roambench meter list`.")]
-SecondsOption = Annotated[float | None, typer.Option(min=0.0, help="Stop after so long. Default: at Ctrl-C.")]
+SecondsOption = Annotated[
+    float | None, typer.Option(min=0.0, help="Stop after this long. Default: at Ctrl-C.")
+]
 WifiOption = Annotated[
     str, typer.Option(metavar="HOST[:PORT]", help="Where a gateway forwards the meter's WebSocket.")
 ]
@@ -47,7 +49,7 @@ def list_(as_json: JsonOption = False) -> None:
         found: dict[str, Any] = {"name": row.name, "description": row.description}
         try:
             driver = driver_row(row.name)
-        except ConfigError:  # no wire of its own, or another package's that cannot be loaded
+        except ConfigError:  # it has no own wire, or its package cannot be loaded
             rows.append(found)
             continue
         known = [*driver.options, *COMMON_OPTIONS]

@@ -72,8 +72,16 @@ def calibrate_meter(
             )
             row = TRAITS.load(driver_row(driver).description(parsed).traits)
             points = [
-                _load(runner, meter, row, f"{number} of {loads}: connect {told}", seconds, u_value_w, as_json)
-                for number, told in enumerate(_LOADS[:loads], 1)
+                _load(
+                    runner,
+                    meter,
+                    row,
+                    f"{number} of {loads}: connect {load_text}",
+                    seconds,
+                    u_value_w,
+                    as_json,
+                )
+                for number, load_text in enumerate(_LOADS[:loads], 1)
             ]
         finally:
             runner.run(meter.aclose())
@@ -145,13 +153,13 @@ def _load(
     runner: asyncio.Runner,
     meter: Meter,
     row: MeterTraits,
-    told: str,
+    load_text: str,
     seconds: float,
     u_value_w: float,
     as_json: bool,
 ) -> LoadPoint:
     """Ask for a load, read it, ask what it truly was; what is mistyped is asked again."""
-    _asked(f"\nLoad {told}, let it warm up, then press Enter", as_json)
+    _asked(f"\nLoad {load_text}, let it warm up, then press Enter", as_json)
     watts = runner.run(_read(meter, seconds))
     typer.echo(f"read: {watts.mean():.4f} W, {len(watts)} lines", err=as_json)
     while True:
@@ -170,11 +178,11 @@ def _asked(question: str, to_stderr: bool) -> str:
     try:
         return input()
     except EOFError:
-        raise MeterError("the calibration needs somebody at the keyboard: nothing was written") from None
+        raise MeterError("the calibration needs a person at the keyboard: nothing was written") from None
 
 
 async def _read(meter: Meter, seconds: float) -> npt.NDArray[np.float64]:
-    """The watts of so many seconds from now, without lines that waited; MeterError where nothing is drawn."""
+    """The watts of the next seconds, without lines that waited; MeterError where nothing is drawn."""
     loop = asyncio.get_running_loop()
     begin_s = loop.time() + SETTLE_S
     watts: list[float] = []

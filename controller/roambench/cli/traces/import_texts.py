@@ -118,6 +118,6 @@ def policies(problems: list[str], **given: str | int | None) -> dict[str, Any]:
     try:
         Recipe(**known)
     except ConfigError as error:
-        told = (problem.partition(" ") for problem in error.problems)
-        problems += [f"--{name.replace('_', '-')} {rest}" for name, _, rest in told]
+        sentence = (problem.partition(" ") for problem in error.problems)
+        problems += [f"--{name.replace('_', '-')} {rest}" for name, _, rest in sentence]
     return known

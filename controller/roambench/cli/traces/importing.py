@@ -72,7 +72,7 @@ def import_(
         str,
         typer.Option(
             metavar="event | hold:STEPS | interval | always",
-            help="When a device is there: in the steps of its fixes, also for so many steps after each, as "
+            help="When a device is there: in the steps of its fixes, also for this many steps after each, as "
             "interval data say, or from the first step to the last.",
         ),
     ] = "event",
@@ -195,7 +195,7 @@ def import_(
 
 
 def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
-    """The best guess; all are told. Raises TraceError when nothing is recognised."""
+    """Return the best guess and print all. Raises TraceError when nothing is recognised."""
     from roambench.mobility.readers.detecting import UnknownFormat, detect
 
     try:
@@ -252,19 +252,19 @@ def _print_presence(found: Imported) -> None:
 
 
 def _print_holes(found: Imported) -> None:
-    """Steps in which nobody was seen, why that may be, and what became of them."""
+    """Steps without any device, their likely cause, and their treatment."""
     counts, recipe = (found.trace.provenance.get(key) for key in ("counts", "recipe"))
     if not isinstance(counts, dict) or not isinstance(recipe, dict):
         return
     holes, empty, runs = counts["outage_steps"], counts["quiet_steps"], counts["empty_runs"]
     if runs:
-        told = f"{holes + empty} steps without any device of the source, in {runs} runs"
+        text = f"{holes + empty} steps without any device of the source, in {runs} runs"
         become = {"keep": "kept as empty steps", "drop": "left out", "mark": "marked"}[recipe["outage"]]
         likely = (
-            f"{told}: in {empty} it is likely that nobody came; {holes} look like holes in the recording, "
+            f"{text}: in {empty} it is likely that nobody came; {holes} look like holes in the recording, "
         )
         likely += f"since many devices come at these hours on other days ({become})"
-        typer.echo(likely if holes else f"{told}: it is likely that nobody came", err=True)
+        typer.echo(likely if holes else f"{text}: it is likely that nobody came", err=True)
     if counts["steps_not_covered"]:
         typer.echo(
             f"{counts['steps_not_covered']} of {recipe['steps']} steps lie before the first fix of the "

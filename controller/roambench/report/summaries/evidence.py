@@ -22,6 +22,7 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import run_labels
 from roambench.runs.info import RunInfo
+from roambench.runs.measured.accounted import energy_of
 from roambench.runs.measured.accounts import RunEnergy, account_run
 from roambench.runs.measured.common_clock import on_one_clock
 from roambench.runs.modelled.accounts import ModelledEnergy, modelled_account
@@ -78,7 +79,10 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
                 notes.append(f"the trace is not shown: {error}")
         dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
         with open_records(folder) if open_records else nullcontext(folder.records) as store:
-            energy = account_run(folder, records, store=store)
+            if open_records is None:
+                energy = energy_of(folder, records)
+            else:
+                energy = account_run(folder, records, store=store)
             placed = on_one_clock(folder, records, store)
             host = {
                 name: tuple(samples) for name in placed.devices() if (samples := placed.host_samples(name))

@@ -31,7 +31,7 @@ class AgentBench:
             self.agents_fleet.hush(False)
 
     async def rest(self, run_id: str, step: int) -> None:
-        """Everybody idles, whatever its last order left it at: the baseline of a board that waits for more
+        """All agents idle, after any last order: the baseline of a board that waits for more
         orders, or looks for a network, is another one's."""
         devices = range(len(self.watch.folder.info.device_names))
         await self.fleet.perform(

@@ -48,7 +48,7 @@ class CheckpointKeeper(Protocol):
         """The snapshot was written down: a run that is resumed goes on with `step`."""
         ...
 
-    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+    def restore(self, fleet_state: Mapping[str, Any]) -> dict[str, Vector]:
         """Go on from a snapshot; its published models by digest. RunError where one is lost."""
         ...
 
@@ -103,8 +103,8 @@ class Checkpoints:
         marks = self._folder.marks()  # before it is synced: a power cut takes none of these
         self._folder.journal.sync()
         with naming(self._folder.path):
-            told = fleet.snapshot()
-            written = Checkpoint(state.next_step, text, self._made_with, told, self._data, marks)
+            fleet_state = fleet.snapshot()
+            written = Checkpoint(state.next_step, text, self._made_with, fleet_state, self._data, marks)
             write_checkpoint(self._folder.path, written)
             fleet.keep(state.next_step)
         ended_s = self._seconds()
@@ -130,8 +130,8 @@ def made_with(experiment: Experiment, folder: RunFolder) -> dict[str, str]:
     info = folder.info
     others = {code.package: code.sha256 for code in foreign_code(experiment, info.kind, info.system)}
     # A commit says no more than the sources do, and changes with every page of the documentation.
-    told = {name: str(value) for name, value in versions().items() if name != "roambench commit"}
-    return {**told, **others, "experiment.json": settings}
+    fleet_state = {name: str(value) for name, value in versions().items() if name != "roambench commit"}
+    return {**fleet_state, **others, "experiment.json": settings}
 
 
 def require_same_data(folder: RunFolder, checkpoint: Checkpoint, now: Mapping[str, str]) -> None:

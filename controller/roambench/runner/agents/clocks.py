@@ -58,7 +58,7 @@ def check_clocks(
         reader = meter.remote_reader
         if reader not in (*names, CONTROLLER_HOST):
             problems.append(
-                f"{name}: {reader} reads its meter, and nobody probes that host's clock "
+                f"{name}: {reader} reads its meter, but its clock is not probed "
                 f"(expected a board of this run, or {CONTROLLER_HOST!r})"
             )
         elif name not in bounds_ns or reader not in bounds_ns:

@@ -1,4 +1,4 @@
-"""What a run sees of a fleet of real agents: their events, who is there, whether anybody answers."""
+"""What a run sees of a fleet of real agents: their events, their presence, their answers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from roambench.rounds.records import (
 )
 from roambench.runs.folder import RunFolder
 
-#: Steps in a row in which nobody answers anything are the end of a fleet, whether its processes live or not.
+#: Steps in a row in which no agent answers are the end of a fleet, whether its processes live or not.
 SILENT_STEPS: Final = 3
-#: Orders that are told, and need no answer.
+#: Orders that need no answer.
 _WITHOUT_ANSWER: Final = ("idle", "discard")
 _UNANSWERED: Final = (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
 _LONGEST_STEP_NS = 2_500_000_000  # a longer distance between two readings is a gap (rule R4)
-#: What the fleet sees of certificates and limits; each is told once a minute at most.
+#: What the fleet sees of certificates and limits; each is reported once a minute at most.
 REFUSALS: Final = frozenset(
     (
         EventKind.CALL_FAILED,
@@ -46,9 +46,9 @@ REFUSALS: Final = frozenset(
 
 @dataclass(slots=True)
 class Answering:
-    """Whether anybody of a fleet of agents still does what it is told: follows what a run writes down.
+    """Find out if a fleet of agents still carries out orders, from what a run writes down.
 
-    A step in which nobody was given work says nothing.
+    A step without orders says nothing.
     """
 
     _work: set[str] = field(default_factory=set)  # orders of the open step
@@ -78,7 +78,7 @@ class Answering:
         self._work.clear()
         if len(self._silent) >= SILENT_STEPS:
             raise FleetError(
-                f"the fleet is gone: nobody answered anything in {SILENT_STEPS} steps in a row, from step "
+                f"the fleet is gone: no agent answered in {SILENT_STEPS} steps in a row, from step "
                 f"{self._silent[0] + 1} on, the last {orders} order(s) among it"
             )
 

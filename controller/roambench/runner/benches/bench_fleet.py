@@ -26,7 +26,7 @@ from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.agents_kept import (
+from roambench.runner.agents.agent_checkpoints import (
     behind_boards_ns,
     clock_again,
     was_booted,
@@ -36,14 +36,14 @@ from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.benches.void_proofs import void_proofs
 from roambench.runner.influx_live import InfluxLive, influx_note
-from roambench.runner.plays.decentralised import is_decentralised
 from roambench.runner.screen import say, warn
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
-#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+. So long
+#: Agents dial every 10 s; then each fetches its data and imports torch, half a minute on a Pi 3B+. This long
 #: none may come, or come further, before it is an error: over a slow network they come one after the other.
 HELLO_PATIENCE_S: Final = 120.0
 READY_PATIENCE_S: Final = 600.0
@@ -202,10 +202,10 @@ async def _all_ready(
             "(--fresh)",
         )
     if watch.not_ready:
-        told = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
+        named = "; ".join(f"{name}: {reason}" for name, reason in sorted(watch.not_ready.items()))
         raise HostsFailed(
             sorted(watch.not_ready),
-            f"trainers that cannot start: {told}; try roambench fleet preflight {bench.file}",
+            f"trainers that cannot start: {named}; try roambench fleet preflight {bench.file}",
         )
 
 
@@ -261,12 +261,12 @@ def arrivals(console: Console, watch: Watch, hosts: tuple[Host, ...]) -> Iterato
         with Live(console=console, refresh_per_second=4, transient=True) as live:
             yield lambda: live.update(_table(watch, hosts))
         return
-    told: set[str] = set()
+    named: set[str] = set()
 
     def show() -> None:
         for host in hosts:
-            if host.name in watch.ready and host.name not in told:
-                told.add(host.name)
+            if host.name in watch.ready and host.name not in named:
+                named.add(host.name)
                 waited_s = time.monotonic() - watch.started_s
                 say(console, f"{host.name} is ready after {waited_s:.1f} s")
 

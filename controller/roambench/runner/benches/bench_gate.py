@@ -30,7 +30,7 @@ def passed_gate(
     console: Console,
     needed: Mapping[str, PackageFacts] | None = None,
 ) -> list[str]:
-    """The doubts that the report must tell; FleetError where the bench is not fit and nobody waived it.
+    """The doubts that the report must tell; FleetError where the bench is not fit and no option waives it.
     `needed`: the user's packages that the experiment has to find on every host, by name."""
     machine_ids: dict[str, str] = {}
     doubts = []
@@ -72,25 +72,27 @@ def energy_doubts(
             f"idle baselines last {energy.idle_baseline_s:g} s, on boards at least {MIN_BASELINE_S:g} s tell "
             f"the idle power (rule R8): --set energy.idle_baseline_s={MIN_BASELINE_S:g}"
         )
-    told = list(doubts)
+    all_doubts = list(doubts)
     for host in hosts:
         serial = host.meter.known_serial
         entry = energy.meters.get(serial) or energy.meters.get(host.name)
         if entry is None:
             continue
         if entry.date and day - dt.date.fromisoformat(entry.date) > VALID_FOR:
-            told.append(f"{host.name}: its meter was calibrated {entry.date}: roambench meter calibrate")
+            all_doubts.append(
+                f"{host.name}: its meter was calibrated {entry.date}: roambench meter calibrate"
+            )
         if not entry.date:
-            told.append(
+            all_doubts.append(
                 f"{host.name}: its meter's calibration has no date and may be older than a year: "
                 "roambench meter calibrate"
             )
         if serial and serial not in energy.meters:
-            told.append(
+            all_doubts.append(
                 f"{host.name}: its meter's calibration is filed under the board's name, which another meter "
                 f"would inherit; rename its table to [{serial}]"
             )
-    for line in told:
+    for line in all_doubts:
         warn(console, f"preflight: {line}")
     return doubts
 

@@ -27,19 +27,19 @@ from roambench.fleet.local_agents import LocalAgents, LocalSettings
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.agents_kept import clock_again, was_booted
+from roambench.runner.agents.agent_checkpoints import clock_again, was_booted
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.influx_live import InfluxLive, influx_note, influx_settings
-from roambench.runner.plays.decentralised import is_decentralised
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.world import LearningTask, learning_spec, save_shards
 from roambench.runs.doubts import BY_THE_WALL_CLOCK
 from roambench.runs.folder import RunFolder
 
-#: 36 agents were all there within 20 s on two cores. So long nobody may come, or become ready, before it is
-#: an error: on a busy machine they come one after the other.
+#: 36 agents were all there within 20 s on two cores. For this long no agent may come, or become
+#: ready, before it is an error: on a busy machine they come one after the other.
 _HELLO_PATIENCE_S = 90.0
 _DRAIN_PATIENCE_S = 30.0
 
@@ -176,7 +176,7 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
     local, influxdb = experiment.local, experiment.influxdb
     influx = influx_settings(influxdb)
     if influx is not None:
-        influx.token()  # a file that cannot be read is told before anything starts
+        influx.token()  # a file that cannot be read is an error before anything starts
     return LocalSettings(
         quiet=experiment.energy.quiet,
         influxdb=influx if influxdb.via == "agents" else None,

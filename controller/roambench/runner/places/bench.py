@@ -28,10 +28,10 @@ from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import bench_fleet
 from roambench.runner.benches.bench_gate import energy_doubts, passed_gate
 from roambench.runner.foreign_code import needed_on_boards
-from roambench.runner.places.agents_stage import agents_stage
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import Stage
+from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
+from roambench.runner.system_runs.ready_fleet import ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask
 from roambench.runs.doubts import LEASE_LOST
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
@@ -175,18 +175,23 @@ class BenchPlace:
         """Real boards always draw what their agents compute."""
         return bench_fleet(experiment, learning_task, folder, self.bench, self.hosts, console)
 
-    def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AbstractAsyncContextManager[Stage]:
-        """The agents of the hosts that the play's devices need."""
-        hosts = self.hosts[: len(play.learning_task.parts)]
+    def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AbstractAsyncContextManager[ReadyFleet]:
+        """The agents of the hosts that the run's devices need."""
+        hosts = self.hosts[: len(world.learning_task.parts)]
         agents = bench_fleet(
-            play.experiment, play.learning_task, folder, self.bench, hosts, console, checkpoints=checkpoints
+            world.experiment, world.learning_task, folder, self.bench, hosts, console, checkpoints=checkpoints
         )
-        return agents_stage(play, folder, agents)
+        return ready_agents(world, folder, agents)
 
     def finished(self, folder: RunFolder) -> None:
-        """Whoever reads the run later has to know that the lease was lost."""
+        """Note in the run that the lease was lost, if it was."""
         if self.lease is not None and not self.lease.still():
             folder.doubt(LEASE_LOST)
 
@@ -204,7 +209,7 @@ def _with_other_meters(path: Path, hosts: Sequence[Host]) -> list[str]:
 
 
 def bench_file_of(path: Path) -> Path:
-    """Which file describes the bench that the run in the folder is made on; RunError where nobody knows."""
+    """Which file describes the bench that the run in the folder is made on; RunError where it is unknown."""
     file = (kept_in(dict[str, object], path / BENCH_FILE) or {}).get("file")
     if not isinstance(file, str):
         raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench")
@@ -215,7 +220,7 @@ def taking_part(
     experiment: Experiment, bench: Bench, options: BenchOptions
 ) -> tuple[tuple[Host, ...], Experiment, str]:
     """The hosts that play the experiment's devices, by slot, the experiment with as many devices, and what to
-    say where the bench has fewer than it asks for. ConfigError where nobody takes part."""
+    say where the bench has fewer than it asks for. ConfigError where no host takes part."""
     hosts = tuple(
         host
         for host in sorted(bench.only(options.only), key=lambda host: host.slot)
@@ -235,7 +240,7 @@ def taking_part(
 
 
 def calibrated(experiment: Experiment, hosts: tuple[Host, ...]) -> Experiment:
-    """The experiment with the bench's gains and offsets, for meters that it has no table of its own for."""
+    """The experiment with the bench's gains and offsets, for meters without their own table."""
     known = experiment.energy.meters
     found = {
         serial or host.name: entry

@@ -14,11 +14,11 @@ from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import period_s
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.benches.local_bench import LocalBench, local_bench
-from roambench.runner.places.agents_stage import agents_stage
 from roambench.runner.places.place import ThisMachine
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import Stage
+from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
+from roambench.runner.system_runs.ready_fleet import ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
@@ -53,20 +53,25 @@ class LocalPlace(ThisMachine):
         """Start one agent process and one emulated meter per device; they end with the context."""
         return local_bench(experiment, learning_task, folder, partial(warn, console), agent_cost=agent_cost)
 
-    def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AbstractAsyncContextManager[Stage]:
-        """The agents as a stage; prints how fast they came up and what memory they take."""
-        return agents_stage(play, folder, _introduced(play, folder, console, checkpoints))
+    def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AbstractAsyncContextManager[ReadyFleet]:
+        """The agents, ready for orders; prints their start-up time and memory."""
+        return ready_agents(world, folder, _introduced(world, folder, console, checkpoints))
 
 
 @asynccontextmanager
 async def _introduced(
-    play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
+    world: World, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
 ) -> AsyncIterator[LocalBench]:
     """The agents, with start-up figures on the console: users size their laptops by them."""
     async with local_bench(
-        play.experiment, play.learning_task, folder, partial(warn, console), checkpoints=checkpoints
+        world.experiment, world.learning_task, folder, partial(warn, console), checkpoints=checkpoints
     ) as bench:
         hello_s = bench.watch.hello_s
         memory = bench.agents.memory()

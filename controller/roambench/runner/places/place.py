@@ -14,8 +14,8 @@ from roambench.experiment.sections import Experiment
 from roambench.provision.leases.holding import Expects, nobody_knows
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.bench_options import BenchOptions
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import Stage
+from roambench.runner.system_runs.ready_fleet import ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask, versions
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
@@ -94,10 +94,16 @@ class Place(Protocol):
         """Write down in the run folder where it was made."""
         ...
 
-    def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AbstractAsyncContextManager[Stage]:
-        """The fleet, ready to play; stopped, or let go, at the end. Goes on from what `checkpoints` found."""
+    def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AbstractAsyncContextManager[ReadyFleet]:
+        """The fleet, ready for orders; stopped, or released, at the end. Goes on from the checkpoint, if
+        there is one."""
         ...
 
     def finished(self, folder: RunFolder) -> None:
@@ -164,14 +170,14 @@ class ThisMachine:
     def held(
         self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
     ) -> AbstractContextManager[Self]:
-        """Itself; nobody else can hold it, and nothing is checked."""
+        """Itself; it cannot be in use, and nothing is checked."""
         return nullcontext(self)
 
     def note(self, path: Path) -> None:
         """Nothing that the experiment does not say."""
 
     def finished(self, folder: RunFolder) -> None:
-        """Nobody else is concerned."""
+        """Do nothing."""
 
 
 def rest_s_at(place: Place) -> float:

@@ -12,8 +12,8 @@ from roambench.rounds.peer_rehearsal import PeerRehearsalFleet
 from roambench.rounds.rehearsal import RehearsalFleet
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.places.place import ThisMachine
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import HostStage, Stage
+from roambench.runner.system_runs.ready_fleet import InProcessFleet, ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 
@@ -25,11 +25,16 @@ class RehearsalPlace(ThisMachine):
     kind: ClassVar[FleetKind] = FLEET_KINDS["rehearsal"]
 
     @asynccontextmanager
-    async def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AsyncIterator[Stage]:
+    async def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AsyncIterator[ReadyFleet]:
         """A fleet that answers every order at once, without training."""
-        if play.exchanges:
-            yield HostStage(PeerRehearsalFleet(play.samples), folder)
+        if needs.exchanges:
+            yield InProcessFleet(PeerRehearsalFleet(needs.samples), folder)
         else:
-            yield HostStage(RehearsalFleet(play.experiment.seed, play.samples), folder)
+            yield InProcessFleet(RehearsalFleet(world.experiment.seed, needs.samples), folder)

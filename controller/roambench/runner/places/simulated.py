@@ -27,16 +27,16 @@ from roambench.fleet.simulated.workers import TrainingWorkers
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.runner.agents.checkpoints import SIMULATION, Checkpoints
 from roambench.runner.places.place import ThisMachine
-from roambench.runner.plays.play import Play
-from roambench.runner.plays.stage import HostStage, Stage
 from roambench.runner.stopping import to_its_end
+from roambench.runner.system_runs.ready_fleet import InProcessFleet, ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask, learning_spec
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import save_link_model_json
 from roambench.systems.system import StartModel, System
 
-#: Workers of a controller that was killed end after the training in hand: so long none may stand still.
+#: Workers of a controller that was killed end after their current training: this long none may stand still.
 _PATIENCE_S: Final = 120.0
 
 
@@ -46,25 +46,30 @@ class SimulatedPlace(ThisMachine):
     kind: ClassVar[FleetKind] = FLEET_KINDS["simulated"]
 
     @asynccontextmanager
-    async def stage(
-        self, play: Play, folder: RunFolder, console: Console, checkpoints: Checkpoints | None
-    ) -> AsyncIterator[Stage]:
+    async def ready_fleet(
+        self,
+        world: World,
+        needs: FleetNeeds,
+        folder: RunFolder,
+        console: Console,
+        checkpoints: Checkpoints | None,
+    ) -> AsyncIterator[ReadyFleet]:
         """A fleet of virtual devices whose trainings this machine's workers compute; notes the link model
         when the run begins."""
         if checkpoints is None or checkpoints.found is None:
-            save_link_model_json(folder.path, load_link_model(play.experiment.links.model))
+            save_link_model_json(folder.path, load_link_model(world.experiment.links.model))
         async with simulated_fleet(
-            play.experiment,
-            play.learning_task,
-            play.aps,
+            world.experiment,
+            world.learning_task,
+            needs.aps,
             folder.path / SIMULATION,
-            play.only_system,
-            peers=play.exchanges,
-            peak=play.peak_models,
+            needs.system,
+            peers=needs.exchanges,
+            peak=needs.peak_models,
             checkpoints=checkpoints,
-            entries=play.entries,
+            entries=needs.entries,
         ) as fleet:
-            yield HostStage(fleet, folder, fleet)
+            yield InProcessFleet(fleet, folder, fleet)
 
 
 @asynccontextmanager
@@ -96,7 +101,7 @@ async def simulated_fleet(
     else:
         folder.mkdir(parents=True)
     section = experiment.simulated
-    # Per device a model trained, one of its own, one in training, one being read; per AP a model and its
+    # Per device a model trained, its own, one in training, one being read; per AP a model and its
     # successor; a fifth of all may be lent.
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
     capacity = (10 if peers else 4) * len(learning_task.parts) + 3 * aps + 32

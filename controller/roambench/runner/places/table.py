@@ -64,8 +64,8 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
             ["rounds.lookahead: an oracle that no bench has; expected false except on virtual devices"]
         )
     if experiment.simulated.precision == "float64" and kind.has_agents:
-        told = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
-        raise ConfigError([f"{told} {kind.name} ones"])
+        text = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
+        raise ConfigError([f"{text} {kind.name} ones"])
 
 
 def _class_of(kind: FleetKind) -> type[Place]:

@@ -55,7 +55,7 @@ _BEFORE_OWN: Final = "best_accuracy"
 
 
 def compared_in(runs: Iterable[EndedRun]) -> Iterator[Quantity]:
-    """COMPARED, and the last and the best value of every metric that the runs' tasks have of their own."""
+    """COMPARED, and the last and the best value of every metric of the runs' own tasks."""
     own = {name: better for run in runs for name, better in run.own.items()}
     for row in COMPARED:
         yield row

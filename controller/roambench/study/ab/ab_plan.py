@@ -18,7 +18,7 @@ from roambench.study.sweep.points import FREE, Point, point_key, text
 
 ArmName = Literal["A", "B"]
 ARMS: Final[tuple[ArmName, ArmName]] = ("A", "B")
-#: What makes A's and B's joules incomparable whatever the systems do.
+#: What makes A's and B's joules incomparable with any systems.
 _ALIKE: Final = ("fleet.agents", "local.time_scale", "local.cpu_slowdown", "trace")
 
 
@@ -84,7 +84,7 @@ def abba(pairs: int) -> Iterator[tuple[int, ArmName]]:
 def plan_ab(asked: Asked) -> AbPlan:
     """All runs, every one checked before anything starts; ConfigError lists the mistakes of both files.
 
-    Each pair has a seed of its own, A's and the ones after it, which both its runs take: the interval then
+    Each pair has its own seed, A's and the ones after it, which both its runs take: the interval then
     covers what another draw would change. `same_seed` repeats one seed: only the bench's own scatter.
     """
     problems: list[str] = []

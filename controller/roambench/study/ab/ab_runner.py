@@ -43,7 +43,7 @@ def run_ab(
     as_json: bool = False,
 ) -> AbTable:
     """Run every turn that has not finished, or is not fit and may be tried again, then write table and page
-    and print the table. `fresh`: turns that died or were stopped begin anew.
+    and print the table. `fresh`: turns that died or were stopped restart.
 
     On a bench the lease is held over all of it. `thermometer`: None takes the fleet's own. RunError at the
     end if runs failed (they are tried again next time); KeyboardInterrupt leaves what finished.

@@ -1,1 +1,1 @@
-"""Runs one after the other, unattended for days: their log, their tries, and the care of their boards."""
+"""Runs one after the other, unattended for days: their log, their tries, the maintenance of boards."""

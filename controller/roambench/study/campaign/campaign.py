@@ -1,4 +1,4 @@
-"""A campaign: points one after the other, each as often as it takes, with whatever happens on its log."""
+"""A campaign: points one after the other, each as often as it takes, with all events in its log."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from roambench.provision.leases.holding import HeldLease, holding
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.table import fleet_of
 from roambench.runs.database import naming
+from roambench.study.campaign.board_pool import BoardPool
 from roambench.study.campaign.campaign_log import (
     CampaignEvent,
     CampaignLog,
@@ -24,9 +25,8 @@ from roambench.study.campaign.campaign_log import (
     read_campaign,
 )
 from roambench.study.campaign.cooling import Cooled, Cooling, Thermometer, cool_down, thermometer_of
-from roambench.study.campaign.crew import Crew
 from roambench.study.campaign.disk_room import GIB, DiskRoom
-from roambench.study.campaign.left_behind import note_command
+from roambench.study.campaign.interrupted import note_command
 
 #: Tries of a point, and what stays free of the disk, where the fleet is a bench.
 BENCH_TRIES: Final = 3
@@ -40,7 +40,7 @@ class CampaignOptions:
 
     `tries` of a point that fails or is not fit; `failures` in a row until something is done about a board;
     `least` boards (None: all but a tenth, or but one); bytes of the disk to keep free; the wait before each
-    point (None: none); `wait_s` for a bench that somebody else holds. `heard` is told of every row noted.
+    point (None: none); `wait_s` for a bench in use. `heard` is called with every row noted.
     """
 
     heard: Listener
@@ -115,14 +115,14 @@ class Campaign:
         options: CampaignOptions,
         log: CampaignLog,
         disk: DiskRoom,
-        crew: Crew | None,
+        board_pool: BoardPool | None,
         thermometer: Thermometer | None,
         report: Callable[[str], None],
     ) -> None:
         self._options = options
         self.log = log
         self.disk = disk
-        self.crew = crew
+        self.board_pool = board_pool
         self._thermometer = thermometer
         self._report = report
         self._longest_s: float | None = None
@@ -136,7 +136,7 @@ class Campaign:
             if held is not None:
                 self._make_way(held)
             self.disk.wait()
-            left_out = self.crew.at_start() if self.crew is not None else ()
+            left_out = self.board_pool.at_start() if self.board_pool is not None else ()
             self._cool(task)
             ended = self._try(task, left_out)
             self.disk.ended(task.folder)
@@ -145,7 +145,7 @@ class Campaign:
             if held is not None and not held.still():
                 task.put_aside(counts=False)
                 held.ensure()
-            acted = self.crew is not None and self.crew.after(
+            acted = self.board_pool is not None and self.board_pool.after(
                 ended.boards, ended.reason, left_out, failed=ended.end is End.FAILED
             )
             # A start that failed by boards is no try of the point, once they were looked after or well again.
@@ -160,17 +160,17 @@ class Campaign:
         self._longest_s = max(took_s, default=None)
 
     def _make_way(self, held: HeldLease) -> None:
-        """Nothing is begun that would run into somebody's booking: a try may take as long as the longest."""
-        began_s, told = time.monotonic(), False
+        """Nothing begins that would run into another booking: a try may take as long as the longest."""
+        began_s, announced = time.monotonic(), False
 
         def report(line: str) -> None:
-            nonlocal told
-            told = True
+            nonlocal announced
+            announced = True
             self._report(line)
             self.log.note(CampaignRow(CampaignEvent.WAITED, line, wall_s=0.0))
 
         held.make_way(self._longest_s, report)
-        if told:
+        if announced:
             waited_s = time.monotonic() - began_s
             self.log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours again", wall_s=waited_s))
 
@@ -191,14 +191,14 @@ class Campaign:
                 row, event=CampaignEvent.POINT_ENDED, end=ended.end, reason=ended.reason, wall_s=ended.wall_s
             )
         )
-        if self.crew is not None:
-            self.crew.care.hear(row)
+        if self.board_pool is not None:
+            self.board_pool.maintenance.hear(row)
         return ended
 
     def _cool(self, task: CampaignTask) -> None:
         thermometer = self._thermometer
-        if self.crew is not None and thermometer is None:
-            thermometer = self.crew.temperatures
+        if self.board_pool is not None and thermometer is None:
+            thermometer = self.board_pool.temperatures
         if self._options.cooling is None or thermometer is None:
             return
 
@@ -247,19 +247,19 @@ def run_campaign(
 def lease_of(
     fleet: str, purpose: str, wait_s: float, log: CampaignLog, options: BenchOptions | None = None
 ) -> Callable[[Callable[[str], None]], AbstractContextManager[HeldLease | None]]:
-    """The lease over a whole campaign, so that nobody comes between two points; none where there is no bench.
-    Waiting for it is on the log. With `options.only` it is of these boards and the spares."""
+    """The lease over a whole campaign, so that no other run comes between two points; none without a
+    bench. Waiting for it is on the log. With `options.only` it is of these boards and the spares."""
     kind, file = fleet_of(fleet)
     if not kind.has_file:
         return lambda report: nullcontext()
 
     @contextmanager
     def ours(report: Callable[[str], None]) -> Iterator[HeldLease]:
-        began_s, told = time.monotonic(), False
+        began_s, announced = time.monotonic(), False
 
         def waiting(line: str) -> None:
-            nonlocal told
-            told = True
+            nonlocal announced
+            announced = True
             report(line)
             log.note(CampaignRow(CampaignEvent.WAITED, line, wall_s=0.0))
 
@@ -271,7 +271,7 @@ def lease_of(
             if options.waits(host) or any(map(host.is_called, options.only))
         ]
         with holding(bench, purpose, waiting, wait_s, boards=boards) as held:
-            if told:
+            if announced:
                 waited_s = time.monotonic() - began_s
                 log.note(CampaignRow(CampaignEvent.WAITED, "the bench is ours", wall_s=waited_s))
             yield held
@@ -297,12 +297,12 @@ def campaign_in(
         rows = read_campaign(folder)
     log = CampaignLog(folder, options.heard)
     kind, file = fleet_of(fleet)
-    crew = None
+    board_pool = None
     if kind.has_file:
         # Late: it brings SSH and gRPC, which takes 0.1 s, and campaigns elsewhere have no use for it.
-        from roambench.study.campaign.bench_hands import crew_of
+        from roambench.study.campaign.bench_actions import board_pool_of
 
-        crew = crew_of(
+        board_pool = board_pool_of(
             Path(file),
             bench or BenchOptions(),
             failures=options.failures,
@@ -319,7 +319,7 @@ def campaign_in(
     note_command(folder)
     began = CampaignEvent.RESUMED if rows else CampaignEvent.BEGAN
     log.note(CampaignRow(began, what, points=points, open_points=open_points()))
-    campaign = Campaign(options, log, disk, crew, thermometer, report)
+    campaign = Campaign(options, log, disk, board_pool, thermometer, report)
     campaign.heard(rows)
     end, reason = End.FAILED, "an unexpected error"
     try:

@@ -1,6 +1,6 @@
 """The log of a campaign: `campaign.jsonl` in the folder of a sweep or a comparison, a line per happening.
 
-Whoever reads it (a summary, a notification, the campaign that goes on) calls `read_campaign(folder)`, which
+A reader of it (a summary, a notification, the campaign that goes on) calls `read_campaign(folder)`, which
 gives `CampaignRow`s, oldest first; each has a time, a `CampaignEvent`, and those of its other fields that the
 event tells (`CampaignEvent` says which). Who wants to hear of a row as it is written gives `CampaignLog` a
 listener.
@@ -51,7 +51,7 @@ class CampaignEvent(StrEnum):
     #: The same, and `end`, `wall_s`, `reason` where it did not finish or is not fit.
     POINT_ENDED = "point_ended"
     #: `board` made a point fail or unfit, the `failures`-th time in a row; with `wall_s` it was healthy again
-    #: after so long, and that is not counted.
+    #: after this long, and that is not counted.
     BOARD_FAILED = "board_failed"
     #: `board` was switched off and on at its switch; `done`: it is healthy again, else `reason`.
     POWER_CYCLED = "power_cycled"
@@ -99,11 +99,11 @@ class CampaignRow:
 
     @property
     def at(self) -> datetime:
-        """When it happened; ValueError in a file that somebody edited."""
+        """When it happened; ValueError in an edited file."""
         return datetime.fromisoformat(self.at_utc)
 
 
-#: Told of every row, after it was written.
+#: Called with every row, after it was written.
 Listener = Callable[[CampaignRow], None]
 
 
@@ -125,8 +125,10 @@ class CampaignLog:
         at_utc = datetime.now(UTC).isoformat(timespec="milliseconds")
         row = replace(row, at_utc=at_utc, reason=reason)
         empty = asdict(CampaignRow(row.event))
-        told = {name: value for name, value in asdict(row).items() if name == "event" or value != empty[name]}
-        line = json.dumps(without_nan(told), ensure_ascii=False)
+        values = {
+            name: value for name, value in asdict(row).items() if name == "event" or value != empty[name]
+        }
+        line = json.dumps(without_nan(values), ensure_ascii=False)
         self._waiting = [*self._waiting, line][-_MOST_WAITING:]
         try:
             if self.path.exists() and self.path.stat().st_size >= MOST_BYTES:

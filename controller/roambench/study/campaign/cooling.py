@@ -61,7 +61,7 @@ def cool_down(
     clock: Clock | None = None,
 ) -> Cooled:
     """Wait until every board is at most as warm as asked. Where no temperature can be read, or none was
-    asked for, wait for the pause and say so; a board that does not get there in time is told in the note."""
+    asked for, wait for the pause and say so; a board that does not get there in time is named in the note."""
     clock = clock or Clock()
     began_s = clock.now_s()
     found = dict(thermometer())
@@ -101,7 +101,7 @@ def _highest(found: Mapping[str, float]) -> tuple[str, float | None]:
 
 
 def thermometer_of(fleet: str) -> Thermometer | None:
-    """Where the temperatures of a fleet can be read; None for one whose energy nobody measures: it need not
+    """Where the temperatures of a fleet can be read; None for one whose energy is not measured: it need not
     cool. Boards of a bench are asked by their campaign, which knows who takes part."""
     return this_machine if fleet_of(fleet)[0].has_agents else None
 

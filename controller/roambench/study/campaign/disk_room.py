@@ -59,7 +59,7 @@ class DiskRoom:
         if not self.keep_free_bytes:
             return
         wanted, began_s = self.keep_free_bytes + self.largest_bytes, self.clock.now_s()
-        told = False
+        announced = False
         while (found := self.free(self.folder)) < wanted:
             reason = (
                 f"{found / GIB:.1f} GiB are free where {self.folder} is, {wanted / GIB:.1f} wanted "
@@ -67,15 +67,15 @@ class DiskRoom:
             )
             waited_s = self.clock.now_s() - began_s
             if waited_s >= MOST_S:
-                raise RunError(f"{reason}; nobody made room within {MOST_S / 3600:.0f} h")
-            if not told:
-                told = True
+                raise RunError(f"{reason}; no room was made within {MOST_S / 3600:.0f} h")
+            if not announced:
+                announced = True
                 self.report(f"waiting for room on the disk: {reason}")
                 self.log.note(
                     CampaignRow(CampaignEvent.DISK_LOW, reason, free_bytes=found, wanted_bytes=wanted)
                 )
             self.clock.sleep(_LOOK_S)
-        if told:
+        if announced:
             self.log.note(
                 CampaignRow(
                     CampaignEvent.DISK_ENOUGH,

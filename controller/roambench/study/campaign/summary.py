@@ -47,8 +47,8 @@ class CampaignSummary:
     """`state` in words. Of the `points`, `done` finished and are fit, `unfit` finished and are not, `failed`
     did not finish when they were tried last, `still_open` are to come (those that failed, or are unfit and
     may be tried again, among them). `repeated` were tried more than once. `measured_j` of those that
-    finished, None where nobody measures. `lasted_s`: from its beginning until now, or to its end. `ends_s`:
-    None where nobody can tell yet."""
+    finished, None where nothing is measured. `lasted_s`: from its beginning until now, or to its end.
+    `ends_s`: None where it is not known yet."""
 
     name: str
     state: str
@@ -170,7 +170,7 @@ def headline(found: CampaignSummary) -> str:
 
 
 def summary_text(found: CampaignSummary) -> str:
-    """As a person reads it in the morning: a line a matter, what needs somebody first."""
+    """The summary as text: a line a matter, those that need a person first."""
     lines = [headline(found), f"as of     {shown(found.at_s)}: {found.state}"]
     if found.running:
         lines.append(f"running   {found.running}")
@@ -247,7 +247,7 @@ def _boards(rows: Iterable[CampaignRow]) -> dict[str, BoardTroubles]:
         if row.event not in _TROUBLES or not row.board:
             continue
         board = found.setdefault(row.board, BoardTroubles())
-        what = _TROUBLES[row.event] + ("" if row.done else " in vain")
+        what = _TROUBLES[row.event] + ("" if row.done else " without success")
         board.counted[what] = board.counted.get(what, 0) + 1
         board.reason = printable(row.reason) or board.reason
         if row.event is CampaignEvent.REPLACED and row.done:
@@ -260,8 +260,8 @@ def _boards(rows: Iterable[CampaignRow]) -> dict[str, BoardTroubles]:
 def _told(board: BoardTroubles) -> str:
     words = [f"{what} {times} times" if times > 1 else what for what, times in board.counted.items()]
     now = "LEFT OUT now" if board.left_out else f"played by {board.spare}" if board.spare else ""
-    told = ", ".join([now, *words] if now else words)
-    return f"{told}; last: {board.reason[:_MOST_LETTERS]}" if board.reason else told
+    text = ", ".join([now, *words] if now else words)
+    return f"{text}; last: {board.reason[:_MOST_LETTERS]}" if board.reason else text
 
 
 def _measured_j(folder: Path) -> float | None:

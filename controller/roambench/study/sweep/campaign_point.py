@@ -24,7 +24,7 @@ _START: Final = "start.json"
 
 @dataclass(frozen=True, slots=True)
 class CampaignPoint:
-    """A `CampaignTask`. `heard` is told of the point as `pool.run_points` does, `began` before each try."""
+    """A `CampaignTask`. `heard` is called as by `pool.run_points`, `began` before each try."""
 
     point: Point
     sweep: SweepFolder
@@ -63,7 +63,7 @@ class CampaignPoint:
         write_whole(self.folder / _START, json.dumps(asdict(cooled), indent=1) + "\n")
 
     def run(self, left_out: tuple[str, ...]) -> Ended:
-        """Try it in a process of its own."""
+        """Try it in its own process."""
         self.began()
         run_async(run_points([self.point], 1, self.sweep, self.heard, left_out), STOPPING)
         outcome = self.sweep.outcome_of(self.point)

@@ -92,7 +92,7 @@ def usual(own: Sequence[str]) -> tuple[str, ...]:
 
 
 def of_task(run: RunSummary) -> dict[str, float]:
-    """The last and the best value of every metric that the run's task has of its own."""
+    """The last and the best value of every metric of the run's own task."""
     learning = run.learning
     last, own = learning.final_metrics, [metric.name for metric in learning.own]
     final = {f"final {name}": last[name] for name in own if name in last}

@@ -1,4 +1,4 @@
-"""One point of a sweep in a process of its own, forked or by itself:
+"""One point of a sweep in its own process, forked or by itself:
 
     python -m roambench.study.sweep.point_process FOLDER
 
@@ -47,7 +47,7 @@ from roambench.study.command_process import fork_trainings, settle
 from roambench.study.sweep.metrics import figures, scored
 from roambench.study.sweep.sweep_folder import PointEnd, PointFile, write_outcome
 
-#: Host seconds for which what an earlier sweep left behind may do nothing: by then it has ended what hangs.
+#: Host seconds for which processes of an earlier sweep may do nothing: by then it has ended what hangs.
 _LEFT_PATIENCE_S: Final = 2 * STILL_S
 
 
@@ -124,10 +124,10 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
         return PointEnd(key, {}, f"{type(error).__name__}: {' '.join(str(error).split())}")
 
 
-def _left(place: Place, group: Group, code: str, told: Callable[[str], None]) -> Unfinished:
+def _left(place: Place, group: Group, code: str, say_why: Callable[[str], None]) -> Unfinished:
     """What a point that was killed left of its run: one to go on with, or one that was finished already and
-    had no result yet. Anything else is removed; RunError where somebody writes it."""
-    found = left_in(place, group, told)
+    had no result yet. Anything else is removed; RunError where another process writes it."""
+    found = left_in(place, group, say_why)
     for system, path in found.finished.items():
         if digest_of([ForeignCode(**one) for one in RunFolder.open(path).info.code]) == code:
             return Unfinished({}, {system: path})
@@ -154,7 +154,7 @@ def _refuse_other_code(experiment: Experiment, described: PointFile) -> None:
 
 
 def _still_held(folder: Path, key: str) -> PointEnd | None:
-    """Hold the folder's lock until this process ends. What an earlier sweep left behind stops by itself and
+    """Hold the folder's lock until this process ends. A process of an earlier sweep stops by itself and
     is waited for, however slow it is; why the point fails where that hangs."""
     path = folder / "lock"
     left = LeftProcesses(path)

@@ -32,7 +32,7 @@ _SHORT = 10  # digits of the key in a folder's name
 class Point:
     """One run. `row` is what its line of the table says: the sweep's keys without the seed, with values.
 
-    `key` is the same for the same resolved configuration on the same fleet, whatever the sweep is called
+    `key` is the same for the same resolved configuration on the same fleet, under any name of the sweep
     and however many workers train. `code`: digest of the other packages' code in it, "" for none.
     """
 
@@ -94,7 +94,7 @@ def points_of(sweep: SweepFile) -> list[Point]:
     known = own_metrics(list(points.values()))
     for name in sweep.metrics:
         if is_of_task(name) and name not in known and points:
-            has = f"expected one of {', '.join(known)}" if known else "the task has none of its own"
+            has = f"expected one of {', '.join(known)}" if known else "the task has none"
             problems[f'{sweep.path.name}: metrics: {has}, got "{name}"{did_you_mean(name, known)}'] = None
     if problems:
         raise ConfigError(list(problems))

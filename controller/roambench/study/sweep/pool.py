@@ -1,4 +1,4 @@
-"""Runs the points of a sweep as processes, so many at a time; one that fails or dies harms no other.
+"""Runs the points of a sweep as processes, a number at a time; one that fails or dies harms no other.
 
 Points without agents are forked from a process that has loaded what they need, torch most of all: a small one
 on virtual devices takes 1.2 s of CPU time, where one that loads it itself takes 5. Agents need grpc,
@@ -28,7 +28,7 @@ from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
 from roambench.systems.peers import is_peer_system
 
-#: Told of every point when its process starts (None) and when it has ended.
+#: Called with every point when its process starts (None) and when it has ended.
 Listener = Callable[[Point, PointEnd | None], None]
 
 _POINT: Final = "roambench.study.sweep.point_process"
@@ -37,13 +37,13 @@ _POINT: Final = "roambench.study.sweep.point_process"
 _MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
 _TRAINING: Final = ("roambench.runner.places.simulated", "roambench.fleet.simulated.worker")
 _STARTS: Final = 3
-#: Host seconds for which points that were told to stop may do nothing: by then they have ended themselves.
+#: Host seconds for which points that got a signal to stop may do nothing: by then they have ended themselves.
 _PATIENCE_S: Final = 2 * STILL_S
 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A point's process. `ended` tells its exit status, negative for a signal; None where nobody saw it."""
+    """A point's process. `ended` tells its exit status, negative for a signal; None where it was not seen."""
 
     pid: int
     ended: Callable[[], Awaitable[int | None]]

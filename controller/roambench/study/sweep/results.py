@@ -43,7 +43,7 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class SweepTable:
-    """Rows in the order of the grid. The same outcomes give the same table, in whatever order they came.
+    """Rows in the order of the grid. The same outcomes give the same table, in any order.
 
     `better`: of each metric whether higher or lower values are, "" where neither is. `basis`: whether its
     joules are measured or modelled, None of what is not joules.

@@ -64,7 +64,7 @@ def _about(table: SweepTable, name: str) -> dict[str, str]:
 
 def print_table(table: SweepTable, console: Console) -> None:
     """`mean ± sd [± u] (n)`; n only where it is not the number of runs that finished, and `?` behind figures
-    of runs that are not sure. Why not is told below.
+    of runs that are not sure. The reasons are below.
 
     An arrow behind a metric says whether higher or lower values of it are better. Keys with one value for all
     rows and metrics without any figure are left to the files.

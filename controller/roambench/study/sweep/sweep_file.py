@@ -92,7 +92,7 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
 
 
 def _contradictions(sweep: SweepFile) -> list[str]:
-    """Keys of the command line that the sweep gives values of its own."""
+    """Keys of the command line that the sweep sets itself."""
     changes, problems = parse_overrides(sweep.overrides)
     given = [(change.path, "--set") for change in changes]
     if sweep.trace_file is not None:

@@ -38,7 +38,7 @@ from roambench.study.sweep.metrics import METRICS, accuracy_in, is_of_task, roun
 from roambench.study.sweep.points import Point
 
 _ATTEMPTS: Final = "attempts"
-#: Of so many attempts of a point the run folders are kept; of older ones only how they ended.
+#: Of this many attempts of a point the run folders are kept; of older ones only how they ended.
 _MOST_RUNS: Final = 5
 
 
@@ -58,7 +58,7 @@ class PointFile:
 class PointEnd:
     """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
-    of whatever else was scored. `own`: of its task's own metrics, whether higher or lower values are better.
+    of all else that was scored. `own`: of its task's own metrics, whether higher or lower values are better.
     `wall_s`: how long it took here, which no table tells.
 
     `basis`: of its joules, None without any; `terms`: of its energies, as `Energy.beside_other_runs` has
@@ -120,7 +120,7 @@ class PointEnd:
 
 class SweepFolder:
     """`bench`: what was waived of a bench's gate, for points that run on one. `fresh`: points that have not
-    finished begin anew, instead of going on from where they died or were stopped."""
+    finished restart, instead of going on from where they died or were stopped."""
 
     def __init__(self, path: Path, bench: BenchOptions | None = None, *, fresh: bool = False) -> None:
         self.path = path
@@ -132,7 +132,7 @@ class SweepFolder:
         return self.path / "points" / point.folder_name
 
     def outcome_of(self, point: Point) -> PointEnd | None:
-        """None while the point has not ended, or for a result that cannot be read: it is then run anew."""
+        """None while the point has not ended, or for a result that cannot be read: it is then run again."""
         return read_outcome(self.folder_of(point), point.key)
 
     def tries_of(self, point: Point) -> list[PointEnd]:

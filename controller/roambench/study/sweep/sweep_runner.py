@@ -97,9 +97,9 @@ def run_sweep(
             _conclude(sweep, points, folder, console, write=True, as_json=as_json)
     except KeyboardInterrupt:
         kept = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
-        told = f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here"
+        line = f"interrupted: {kept} of {len(points)} runs are kept; the same command goes on from here"
         with in_any_case(console):
-            say(console, told)
+            say(console, line)
         raise
     finally:
         lock.release()
@@ -108,8 +108,8 @@ def run_sweep(
 def _at_once(
     points: Sequence[Point], jobs: int, folder: SweepFolder, session: Campaign, tries: int, shown: Listener
 ) -> None:
-    """So many points at a time, on fleets without boards; who failed or is not fit is tried again after the
-    others."""
+    """Run `jobs` points at a time, on fleets without boards; failed and unfit ones are tried again after
+    the others."""
 
     def heard(point: Point, outcome: PointEnd | None) -> None:
         shown(point, outcome)
@@ -243,14 +243,14 @@ class _Shown:
             self._running.remove(point)
             self._ended.add(point.key)
             done = self._kept + len(self._ended)
-            told = Text(f"{done}/{self._total} {point.label}  ")
+            line = Text(f"{done}/{self._total} {point.label}  ")
             if outcome.finished:
-                told.append("finished")
+                line.append("finished")
             else:
-                told.append("failed", "red").append(f": {outcome.reason}")
+                line.append("failed", "red").append(f": {outcome.reason}")
             if outcome.doubts:
-                told.append("; ").append("; ".join(outcome.doubts), "yellow")
-            self._console.print(told, soft_wrap=True)
+                line.append("; ").append("; ".join(outcome.doubts), "yellow")
+            self._console.print(line, soft_wrap=True)
         if self._bar is not None:
             running = ", ".join(f"{point.system} seed {point.seed}" for point in self._running)
             self._bar.update(self._task, completed=self._kept + len(self._ended), description=running)

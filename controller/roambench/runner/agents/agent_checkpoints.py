@@ -21,7 +21,7 @@ from roambench.runs.database import naming
 _UNSYNCED_NS: Final = 5 * 10**9
 
 
-class AgentsKept:
+class AgentCheckpoints:
     """The `CheckpointKeeper` of a fleet of real agents. Access points' models and the global one lie in the
     run folder, each written once; what a device holds it keeps itself (`agent.orders.resume_point`)."""
 
@@ -59,10 +59,10 @@ class AgentsKept:
             if file.name not in self._named:
                 file.unlink()
 
-    def restore(self, told: Mapping[str, Any]) -> dict[str, Vector]:
+    def restore(self, fleet_state: Mapping[str, Any]) -> dict[str, Vector]:
         """The models that a snapshot names, by digest."""
         models = {}
-        for digest in told["models"]:
+        for digest in fleet_state["models"]:
             file = self._models / digest
             with naming(file):
                 blob = file.read_bytes()
@@ -75,20 +75,20 @@ class AgentsKept:
         return models
 
 
-def was_booted(told: Mapping[str, Any]) -> bool:
-    """Whether this machine was booted since that snapshot, and its CLOCK_MONOTONIC began anew."""
-    return bool(told["boot_id"] != boot_id())
+def was_booted(fleet_state: Mapping[str, Any]) -> bool:
+    """Whether this machine was booted since that snapshot, and its CLOCK_MONOTONIC began again."""
+    return bool(fleet_state["boot_id"] != boot_id())
 
 
-def clock_again(told: Mapping[str, Any], time_scale: float, folder: Path) -> DeviceClock:
+def clock_again(fleet_state: Mapping[str, Any], time_scale: float, folder: Path) -> DeviceClock:
     """The run's clock, which went on while there was no controller. Over a boot of this machine the wall
     clock says for how long, but no device of this machine can have stamped anything later than it says."""
-    if not was_booted(told):
-        return DeviceClock(told["epoch_ns"], time_scale, told["ahead_ns"])
+    if not was_booted(fleet_state):
+        return DeviceClock(fleet_state["epoch_ns"], time_scale, fleet_state["ahead_ns"])
     written_ns = (file.stat().st_mtime_ns for file in folder.glob("agents/*/spool.sqlite*"))
-    last_ns = max(written_ns, default=told["unix_ns"]) + _UNSYNCED_NS
+    last_ns = max(written_ns, default=fleet_state["unix_ns"]) + _UNSYNCED_NS
     host_ns = time.monotonic_ns()
-    at_ns = told["at_ns"] + round((max(time.time_ns(), last_ns) - told["unix_ns"]) * time_scale)
+    at_ns = fleet_state["at_ns"] + round((max(time.time_ns(), last_ns) - fleet_state["unix_ns"]) * time_scale)
     return DeviceClock(host_ns, time_scale, at_ns - host_ns)
 
 

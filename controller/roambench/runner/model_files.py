@@ -25,7 +25,7 @@ GLOBAL_MODEL = "models/global.safetensors"
 
 
 @contextmanager
-def global_model_kept(
+def saved_global_model(
     folder: RunFolder, system: str, learning_task: LearningTask, state: RoundState | None = None
 ) -> Iterator[OnStep]:
     """Follow a run's steps in the body; behind it the global model of the last one is in `folder`, or that of
@@ -50,7 +50,7 @@ def global_model_kept(
 
 
 @contextmanager
-def average_kept(
+def saved_average_model(
     folder: RunFolder, system: str, learning_task: LearningTask, settings: PeerSettings
 ) -> Iterator[OnCollected]:
     """The same without a server: the mean of the models that were collected last."""
@@ -77,7 +77,7 @@ def _save(path: Path, model: Vector, learning_task: LearningTask, about: Mapping
 
 
 @contextmanager
-def kept_announced(path: Path, system: str, steps: int, console: Console) -> Iterator[None]:
+def announced_files(path: Path, system: str, steps: int, console: Console) -> Iterator[None]:
     """Where the body is interrupted: how far the run in `path` came, what is kept, how to look at it."""
     try:
         yield

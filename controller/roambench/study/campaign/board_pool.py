@@ -11,20 +11,20 @@ from roambench.provision.bench import Host
 from roambench.provision.power.table import SWITCHES
 from roambench.runner.bench_options import BenchOptions
 from roambench.study.campaign.campaign_log import CampaignEvent, CampaignLog, CampaignRow
-from roambench.study.campaign.care import Care, Treatment, TreatmentKind, common_cause
 from roambench.study.campaign.cooling import Clock
+from roambench.study.campaign.maintenance import Maintenance, Treatment, TreatmentKind, common_cause
 
 #: From power to a healthy agent: a Pi boots, waits up to 180 s for the time, and imports torch.
 BACK_S: Final = 420.0
 _LOOK_S: Final = 10.0
-#: An agent that died is started anew within seconds, and reads its meter again.
+#: An agent that died is started again within seconds, and reads its meter again.
 FORGIVEN_S: Final = 60.0
 #: A fleet that is gone as a whole is waited for as long as a network may be repaired.
 COMMON_S: Final = 21_600.0
 _COMMON_LOOK_S: Final = 60.0
 
 
-class Hands(Protocol):
+class Actions(Protocol):
     """What can be done on a bench; each of it ends in its own time, and raises for no board."""
 
     def hosts(self) -> Sequence[Host]:
@@ -49,24 +49,24 @@ class Hands(Protocol):
 
 
 @dataclass(slots=True)
-class Crew:
+class BoardPool:
     """`least`: fewer boards run no point; None: a tenth of them, and one at least, may be missing."""
 
-    hands: Hands
+    actions: Actions
     options: BenchOptions
     least: int | None
     log: CampaignLog
     report: Callable[[str], None]
-    care: Care
+    maintenance: Maintenance
     clock: Clock = field(default_factory=Clock)
 
     def spares(self) -> list[str]:
         """Hosts that wait for their turn: tagged so, and not called for by their name."""
-        return [host.name for host in self.hands.hosts() if self.options.waits(host)]
+        return [host.name for host in self.actions.hosts() if self.options.waits(host)]
 
     def boards(self) -> list[str]:
         """All that would take part if none were left out."""
-        only, hosts = self.options.only, self.hands.hosts()
+        only, hosts = self.options.only, self.actions.hosts()
         return [
             host.name
             for host in hosts
@@ -75,15 +75,17 @@ class Crew:
 
     def temperatures(self) -> Mapping[str, float]:
         """Of the boards that take part."""
-        return self.hands.temperatures([name for name in self.boards() if not self.care.of(name).left_out])
+        return self.actions.temperatures(
+            [name for name in self.boards() if not self.maintenance.of(name).left_out]
+        )
 
     def at_start(self) -> tuple[str, ...]:
         """The boards that the next point does without; those that were left out are looked at first.
 
         FleetError where too few are left.
         """
-        looked_at = [name for name in self.care.left_out if self.care.of(name).is_looked_at]
-        trouble = self.hands.trouble(looked_at) if looked_at else {}
+        looked_at = [name for name in self.maintenance.left_out if self.maintenance.of(name).is_looked_at]
+        trouble = self.actions.trouble(looked_at) if looked_at else {}
         for name in looked_at:
             if name not in trouble:
                 self._note(CampaignRow(CampaignEvent.CAME_BACK, "it is healthy again", board=name))
@@ -92,25 +94,27 @@ class Crew:
     def after(
         self, failing: Sequence[str], reason: str, without: Sequence[str], *, failed: bool = False
     ) -> bool:
-        """Take care of the boards that a point failed by; whether the point is worth another start, since
-        something was done about them or they are healthy by themselves. FleetError where too few are left, or
+        """Treat the boards that a point failed by. True where the point is worth another start: something
+        was done about them, or they are healthy by themselves. FleetError where too few are left, or
         none come back. `failed`: the point did not finish; a board that is healthy again within a minute, as
-        one whose agent was started anew, is forgiven this once."""
+        one whose agent was started again, is forgiven this once."""
         boards = self.boards()
         failing = [name for name in dict.fromkeys(failing) if name in boards and name not in without]
         # One that is known to be ill, and a second one's bad minute, are no common cause.
-        ill = [name for name in failing if self.care.of(name).cycled or self.care.of(name).dead]
+        ill = [name for name in failing if self.maintenance.of(name).cycled or self.maintenance.of(name).dead]
         at_once = [name for name in failing if name not in ill]
         if common_cause(at_once, len(boards) - len(without) - len(ill)):
             return self._await(failing, boards, reason)
-        back_s = self._back([name for name in failing if not self.care.of(name).forgiven]) if failed else {}
+        back_s = (
+            self._back([name for name in failing if not self.maintenance.of(name).forgiven]) if failed else {}
+        )
         for name in failing:
-            failures = self.care.of(name).failures + (name not in back_s)
+            failures = self.maintenance.of(name).failures + (name not in back_s)
             row = CampaignRow(CampaignEvent.BOARD_FAILED, reason, board=name, failures=failures)
             self._note(replace(row, wall_s=back_s.get(name)))
         acted = bool(failing) and set(failing) == set(back_s)
         looked_after = False
-        while treatments := self.care.treatments(self._switched(), self.spares()):
+        while treatments := self.maintenance.treatments(self._switched(), self.spares()):
             acted = looked_after = True
             cycled = [one for one in treatments if one.kind is TreatmentKind.POWER_CYCLE]
             if cycled:
@@ -128,7 +132,7 @@ class Crew:
         found: dict[str, float] = {}
         began_s = self.clock.now_s()
         while boards:
-            sick = self.hands.trouble(boards)
+            sick = self.actions.trouble(boards)
             passed_s = self.clock.now_s() - began_s
             found |= {name: passed_s for name in boards if name not in sick}
             boards = [name for name in boards if name in sick]
@@ -139,25 +143,25 @@ class Crew:
 
     def _enough(self) -> tuple[str, ...]:
         boards = self.boards()
-        without = tuple(name for name in self.care.left_out if name in boards)
+        without = tuple(name for name in self.maintenance.left_out if name in boards)
         least = max(1, len(boards) - max(1, len(boards) // 10)) if self.least is None else self.least
         if len(boards) - len(without) < least:
-            told = ", ".join(f"{name} ({self.care.of(name).reason})" for name in without)
+            reasons = ", ".join(f"{name} ({self.maintenance.of(name).reason})" for name in without)
             raise FleetError(
                 f"{len(boards) - len(without)} boards are left, at least {least} are to take part (--least): "
-                f"without {told}; mend them, then the same command goes on"
+                f"without {reasons}; mend them, then the same command goes on"
             )
         return without
 
     def _cycle(self, boards: list[str]) -> None:
         self.report(f"power cycle: {', '.join(boards)}")
-        undone = self.hands.power_cycle(boards)
+        undone = self.actions.power_cycle(boards)
         waiting = [name for name in boards if name not in undone]
         began_s = self.clock.now_s()
         trouble = dict(undone)
         while waiting:
             self.clock.sleep(_LOOK_S)
-            found = self.hands.trouble(waiting)
+            found = self.actions.trouble(waiting)
             trouble = {**undone, **found}
             waiting = [name for name in waiting if name in found]
             if self.clock.now_s() - began_s >= BACK_S:
@@ -176,8 +180,8 @@ class Crew:
         self.report("; ".join(f"{one.spare} takes the place of {one.board}" for one in treatments))
         # Replacements are one file of the bench's: one after the other; few boards die at once.
         for one in treatments:
-            why = self.hands.replace(one.board, one.spare)
-            why = why or self.hands.trouble([one.board]).get(one.board, "")
+            why = self.actions.replace(one.board, one.spare)
+            why = why or self.actions.trouble([one.board]).get(one.board, "")
             row = CampaignRow(CampaignEvent.REPLACED, why or one.reason, board=one.board, spare=one.spare)
             self._note(replace(row, done=not why))
 
@@ -187,24 +191,27 @@ class Crew:
         self.report(f"waiting: {what} {reason}")
         self._note(CampaignRow(CampaignEvent.WAITED, f"{what} {reason}", wall_s=0.0))
         began_s, still = self.clock.now_s(), False
-        while common_cause(found := self.hands.trouble(failing), len(boards)):
+        while common_cause(found := self.actions.trouble(failing), len(boards)):
             if self.clock.now_s() - began_s >= COMMON_S:
-                told = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
-                raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {told}")
+                reasons = "; ".join(f"{name}: {why}" for name, why in sorted(found.items())[:4])
+                raise FleetError(f"{what} Nothing changed within {COMMON_S / 3600:.0f} h: {reasons}")
             still = True
             self.clock.sleep(_COMMON_LOOK_S)
         self._note(CampaignRow(CampaignEvent.WAITED, what, wall_s=self.clock.now_s() - began_s))
         return still
 
     def _switched(self) -> set[str]:
-        return {host.name for host in self.hands.hosts() if _has_switch(host)}
+        return {host.name for host in self.actions.hosts() if _has_switch(host)}
 
     def _note(self, row: CampaignRow) -> None:
-        self.care.hear(self.log.note(row))
+        self.maintenance.hear(self.log.note(row))
         if row.board:
             did = row.event.value.replace("_", " ") + (f" by {row.spare}" if row.spare else "")
-            told = [f"{did}{'' if row.done else ' in vain'}", *([row.reason] if row.reason else [])]
-            self.report(f"{row.board}: {': '.join(told)}")
+            reasons = [
+                f"{did}{'' if row.done else ' without success'}",
+                *([row.reason] if row.reason else []),
+            ]
+            self.report(f"{row.board}: {': '.join(reasons)}")
 
 
 def _has_switch(host: Host) -> bool:

@@ -23,9 +23,9 @@ from roambench.provision.ssh.hosts import HostLink, on_hosts
 from roambench.provision.ssh.script import Script
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.stopping import run_async
+from roambench.study.campaign.board_pool import BoardPool
 from roambench.study.campaign.campaign_log import CampaignLog, CampaignRow
-from roambench.study.campaign.care import Care
-from roambench.study.campaign.crew import Crew
+from roambench.study.campaign.maintenance import Maintenance
 
 #: Provisioning a spare from nothing ships 250 MB to it.
 REPLACE_S: Final = 2700.0
@@ -37,9 +37,9 @@ _READ: Final = Script(
 
 
 @dataclass(slots=True)
-class BenchHands:
-    """Hands on a real bench, whose lease this process holds. Its description is read anew each time: spares
-    that play a board stand in it, and people mend it."""
+class BenchActions:
+    """Actions on a real bench, whose lease this process holds. Its description is read again each time:
+    spares that play a board stand in it, and people mend it."""
 
     file: Path
     options: BenchOptions
@@ -93,7 +93,7 @@ class BenchHands:
         return _command(words, _IDENTIFY_S) and _command(words, _IDENTIFY_S)  # a noisy minute spoils one
 
 
-def crew_of(
+def board_pool_of(
     file: Path,
     options: BenchOptions,
     *,
@@ -102,9 +102,9 @@ def crew_of(
     log: CampaignLog,
     rows: Sequence[CampaignRow],
     report: Callable[[str], None],
-) -> Crew:
-    """The crew of the bench in `file`, with the standing that `rows` (of earlier sessions) tell."""
-    return Crew(BenchHands(file, options), options, least, log, report, Care(failures, rows))
+) -> BoardPool:
+    """The boards of the bench in `file`, with the standing that `rows` (of earlier sessions) tell."""
+    return BoardPool(BenchActions(file, options), options, least, log, report, Maintenance(failures, rows))
 
 
 def bench_temperatures(bench: Bench, hosts: Sequence[Host]) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 A board that made `failures` points in a row fail or unfit is power-cycled at its switch, once; where it has
 none, or fails again, a spare takes its place; where there is none left, the points go on without it. A point
-that finished clears whoever took part. A board that was left out and came back healthy is out again at its
+that finished clears all that took part. A board that was left out and came back healthy is out again at its
 first failure, and is then looked at after twice as many points as the time before.
 """
 
@@ -53,7 +53,7 @@ class BoardStanding:
         return self.left_out and self.points_out >= 2 ** (self.times_left_out - 1) - 1
 
 
-class Care:
+class Maintenance:
     """The boards' standing; `hear` every row of the log, those of earlier sessions first."""
 
     def __init__(self, failures: int, rows: Iterable[CampaignRow] = ()) -> None:
@@ -121,6 +121,6 @@ class Care:
 
 
 def common_cause(failing: Collection[str], taking_part: int) -> bool:
-    """Whether so many boards fail at once that it is hardly their own fault: a switch, the network, the
+    """True where the number of failing boards speaks for a common cause: a switch, the network, the
     controller. Nothing is done to boards then."""
     return len(failing) > 1 and len(failing) > taking_part / 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow, End
-from roambench.study.campaign.care import Care, Treatment, TreatmentKind, common_cause
+from roambench.study.campaign.maintenance import Maintenance, Treatment, TreatmentKind, common_cause
 
 POWER_CYCLE, REPLACE, LEAVE_OUT = TreatmentKind.POWER_CYCLE, TreatmentKind.REPLACE, TreatmentKind.LEAVE_OUT
 
@@ -60,47 +60,47 @@ def test_the_next_treatment_of_one_board(
     spares: list[str],
     treatment: tuple[TreatmentKind, str] | None,
 ) -> None:
-    found = [(one.kind, one.spare) for one in Care(2, rows).treatments(switched, spares)]
+    found = [(one.kind, one.spare) for one in Maintenance(2, rows).treatments(switched, spares)]
     assert found == ([treatment] if treatment else [])
 
 
 def test_cycled_and_healthy_a_board_is_left_alone_until_it_fails_once_more() -> None:
-    care = Care(2, [failed("pi1", 2), cycled("pi1"), ended(End.FINISHED, "pi1")])
-    care.hear(failed("pi1", 1))
-    assert [treatment.kind for treatment in care.treatments({"pi1"}, [])] == [LEAVE_OUT]
+    maintenance = Maintenance(2, [failed("pi1", 2), cycled("pi1"), ended(End.FINISHED, "pi1")])
+    maintenance.hear(failed("pi1", 1))
+    assert [treatment.kind for treatment in maintenance.treatments({"pi1"}, [])] == [LEAVE_OUT]
 
 
 def test_two_boards_get_two_spares_and_a_spare_is_tried_once() -> None:
-    care = Care(1, [failed("pi1", 1), failed("pi2", 1)])
-    assert [(treatment.board, treatment.spare) for treatment in care.treatments((), ["s1", "s2"])] == [
+    maintenance = Maintenance(1, [failed("pi1", 1), failed("pi2", 1)])
+    assert [(treatment.board, treatment.spare) for treatment in maintenance.treatments((), ["s1", "s2"])] == [
         ("pi1", "s1"),
         ("pi2", "s2"),
     ]
-    care.hear(CampaignRow(CampaignEvent.REPLACED, board="pi1", spare="s1", done=False))
-    care.hear(CampaignRow(CampaignEvent.REPLACED, board="pi2", spare="s2"))
-    assert care.treatments((), ["s1", "s2"]) == [Treatment(LEAVE_OUT, "pi1", "silent")]
+    maintenance.hear(CampaignRow(CampaignEvent.REPLACED, board="pi1", spare="s1", done=False))
+    maintenance.hear(CampaignRow(CampaignEvent.REPLACED, board="pi2", spare="s2"))
+    assert maintenance.treatments((), ["s1", "s2"]) == [Treatment(LEAVE_OUT, "pi1", "silent")]
 
 
 def test_a_board_that_fails_as_soon_as_it_is_back_is_looked_at_ever_more_seldom() -> None:
-    care = Care(2, [failed("pi1", 2), left_out("pi1")])
+    maintenance = Maintenance(2, [failed("pi1", 2), left_out("pi1")])
     waited = []
     for _ in range(3):
         points = 0
-        while not care.of("pi1").is_looked_at:
-            care.hear(ended(End.FINISHED, "pi1"))
+        while not maintenance.of("pi1").is_looked_at:
+            maintenance.hear(ended(End.FINISHED, "pi1"))
             points += 1
         waited.append(points)
         for row in (CAME_BACK, failed("pi1", 1), left_out("pi1")):
-            care.hear(row)
+            maintenance.hear(row)
     assert waited == [0, 1, 3]
 
 
 def test_a_session_that_goes_on_decides_as_the_one_that_was_killed() -> None:
     rows = [failed("pi1", 1), ended(End.UNFIT), failed("pi1", 2), cycled("pi1", done=False), left_out("pi3")]
-    live = Care(2)
+    live = Maintenance(2)
     for row in rows:
         live.hear(row)
-    resumed = Care(2, rows)
+    resumed = Maintenance(2, rows)
     assert live.treatments({"pi1"}, ["s1"]) == resumed.treatments({"pi1"}, ["s1"])
     assert live.left_out == resumed.left_out == ("pi3",)
 

@@ -22,7 +22,7 @@ from roambench.study.campaign.campaign_log import (
     End,
     read_campaign,
 )
-from roambench.study.campaign.left_behind import COMMAND_NAME, carry_on, left_behind
+from roambench.study.campaign.interrupted import COMMAND_NAME, carry_on, interrupted_campaigns
 
 _CLI = [sys.executable, "-m", "roambench.cli.main"]
 
@@ -45,8 +45,8 @@ def test_only_what_nobody_ended_is_gone_on_with(tmp_path: Path) -> None:
     campaign(tmp_path, "ctrl-c", ended(End.INTERRUPTED, BY_THE_USER))
     booted = campaign(tmp_path, "booted", ended(End.INTERRUPTED, "stopped by SIGTERM"))
     killed = campaign(tmp_path, "killed", CampaignRow(CampaignEvent.POINT_BEGAN))
-    assert left_behind(tmp_path) == [booted, killed]
-    assert left_behind(tmp_path / "nowhere") == []
+    assert interrupted_campaigns(tmp_path) == [booted, killed]
+    assert interrupted_campaigns(tmp_path / "nowhere") == []
 
 
 @pytest.mark.parametrize("words", [None, [], ["fleet", "exec", "rm"]])
@@ -79,7 +79,7 @@ def test_resume_goes_on_with_a_sweep_that_was_killed(tmp_path: Path) -> None:
     rows = rows_of(out)
     assert (rows[-1].event, rows[-1].end, rows[-1].open_points) == (CampaignEvent.ENDED, End.FINISHED, 0)
     assert sum(row.event is CampaignEvent.RESUMED for row in rows) == 1
-    assert left_behind(tmp_path / "runs") == []
+    assert interrupted_campaigns(tmp_path / "runs") == []
     again = roambench("resume", "runs", cwd=tmp_path)
     again.check_returncode()
     assert "no run to go on with" in again.stdout

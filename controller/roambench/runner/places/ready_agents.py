@@ -13,11 +13,11 @@ from roambench.rounds.ports import Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace
 from roambench.runner.agents.agent_bench import AgentBench
-from roambench.runner.agents.agents_kept import AgentsKept
+from roambench.runner.agents.agent_checkpoints import AgentCheckpoints
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.watch import Watch
 from roambench.runner.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
-from roambench.runner.plays.play import Play
+from roambench.runner.system_runs.system_run import World
 from roambench.runs.folder import RunFolder
 
 #: Host seconds for a request for silence to leave, before a slow disk holds this process up.
@@ -25,14 +25,14 @@ _TO_LEAVE_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class AgentsStage:
-    """`Stage` of real agents. `trace_step_s`: device seconds that a step of the trace stands for."""
+class ReadyAgents:
+    """`ReadyFleet` of real agents. `trace_step_s`: device seconds that a step of the trace stands for."""
 
     bench: AgentBench
     experiment: Experiment
     trace_step_s: float
     folder: RunFolder
-    keeper: AgentsKept
+    keeper: AgentCheckpoints
     orders_to_absent: bool = True
 
     @property
@@ -94,14 +94,16 @@ class AgentsStage:
 
 
 @asynccontextmanager
-async def agents_stage(
-    play: Play, folder: RunFolder, agents: AbstractAsyncContextManager[AgentBench]
-) -> AsyncIterator[AgentsStage]:
-    """The agents' stage. Behind it the run's end in device time is noted, and their clocks are looked at."""
+async def ready_agents(
+    world: World, folder: RunFolder, agents: AbstractAsyncContextManager[AgentBench]
+) -> AsyncIterator[ReadyAgents]:
+    """The agents, ready for orders. The end in device time is noted, and the clocks are probed."""
     async with agents as bench:
-        kept = AgentsKept(folder.path, bench.agents_fleet, bench.clock, play.learning_task.layout.fingerprint)
+        kept = AgentCheckpoints(
+            folder.path, bench.agents_fleet, bench.clock, world.learning_task.layout.fingerprint
+        )
         try:
-            yield AgentsStage(bench, play.experiment, play.movement.trace.step_s, folder, kept)
+            yield ReadyAgents(bench, world.experiment, world.movement.trace.step_s, folder, kept)
         finally:
             folder.update(end_device_ns=bench.clock.now_ns())
         await bench.clocks.after()

@@ -36,8 +36,8 @@ def note_command(campaign: Path) -> None:
     write_whole(campaign / COMMAND_NAME, json.dumps(asdict(command), indent=1, ensure_ascii=False) + "\n")
 
 
-def left_behind(runs_dir: Path) -> list[Path]:
-    """The campaigns in this folder that nobody ended: killed, or ended by a signal that no Ctrl-C sent."""
+def interrupted_campaigns(runs_dir: Path) -> list[Path]:
+    """The campaigns in this folder that did not end: killed, or ended by a signal that no Ctrl-C sent."""
     found = []
     for path in sorted(log.parent for log in runs_dir.glob(f"*/{LOG_NAME}")):
         rows = read_campaign(path)

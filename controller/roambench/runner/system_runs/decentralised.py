@@ -1,4 +1,4 @@
-"""Systems without a server: who moves how and meets whom, and the exchanges between devices, played."""
+"""Systems without a server: the movement and meetings of devices, and the exchanges between them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ from roambench.rounds.peer_run import OnCollected, OnPeerStep, PeerSettings, Pee
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runner.agents.checkpoints import Checkpoints
-from roambench.runner.kept import average_kept
-from roambench.runner.plays.stage import Stage
+from roambench.runner.model_files import saved_average_model
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say
+from roambench.runner.system_runs.ready_fleet import ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds
 from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
@@ -61,107 +62,83 @@ class PeerWorld:
             f"iterations, {int(self.moved.high_mobility.sum())} of high mobility",
         )
 
-    def play(self, system: str, folder: RunFolder, *, trains: bool) -> PeerPlay:
-        """The play of one decentralised system, by name, with the run id of `folder`."""
+    def system_run(self, system: str, folder: RunFolder, *, trains: bool) -> DecentralisedRun:
+        """Compose the run of one decentralised system, with the run id of `folder`."""
         steps = self.movement.trace.steps
         settings = peer_settings(self.experiment, system, folder.info.run_id, self.learning_task, steps)
-        return PeerPlay(self, system, settings, trains)
+        return DecentralisedRun(self, system, settings, trains)
 
 
 @dataclass
-class PeerPlay:
-    """`Play` of one system without a server."""
+class DecentralisedRun:
+    """`SystemRun` of one system without a server."""
 
     world: PeerWorld
     system: str
     settings: PeerSettings
     trains: bool
-    aps = 1  # the mean of all
-    exchanges = True
-    only_system = None
-    _found: PeerState | None = None
+    _state: PeerState | None = None
 
     @property
-    def experiment(self) -> Experiment:
-        """The world's: with the batch size of its half steps."""
-        return self.world.experiment
+    def needs(self) -> FleetNeeds:
+        """One place besides the devices, for the mean of all; of each device a model held, half way and
+        mixed, and two velocities; nothing but models travels."""
+        return FleetNeeds(
+            self.settings.samples,
+            aps=1,
+            peak_models=5 * len(self.world.learning_task.parts),
+            entries=self.world.learning_task.layout.size,
+            exchanges=True,
+        )
 
-    @property
-    def movement(self) -> Movement:
-        """The devices' movement, replayed or drawn."""
-        return self.world.movement
-
-    @property
-    def learning_task(self) -> LearningTask:
-        """Data, its shares and the first model."""
-        return self.world.learning_task
-
-    @property
-    def entries(self) -> int:
-        """Numbers of a model: nothing else travels."""
-        return self.learning_task.layout.size
-
-    @property
-    def peak_models(self) -> int:
-        """Held, half way, mixed, and two velocities."""
-        return 5 * len(self.learning_task.parts)
-
-    @property
-    def samples(self) -> tuple[int, ...]:
-        """Training samples of every device."""
-        return self.settings.samples
-
-    @property
-    def run_id(self) -> str:
-        """Id that every order of the run carries."""
-        return self.settings.run_id
-
-    @property
-    def steps(self) -> int:
-        """Iterations of the whole run."""
-        return self.settings.steps
-
-    def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+    def restore(self, fleet: ReadyFleet, checkpoints: Checkpoints) -> None:
         """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
-        if stage.keeper is not None:
-            self._found = checkpoints.peers(stage.keeper)
+        if fleet.keeper is not None:
+            self._state = checkpoints.peers(fleet.keeper)
 
     async def perform(
-        self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
+        self,
+        fleet: ReadyFleet,
+        folder: RunFolder,
+        journal: Journal,
+        pace: Pace,
+        checkpoints: Checkpoints | None,
     ) -> None:
-        """Play every iteration that is left; the mean of all models lies in `folder`, however it ends."""
+        """Run every remaining iteration; the mean of all models lies in `folder`, however it ends."""
         if not self.trains:
-            await self._run(stage, journal, pace, np.zeros(4, dtype=np.float32), None, None)
+            await self._run(fleet, journal, pace, np.zeros(4, dtype=np.float32), None, None)
             return
 
         def step_closed(_step: object, now: PeerState) -> None:
-            if checkpoints is not None and stage.keeper is not None:
-                checkpoints.after_peers(now, self.steps, stage.keeper)
+            if checkpoints is not None and fleet.keeper is not None:
+                checkpoints.after_peers(now, self.settings.steps, fleet.keeper)
 
-        with average_kept(folder, self.system, self.learning_task, self.settings) as follow:
-            await self._run(stage, journal, pace, self.learning_task.initial_model, step_closed, follow)
+        with saved_average_model(folder, self.system, self.world.learning_task, self.settings) as follow:
+            await self._run(fleet, journal, pace, self.world.learning_task.initial_model, step_closed, follow)
 
     async def _run(
         self,
-        stage: Stage,
+        fleet: ReadyFleet,
         journal: Journal,
         pace: Pace,
         first_model: Vector,
         on_step: OnPeerStep | None,
         on_collected: OnCollected | None,
     ) -> None:
+        world = self.world
+        evaluator = TestSetEvaluator(world.experiment, world.learning_task) if self.trains else None
         await run_peers(
-            replace(self.settings, orders_to_absent=stage.orders_to_absent),
-            self.world.moved,
-            stage.fleet,
+            replace(self.settings, orders_to_absent=fleet.orders_to_absent),
+            world.moved,
+            fleet.fleet,
             journal,
             first_model,
-            class_counts=class_counts(self.learning_task),
-            evaluator=TestSetEvaluator(self.experiment, self.learning_task) if self.trains else None,
+            class_counts=class_counts(world.learning_task),
+            evaluator=evaluator,
             on_step=on_step,
             on_collected=on_collected,
             pace=pace,
-            state=self._found,
+            state=self._state,
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Systems with access points and a cloud: their rules composed with the movement, and played."""
+"""Systems with access points and a cloud: their rules composed with the movement, and run."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
 from roambench.rounds.state import RoundState
 from roambench.runner.agents.checkpoints import Checkpoints
-from roambench.runner.kept import global_model_kept
-from roambench.runner.plays.stage import Stage
+from roambench.runner.model_files import saved_global_model
 from roambench.runner.replayed_orders import with_orders
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say, warn
+from roambench.runner.system_runs.ready_fleet import ReadyFleet
+from roambench.runner.system_runs.system_run import FleetNeeds
 from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of, system_of
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import System
@@ -70,8 +71,8 @@ class HierarchicalWorld:
         if not self.experiment.fleet.agents:
             say(console, f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace")
 
-    def play(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalPlay:
-        """The play of one system, by name. Without `trains` models are four zeros, and no data are loaded."""
+    def system_run(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalRun:
+        """Compose the run of one system. Without `trains` models are four zeros, and no data are loaded."""
         if trains:
             samples = [len(part) for part in self.learning_task.parts]
             first, shapes = self.learning_task.initial_model, self.learning_task.layout.shapes
@@ -83,110 +84,74 @@ class HierarchicalWorld:
             extra = extra_vectors_of(rounds.system, self.learning_task)
             rounds = replace(rounds, settings=replace(rounds.settings, extra_vectors=extra))
             first = extra.first(first)
-        return HierarchicalPlay(self, system, rounds, first, trains)
+        needs = FleetNeeds(
+            rounds.settings.samples,
+            aps=rounds.settings.aps,
+            peak_models=models_at_once(self.movement.trace),
+            entries=first.size,
+            system=rounds.system,
+        )
+        return HierarchicalRun(self, system, rounds, first, trains, needs)
 
 
 @dataclass
-class HierarchicalPlay:
-    """`Play` of one system with access points."""
+class HierarchicalRun:
+    """`SystemRun` of one system with access points."""
 
     world: HierarchicalWorld
     system: str
     rounds: Rounds
     first_model: Vector
     trains: bool
-    exchanges = False
-    _found: RoundState | None = None
+    needs: FleetNeeds
+    _state: RoundState | None = None
 
-    @property
-    def experiment(self) -> Experiment:
-        """The world's."""
-        return self.world.experiment
-
-    @property
-    def movement(self) -> Movement:
-        """The trace that is replayed."""
-        return self.world.movement
-
-    @property
-    def learning_task(self) -> LearningTask:
-        """Data, its shares and the first model; loaded when first asked for."""
-        return self.world.learning_task
-
-    @property
-    def aps(self) -> int:
-        """Access points of the trace."""
-        return self.rounds.settings.aps
-
-    @property
-    def peak_models(self) -> int:
-        """The most models that devices and access points hold at a time."""
-        return models_at_once(self.movement.trace)
-
-    @property
-    def entries(self) -> int:
-        """Numbers in what travels: a model, and vectors of the local algorithm behind it."""
-        return self.rounds.settings.extra_vectors.size if self.trains else self.first_model.size
-
-    @property
-    def only_system(self) -> System:
-        """The system's rules."""
-        return self.rounds.system
-
-    @property
-    def samples(self) -> tuple[int, ...]:
-        """Training samples of every device."""
-        return self.rounds.settings.samples
-
-    @property
-    def run_id(self) -> str:
-        """Id that every order of the run carries."""
-        return self.rounds.settings.run_id
-
-    @property
-    def steps(self) -> int:
-        """Time steps of the whole run."""
-        return self.rounds.settings.steps
-
-    def restore(self, stage: Stage, checkpoints: Checkpoints) -> None:
+    def restore(self, fleet: ReadyFleet, checkpoints: Checkpoints) -> None:
         """Go on from the checkpoint that was found, if one was. RunError where a model of it is lost."""
-        if stage.keeper is not None:
-            self._found = checkpoints.rounds(stage.keeper)
+        if fleet.keeper is not None:
+            self._state = checkpoints.rounds(fleet.keeper)
 
     async def perform(
-        self, stage: Stage, folder: RunFolder, journal: Journal, pace: Pace, checkpoints: Checkpoints | None
+        self,
+        fleet: ReadyFleet,
+        folder: RunFolder,
+        journal: Journal,
+        pace: Pace,
+        checkpoints: Checkpoints | None,
     ) -> None:
-        """Play every step that is left; the global model lies in `folder`, however it ends."""
+        """Run every remaining step; the global model lies in `folder`, however it ends."""
         if not self.trains:
-            await self._run(stage, journal, pace, None)
+            await self._run(fleet, journal, pace, None)
             return
-        with global_model_kept(folder, self.system, self.learning_task, self._found) as follow:
+        with saved_global_model(folder, self.system, self.world.learning_task, self._state) as follow:
 
             def step_closed(summary: StepSummary, now: RoundState) -> None:
                 follow(summary, now)
-                if checkpoints is not None and stage.keeper is not None:
-                    checkpoints.after(now, stage.keeper)
+                if checkpoints is not None and fleet.keeper is not None:
+                    checkpoints.after(now, fleet.keeper)
 
-            await self._run(stage, journal, pace, step_closed)
+            await self._run(fleet, journal, pace, step_closed)
 
-    async def _run(self, stage: Stage, journal: Journal, pace: Pace, on_step: OnStep | None) -> None:
+    async def _run(self, fleet: ReadyFleet, journal: Journal, pace: Pace, on_step: OnStep | None) -> None:
+        world = self.world
+        evaluator = TestSetEvaluator(world.experiment, world.learning_task) if self.trains else None
         await run_rounds(
-            replace(self.rounds.settings, orders_to_absent=stage.orders_to_absent),
+            replace(self.rounds.settings, orders_to_absent=fleet.orders_to_absent),
             self.rounds.system,
             self.rounds.association,
-            stage.fleet,
+            fleet.fleet,
             journal,
             self.first_model,
             throughput=self.rounds.throughput,
-            evaluator=TestSetEvaluator(self.experiment, self.learning_task) if self.trains else None,
+            evaluator=evaluator,
             on_step=on_step,
             pace=pace,
-            state=self._found,
+            state=self._state,
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
         """How many transfers were paced, and clipped to the port (`link_notes`)."""
-        return link_notes(folder.read_log(), self.experiment.links.port_mbit_s)
+        return link_notes(folder.read_log(), self.world.experiment.links.port_mbit_s)
 
 
 def extra_vectors_of(system: System, learning_task: LearningTask) -> ExtraVectors:
@@ -273,7 +238,7 @@ def composed(
 def models_at_once(trace: Trace) -> int:
     """The most that lie in the file: one of each device that ever comes, one in training of each that is
     present, and of each AP a model and its successor."""
-    came = len(np.unique(trace.device))
+    came = int(np.count_nonzero(np.bincount(trace.device)))
     present = int(np.bincount(trace.step, minlength=1).max())
     return came + present + 2 * len(trace.ap_names)
 

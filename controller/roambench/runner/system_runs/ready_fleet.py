@@ -1,4 +1,4 @@
-"""The stage that a system is played on: a fleet that is ready, and how time passes there."""
+"""The fleet that a system runs on, once it is ready, and the passing of time there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roambench.runner.pacing import PauseGate
 from roambench.runs.folder import RunFolder
 
 
-class Stage(Protocol):
+class ReadyFleet(Protocol):
     """A fleet while one run lasts."""
 
     @property
@@ -53,10 +53,10 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HostStage:
-    """`Stage` of devices that this process plays itself: nothing is measured, no clock has to be followed.
+class InProcessFleet:
+    """`ReadyFleet` of virtual devices in this process: nothing is measured, and no clock is followed.
 
-    Nobody listens while away: a month of 10,000 devices would write millions of orders to the absent.
+    Absent devices get no orders: a month of 10,000 devices would write millions of them.
     """
 
     fleet: Fleet

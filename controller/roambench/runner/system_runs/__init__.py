@@ -1,0 +1,1 @@
+"""Runs of systems: those with access points, and those without a server; the same on every fleet."""
