@@ -1,8 +1,60 @@
-"""Two tasks beside those of docs/adding.md: several labels at once, and mini-batches of its own."""
+"""Tasks beside that of docs/adding.md: several labels, a class per place, mini-batches of its own."""
 
 from typing import Final
 
 FILES: Final = {
+    "bench_extras/sums.py": '''\
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from roambench.contract.draws import generator
+from roambench.learning.datasets.dataset import Dataset
+from roambench.learning.evaluation import Evaluation, outputs
+from roambench.learning.shards import IGNORED
+
+
+class Sums:
+    """Of every number (0 to 3) in a sequence: its sum with the one before it, modulo 4."""
+
+    metrics = {"token accuracy": "higher"}
+
+    def load(self, folder, download):
+        return Dataset(*self._draw(600, step=0), *self._draw(200, step=1), classes=4)
+
+    def build(self, in_channels, classes):
+        return Tagger(classes)
+
+    def loss(self, logits, tokens):
+        losses = functional.cross_entropy(logits, tokens, ignore_index=IGNORED, reduction="none")
+        return losses.sum(dim=1) / (tokens != IGNORED).sum(dim=1)
+
+    def evaluate(self, module, vector, images, tokens):
+        logits, wanted = outputs(module, vector, images), torch.from_numpy(tokens)
+        right = (logits.argmax(dim=1) == wanted)[wanted != IGNORED].float().mean()
+        return Evaluation(None, float(self.loss(logits, wanted).mean()), {"token accuracy": right})
+
+    def _draw(self, count, step):
+        draws = generator(1, "sums", step=step)
+        numbers = draws.integers(0, 4, (count, 12))
+        sums = (numbers + np.pad(numbers, ((0, 0), (1, 0)))[:, :-1]) % 4
+        there = np.arange(12) < draws.integers(4, 13, (count, 1))  # sequences are 4 to 12 long
+        numbers, sums = np.where(there, numbers, 4), np.where(there, sums, IGNORED)
+        return numbers.astype(np.float32)[:, None, None], sums.astype(np.int64)
+
+
+class Tagger(nn.Module):
+    """(n, 1, 1, places) -> (n, classes, places), as torch's cross-entropy wants it."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.known = nn.Embedding(5, 8)
+        self.look = nn.Sequential(nn.Conv1d(8, 32, 3, padding=1), nn.ReLU(), nn.Conv1d(32, classes, 1))
+
+    def forward(self, images):
+        return self.look(self.known(images.flatten(1).long()).transpose(1, 2))
+''',
     "bench_extras/traits.py": '''\
 import numpy as np
 import torch

@@ -60,7 +60,8 @@ def _rows(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if name not in left_out:
             description = (field.description or "").replace("|", "\\|")
-            yield f"| `{name}` | {expected(field)} | `{_default(field)}` | {description} |"
+            kind = re.sub(r"^(an? |one of )", "", expected(field)).replace("true or false", "boolean")
+            yield f"| `{name}` | {kind} | `{_default(field)}` | {description} |"
 
 
 def _default(field: FieldInfo) -> str:
