@@ -135,8 +135,8 @@ def _columns(schema: pa.Schema) -> Iterator[str]:
 
 def _kinds() -> Iterator[str]:
     for kind in KINDS:
-        first, _, _ = (inspect.getdoc(kind) or "").partition("\n\n")
-        text = " ".join(first.split()).replace("|", "\\|")
+        first, _, _ = " ".join((inspect.getdoc(kind) or "").split()).partition(". ")
+        text = first.rstrip(".").replace("|", "\\|")
         names = ", ".join(f"`{field.name}`" for field in COLUMNS[kind].schema)
         yield f"| `{kind.__name__}` | {text} | {names} |"
 
