@@ -83,8 +83,7 @@ class RoundsSection(Section):
         "system",
         pattern=r"^(system|replay:.+)$",
         json_schema_extra={"expected": '"system" or "replay:<run folder>"'},
-        description="Who trains: the system's choice, or who trained in another run (`{system}` is "
-        "its name).",
+        description="Trainings: the system's choice, or those of another run (`{system}` is its name).",
     )
 
     @property
