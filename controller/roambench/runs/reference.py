@@ -21,7 +21,7 @@ from roambench.runs.record_columns import COLUMNS, KINDS
 #: File, or pattern of files, of a run folder -> what it holds.
 FILES: Final[Mapping[str, str]] = {
     "run.json": "system, fleet, times, state, versions, packages' code and input files (`runs.info.RunInfo`)",
-    "experiment.json": "the [experiment](configuration.md) with all defaults",
+    "experiment.json": "the experiment with all defaults: [keys](configuration.md)",
     "events.sqlite": "the event log, see below",
     "records.sqlite": "what agents drained; read it through the Parquet files or Python",
     "trace.parquet": "the movement that was replayed, with its provenance",
