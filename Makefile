@@ -9,7 +9,7 @@ LOCKS  := packaging/locks
 
 SCALE  ?= small
 
-.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce clean
+.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce verdicts clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute and a half)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test-all  the slow tests too"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 40 minutes; see docs/reproducing.md)"
+	@echo "make verdicts   the same, and its figures into docs/results (CHECK=--check: compare with those)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
 	@echo "make pictures  docs/images anew, from a run of the longer demo and a Chromium"
@@ -151,9 +152,13 @@ lock:
 bench: test-setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-# Goes on where it was stopped; pages in docs/results.
+# Goes on where it was stopped; pages in build/results.
 reproduce: setup
 	$(BIN)/roambench reproduce --scale $(SCALE) --jobs $(WORKERS)
+
+# Puts the same runs' figures into docs/results; CHECK=--check compares them with those instead.
+verdicts: setup
+	$(BIN)/roambench reproduce --scale $(SCALE) --jobs $(WORKERS) --verdicts docs/results $(CHECK)
 
 FAULTS ?= 1000
 SEED   ?= 1

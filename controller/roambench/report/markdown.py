@@ -10,7 +10,8 @@ def markdown_table(table: ReportTable, level: int = 2) -> str:
     rule = ["---:" if table.is_numeric(column) else "---" for column in range(len(table.head))]
     lines = [_line([cell(text) for text in table.head]), _line(rule)]
     lines += [_line([cell(text) for text in row]) for row in table.rows]
-    return "\n".join([f"{'#' * level} {table.title}", "", *lines, "", table.caption, ""])
+    below = ["", table.caption] if table.caption else []
+    return "\n".join([f"{'#' * level} {table.title}", "", *lines, *below, ""])
 
 
 def cell(text: str) -> str:

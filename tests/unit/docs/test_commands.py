@@ -15,11 +15,11 @@ from roambench.cli import main as cli
 UsageError = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "UsageError")
 
 ROOT = Path(__file__).parents[3]
-# The changelog names what has gone; decisions and results say what was true on their day.
+# The changelog names what has gone; decisions say what was true on their day.
 PAGES = sorted(
     path
     for path in [*ROOT.glob("*.md"), *ROOT.glob("[bfi]*/README.md"), *ROOT.glob("docs/**/*.md")]
-    if path.name != "CHANGELOG.md" and path.parent.name not in ("decisions", "results")
+    if path.name != "CHANGELOG.md" and path.parent.name != "decisions"
 )
 _BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 _LINE = re.compile(r"^ *(?:\$ )?(?:sudo )?(?:\.venv/bin/)?roambench (.+)$", re.MULTILINE)

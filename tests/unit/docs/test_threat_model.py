@@ -1,4 +1,4 @@
-"""docs/threat-model.md: every claim names a test, and every test it names is there."""
+"""docs/evidence/threat-model.md: every claim names a test, and every test it names is there."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from roambench.fleet.limits import AgentLimits
 from roambench.provision.subjects import service
 
 ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "threat-model.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "evidence" / "threat-model.md").read_text(encoding="utf-8")
 
 
 def test_every_claim_names_a_test_that_exists() -> None:

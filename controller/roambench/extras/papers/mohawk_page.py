@@ -17,13 +17,12 @@ from roambench.extras.papers.results_page import (
     Says,
     part_of,
     results_page,
-    scale_lines,
+    scale_table,
 )
 from roambench.extras.papers.tables import paper_tables
 from roambench.mobility.files import read_trace
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
-from roambench.report.markdown import cell
 from roambench.report.table import ReportTable
 
 _NONE: Final = numbers.NONE
@@ -108,11 +107,11 @@ _PAPER_SAYS: Final = {
 }
 
 
-def _scale(runs: Sequence[FinishedRun]) -> list[str]:
-    lines = scale_lines(runs, _SAYS, _PAPER_SAYS)
+def _scale(runs: Sequence[FinishedRun]) -> ReportTable:
     traces = dict.fromkeys(_trace(run) for run in runs)
-    lines += [f"| trace | {cell(told)} | {_PAPER_SAYS['trace']} |" for told in traces if told]
-    return lines
+    return scale_table(
+        runs, _SAYS, _PAPER_SAYS, [("trace", trace, _PAPER_SAYS["trace"]) for trace in traces if trace]
+    )
 
 
 def _trace(run: FinishedRun) -> str:
@@ -156,7 +155,7 @@ def _points(runs: Sequence[FinishedRun]) -> ReportTable:
         "paper-points",
         "Every run",
         "Rounds: t of the cloud aggregation whose model reached the threshold. Computed: trainings that "
-        "were really computed; what nobody uses need not be. J per client: modelled, up to the threshold or, "
+        "were really computed; unused ones need not be. J per client: modelled, up to the threshold or, "
         "where it was not reached, over all rounds. Wall time: of that run alone, others ran beside it.",
         (
             "system", "data", "k2", "seed", "steps", "rounds", "last", "best", "aggregated per step", "km",

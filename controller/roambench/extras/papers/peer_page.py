@@ -19,7 +19,7 @@ from roambench.extras.papers.results_page import (
     Says,
     part_of,
     results_page,
-    scale_lines,
+    scale_table,
 )
 from roambench.report import numbers
 from roambench.report.figures.curves_svg import Curve, curves_svg
@@ -106,7 +106,7 @@ def peer_page(
         folders,
         runs,
         title=title,
-        scale=scale_lines(runs, (*_SAYS, *(_GRID if grid is not None else _BOX)), _PAPER_SAYS[paper]),
+        scale=scale_table(runs, (*_SAYS, *(_GRID if grid is not None else _BOX)), _PAPER_SAYS[paper]),
         tables=[*first, *tables],
         points=_points(peers, paper),
         curves=CurvesOf(

@@ -10,7 +10,7 @@ from typing import Any
 
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
-from roambench.report.markdown import cell, markdown_table
+from roambench.report.markdown import markdown_table
 from roambench.report.table import ReportTable
 from roambench.study.sweep.session_notes import SessionNotes, read_notes
 
@@ -24,6 +24,7 @@ class ResultsPage:
     names have the units."""
 
     text: str
+    scale: ReportTable
     tables: tuple[ReportTable, ...]
     curves: str
     figures: tuple[dict[str, Any], ...]
@@ -59,24 +60,21 @@ def results_page(
     runs: Sequence[FinishedRun],
     *,
     title: str,
-    scale: Sequence[str],
+    scale: ReportTable,
     tables: Sequence[ReportTable],
     points: ReportTable,
     curves: CurvesOf,
     curves_name: str,
     foreword: Sequence[str] = (),
 ) -> ResultsPage:
-    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_lines`), the
+    """Of `runs`, which are those in `folders`: a foreword (paragraphs), what was run (`scale_table`), the
     tables, the curves, and every run."""
     parts = [
         f"# {title}",
         "",
         *(line for paragraph in foreword for line in (paragraph, "")),
         *made_by([read_notes(folder) for folder in folders], runs),
-        "## What was run",
-        "",
-        *scale,
-        "",
+        markdown_table(scale),
         *(markdown_table(table) for table in tables),
     ]
     if curves.svg:
@@ -87,17 +85,25 @@ def results_page(
         {"system": run.system, "seed": run.experiment.seed, "fleet": run.fleet, **run.outcome.figures}
         for run in runs
     )
-    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", (*tables, points), curves.svg, figures)
+    return ResultsPage("\n".join(parts).rstrip("\n") + "\n", scale, (*tables, points), curves.svg, figures)
 
 
-def scale_lines(runs: Sequence[FinishedRun], says: Says, paper_says: Mapping[str, str]) -> list[str]:
-    """A table of what was run, each with the value that all share or those there are, and the paper's if it
-    says any."""
-    rows = [("what", "ours", "paper"), ("---", "---", "---")]
-    for name, say in says:
-        values = dict.fromkeys(str(say(run)) for run in runs)
-        rows.append((name, cell(", ".join(values)), paper_says.get(name, "")))
-    return [f"| {' | '.join(row if paper_says else row[:2])} |" for row in rows]
+def scale_table(
+    runs: Sequence[FinishedRun],
+    says: Says,
+    paper_says: Mapping[str, str],
+    more: Sequence[tuple[str, str, str]] = (),
+) -> ReportTable:
+    """What was run, each with the value that all share or those there are, and the paper's if it says any;
+    then the rows of `more`."""
+    rows = [
+        (name, ", ".join(dict.fromkeys(str(say(run)) for run in runs)), paper_says.get(name, ""))
+        for name, say in says
+    ]
+    head = ("what", "ours", "paper")
+    wide = len(head) if paper_says else 2
+    shown = tuple(row[:wide] for row in (*rows, *more))
+    return ReportTable("scale", "What was run", "", head[:wide], shown, numeric_from=wide)
 
 
 def part_of(images: int) -> str:

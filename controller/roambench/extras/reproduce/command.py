@@ -36,7 +36,14 @@ def reproduce(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where runs go.")] = Path(
         "runs/reproduce"
     ),
-    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("docs/results"),
+    pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("build/results"),
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Renew the verdicts and CSV files there, such as docs/results."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="With --verdicts: change nothing, fail if a figure differs.")
+    ] = False,
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the sweep's.")
     ] = None,
@@ -48,6 +55,7 @@ def reproduce(
     """Reproduce tables and figures of the five papers: run STUDY's sweep and write its page.
 
     A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
+    --verdicts puts the figures of the chosen studies into the files that a checkout keeps; --check compares.
     Interrupted or killed, the same command goes on from what is there.
     """
     from roambench.extras.reproduce import studies as found
@@ -61,7 +69,9 @@ def reproduce(
         else:
             say(screen(), found.list_text(known))
         return
-    choice = found.Reproduction(known, catalogue, scale, out, pages, tuple(set_ or ()), trace)
+    choice = found.Reproduction(
+        known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check
+    )
     console = progress_screen(stderr=as_json)
     pages_made = found.reproduce(choice, studies or [], jobs=jobs or os.cpu_count() or 1, console=console)
     if as_json:

@@ -11,10 +11,12 @@ from typing import Any
 
 from rich.console import Console
 
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
+from roambench.extras.reproduce.figures_csv import Rows, differences, figures_of, renew
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
+from roambench.extras.reproduce.verdicts import renew_page
 from roambench.report import numbers
 from roambench.report.report import write_text
 from roambench.runner.screen import in_any_case, say
@@ -28,7 +30,8 @@ from roambench.study.sweep.sweep_runner import run_sweep
 @dataclass(frozen=True, slots=True)
 class Reproduction:
     """What to reproduce: `catalogue` was read from `path`; runs go to a folder of each study below `out`,
-    pages to `pages`. `overrides` and `trace_file` as for a sweep."""
+    pages to `pages`. `overrides` and `trace_file` as for a sweep. Figures go to the files in the
+    folder `verdicts`, if any; with `check` they are compared with what these have."""
 
     catalogue: Catalogue
     path: Path
@@ -37,10 +40,13 @@ class Reproduction:
     pages: Path
     overrides: tuple[str, ...] = ()
     trace_file: Path | None = None
+    verdicts: Path | None = None
+    check: bool = False
 
 
 def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console: Console) -> dict[str, Path]:
-    """Run what is open of each study's sweep, then write its page; gives the pages by study. All studies with
+    """Run what is open of each study's sweep, then write its page, then
+    keep the figures; gives the pages by study. All studies with
     this scale where no names are given. ConfigError before anything runs, RunError where runs failed: the
     same command goes on."""
     chosen = [choice.catalogue.study(name) for name in names]
@@ -52,16 +58,20 @@ def reproduce(choice: Reproduction, names: Sequence[str], *, jobs: int, console:
         for study in chosen
         if study.sweep(choice.scale) is None
     ]
+    if choice.check and choice.verdicts is None:
+        problems.append("--check: expected --verdicts DIR, the folder to compare with")
     if problems:
         raise ConfigError(problems)
-    pages = {}
+    pages, figures = dict[str, Path](), dict[str, dict[str, Rows]]()
     for number, study in enumerate(chosen, start=1):
         say(console, f"study {number} of {len(chosen)}: {study.title}")
-        pages[study.name] = _one(choice, study, jobs=jobs, console=console)
+        pages[study.name], figures[study.name] = _one(choice, study, jobs=jobs, console=console)
+    if choice.verdicts is not None:
+        _keep(choice, choice.verdicts, figures)
     return pages
 
 
-def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> Path:
+def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> tuple[Path, dict[str, Rows]]:
     sweep = study.sweep(choice.scale)
     assert sweep is not None  # looked at before
     file = read_sweep(choice.path.parent / sweep.file, choice.overrides, choice.trace_file)
@@ -78,7 +88,21 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
         write_text(curves, made.curves)
     with in_any_case(console):
         say(console, str(page))
-    return page
+    return page, figures_of(made, study.name, choice.scale)
+
+
+def _keep(choice: Reproduction, folder: Path, figures: dict[str, dict[str, Rows]]) -> None:
+    """Renew the figures of each study in `folder`, or with `check` raise RunError where one differs."""
+    if choice.check:
+        found = [
+            line for study, rows in figures.items() for line in differences(folder, study, choice.scale, rows)
+        ]
+        if found:
+            raise RunError("\n".join(found))
+        return
+    for study, rows in figures.items():
+        renew(folder, study, choice.scale, rows)
+    renew_page(folder, choice.catalogue)
 
 
 def _share(points: Sequence[Point], folder: Path) -> int:

@@ -10,7 +10,7 @@ from roambench.extras.papers.alike import leaves, taken_together
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.papers.mohawk_page import mohawk_page
 from roambench.extras.papers.peer_page import peer_page
-from roambench.extras.papers.results_page import CurvesOf, ResultsPage, Says, results_page, scale_lines
+from roambench.extras.papers.results_page import CurvesOf, ResultsPage, Says, results_page, scale_table
 from roambench.extras.reproduce.catalogue import Catalogue, PrintedFigure, Study
 from roambench.extras.reproduce.claims import (
     ClaimVerdict,
@@ -29,6 +29,8 @@ from roambench.study.sweep.points import FREE, text
 from roambench.study.sweep.results import spread
 from roambench.study.sweep.results_files import cell as spread_cell
 
+#: Title of the table of printed figures.
+BESIDE: Final = "Our figures beside the paper's"
 _SAYS: Final[Says] = (
     ("fleet", lambda run: run.fleet),
     ("systems", lambda run: run.system),
@@ -88,7 +90,7 @@ def study_page(
         [folder],
         runs,
         title=title,
-        scale=scale_lines(runs, _SAYS, {}),
+        scale=scale_table(runs, _SAYS, {}),
         tables=first,
         points=_settings(runs, metrics),
         curves=CurvesOf("", ""),
@@ -111,12 +113,12 @@ def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
     """A sentence: what speaks against the paper first."""
     if not verdicts:
         return ""
-    told = [
+    counts = [
         (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
     ]
     what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
     of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
-    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in told)}.**"
+    return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in counts)}.**"
 
 
 def _items(catalogue: Catalogue, study: Study) -> str:
@@ -152,7 +154,7 @@ def _beside_the_paper(printed: Sequence[PrintedFigure], runs: Sequence[FinishedR
         )
     return ReportTable(
         "printed",
-        "Our figures beside the paper's",
+        BESIDE,
         "Ours: mean ± sd over the seeds, of runs with less data and smaller models (below); only directions "
         "can be compared.",
         ("item", "our runs", "the paper's", "figure", "ours", "paper"),

@@ -1,0 +1,154 @@
+"""The figures of studies' pages as CSV files of one folder, which are kept, renewed and checked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from roambench.extras.papers.results_page import ResultsPage
+from roambench.report.numbers import NONE
+from roambench.report.report import write_text
+from roambench.report.table import ReportTable
+
+CLAIMS: Final = "claims.csv"
+TABLES: Final = "tables.csv"
+_CLAIMS_HEAD: Final = (
+    "study", "scale", "claim", "outcome", "ours", "ours unit", "beside", "beside unit", "beside whom",
+    "lead bound", "lead", "lead ± (95 %)", "lead unit", "seeds",
+)  # fmt: skip
+_TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "value", "±", "unit", "note")
+_FIGURE: Final = re.compile(
+    r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)(?: ± (?P<half>[\d,.]+))?"
+    r"(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
+)
+#: Differs from run to run of the same figures.
+_TIME: Final = "wall time"
+Rows = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class CellParts:
+    """A cell of a table in its parts; a cell that is no figure is all `note`."""
+
+    bound: str = ""
+    value: str = ""
+    half: str = ""
+    unit: str = ""
+    note: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> CellParts:
+        """The parts of a cell as a page prints it."""
+        if text in ("", NONE):
+            return cls()
+        match = _FIGURE.fullmatch(text)
+        if match is None:
+            return cls(note=text)
+        parts = {name: part or "" for name, part in match.groupdict().items()}
+        digits = {name: parts[name].replace(",", "") for name in ("value", "half")}
+        return cls(**{**parts, **digits})
+
+
+def figures_of(page: ResultsPage, study: str, scale: str) -> dict[str, Rows]:
+    """Every table of the page by the file that keeps it; the first row is the head."""
+    claims, tables = [list(_CLAIMS_HEAD)], [list(_TABLES_HEAD)]
+    *some, last = page.tables
+    for table in (page.scale, *some):
+        if table.key == "claims":
+            claims += [[study, scale, *_claim(row)] for row in table.rows]
+        else:
+            tables += [[study, scale, *cells] for cells in _long(table)]
+    return {CLAIMS: claims, TABLES: tables, f"{study}-{scale}.csv": _wide(last)}
+
+
+def renew(folder: Path, study: str, scale: str, figures: dict[str, Rows]) -> None:
+    """Write these figures to the files of `folder`, in the place of those of the same study and scale."""
+    for name, rows in figures.items():
+        path = folder / name
+        if name in (CLAIMS, TABLES) and path.is_file():
+            kept = read_rows(path)[1:]
+            before = next((i for i, row in enumerate(kept) if row[:2] == [study, scale]), len(kept))
+            others = [row for row in kept if row[:2] != [study, scale]]
+            rows = [rows[0], *others[:before], *rows[1:], *others[before:]]
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write_text(path, text.getvalue())
+
+
+def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) -> list[str]:
+    """A line for each file of `folder` that has other figures of this study and scale, wall times apart."""
+    found = []
+    for name, rows in figures.items():
+        path = folder / name
+        kept = read_rows(path) if path.is_file() else []
+        if name in (CLAIMS, TABLES):
+            kept = [*kept[:1], *(row for row in kept[1:] if row[:2] == [study, scale])]
+        mine, theirs = _timeless(rows), _timeless(kept)
+        if mine != theirs:
+            row = next(
+                (a for a, b in zip(theirs, mine, strict=False) if a != b),
+                f"{len(theirs)} rows, now {len(mine)}",
+            )
+            found.append(f"{path}: {study} at {scale}: not what came out: {row}")
+    return found
+
+
+def read_rows(path: Path) -> Rows:
+    """The rows of a file, its head first."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def _timeless(rows: Rows) -> Rows:
+    timed = {place for place, name in enumerate(rows[0] if rows else ()) if name.startswith(_TIME)}
+    return [[cell for place, cell in enumerate(row) if place not in timed] for row in rows]
+
+
+def _claim(row: Sequence[str]) -> list[str]:
+    says, outcome, *cells, seeds = row
+    ours, beside, lead = (CellParts.parse(cell) for cell in cells)
+    return [
+        says, outcome, ours.value, ours.unit, beside.value, beside.unit, beside.note,
+        lead.bound, lead.value, lead.half, lead.unit, "" if seeds == NONE else seeds,
+    ]  # fmt: skip
+
+
+def _long(table: ReportTable) -> Iterable[list[str]]:
+    """A row for each cell: table, row, column, and the parts of the figure."""
+    keys = min(table.numeric_from, len(table.head))
+    keys = 1 if keys == len(table.head) else keys
+    columns = [
+        f"{name} ({table.head[place - 1]})" if table.head.count(name) > 1 and name == "paper" else name
+        for place, name in enumerate(table.head)
+    ]
+    for row in table.rows:
+        for column, cell in list(zip(columns, row, strict=True))[keys:]:
+            if cell not in ("", NONE):
+                one = CellParts.parse(cell)
+                name = "; ".join(part for part in row[:keys] if part)
+                yield [table.title, name, column, one.bound, one.value, one.half, one.unit, one.note]
+
+
+def _wide(table: ReportTable) -> Rows:
+    """A row for each row, units in the head; a column whose cells are not all figures stays as it is."""
+    columns: list[list[str]] = []
+    for name, cells in zip(table.head, zip(*table.rows, strict=True), strict=True):
+        figures = [CellParts.parse(cell) for cell in cells]
+        if any(one.note and not one.value for one in figures):
+            columns.append([name, *("" if cell == NONE else cell for cell in cells)])
+            continue
+        units = {one.unit for one in figures if one.value}
+        unit = f" ({units.pop()})" if len(units) == 1 and units != {""} else ""
+        columns.append([f"{name}{unit}", *(one.value for one in figures)])
+        for part, heading in (("half", f"sd{unit}"), ("bound", "bound"), ("note", "note")):
+            values = [getattr(one, part) for one in figures]
+            if any(values):
+                columns.append([f"{name} {heading}", *values])
+        if len(units) > 1:
+            columns.append([f"{name} unit", *(one.unit for one in figures)])
+    return [list(row) for row in zip(*columns, strict=True)]

@@ -1,0 +1,117 @@
+"""The page of verdicts and the CSV files beside it: kept, renewed and checked by `roambench reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roambench.cli.main import app
+from roambench.contract.errors import ConfigError, RunError
+from roambench.extras.reproduce.catalogue import read_catalogue
+from roambench.extras.reproduce.figures_csv import CellParts, read_rows
+from roambench.extras.reproduce.scale import Scale
+from roambench.extras.reproduce.verdicts import page_text
+
+ROOT = Path(__file__).parents[4]
+KEPT = ROOT / "docs" / "results"
+SWEEP = """\
+fleet = "rehearsal"
+metrics = ["aggregated_per_step"]
+[experiment]
+[experiment.trace]
+steps = 6
+parameters = { devices = 20, steps = 12 }
+[experiment.fleet]
+agents = 4
+[grid]
+systems = ["mohawk", "hierfavg"]
+seeds = 2
+"""
+STUDY = """\
+[[study]]
+name = "%s"
+title = "A study"
+gap.small = "much"
+small = { file = "sweep.toml", lasts = "1 min" }
+[[study.claim]]
+says = "MOHAWK aggregates more"
+metric = "aggregated_per_step"
+of = { systems = "mohawk" }
+against = [{ systems = "hierfavg" }]
+better = "more"
+[[study.printed]]
+item = "Table %d"
+metric = "aggregated_per_step"
+value = 18.0
+where = { systems = "mohawk" }
+[[item]]
+paper = "P"
+label = "Table %d"
+shows = "x"
+study = "%s"
+"""
+
+
+def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
+    """Where this fails: `roambench reproduce STUDY --verdicts docs/results`."""
+    catalogue = read_catalogue(ROOT / "experiments" / "reproduction.toml")
+    assert page_text(KEPT, catalogue) == (KEPT / "README.md").read_text("utf-8")
+    kept = {(row[0], row[1], row[2]) for row in read_rows(KEPT / "claims.csv")[1:]}
+    for study in catalogue.studies:
+        assert study.sweep(Scale.SMALL) is None or (KEPT / f"{study.name}-small.csv").is_file()
+        assert {(study.name, "small", claim.says) for claim in study.claims} <= kept
+
+
+@pytest.mark.parametrize(
+    ("cell", "figure"),
+    [
+        ("≥ +112.2 ± 18.8", CellParts("≥", "+112.2", "18.8")),
+        ("2,690,005.0 J", CellParts(value="2690005.0", unit="J")),
+        ("54.3 ± 9.8 (7 of 8)", CellParts(value="54.3", half="9.8", note="7 of 8")),
+        ("not in 167", CellParts("not in", "167")),
+        ("–", CellParts()),
+        ("1 : ≥ 7.59 : ≥ 7.59", CellParts(note="1 : ≥ 7.59 : ≥ 7.59")),
+    ],
+)
+def test_a_cell_is_a_figure_with_its_bound_interval_and_unit(cell: str, figure: CellParts) -> None:
+    assert CellParts.parse(cell) == figure
+
+
+def test_figures_are_kept_and_a_check_finds_the_one_that_differs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "experiments" / "reproduction.toml").write_text(
+        STUDY % ("one", 1, 1, "one") + STUDY % ("two", 2, 2, "two")
+    )
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / "kept"
+    reproduce = ["reproduce", "--jobs", "2", "--verdicts", "kept"]
+    made = CliRunner().invoke(app, reproduce)
+    assert made.exit_code == 0, made.output + str(made.exception)
+    assert (tmp_path / "build" / "results" / "one-small.md").is_file()
+    claims = read_rows(kept / "claims.csv")
+    assert [row[:3] for row in claims[1:]] == [
+        [study, "small", "MOHAWK aggregates more"] for study in ("one", "two")
+    ]
+    page = (kept / "README.md").read_text("utf-8")
+    assert "`roambench reproduce one`, 2 seeds" in page
+    assert "Table 1, aggregated per step, mohawk: " in page
+    head, *rows = read_rows(kept / "one-small.csv")
+    assert head == ["systems", "seeds", "aggregated per step", "aggregated per step sd"]
+    assert [row[0] for row in rows] == ["mohawk", "hierfavg"]
+
+    before = {path.name: path.read_bytes() for path in kept.iterdir()}
+    assert CliRunner().invoke(app, [*reproduce[:1], "one", *reproduce[1:]]).exit_code == 0
+    assert {path.name: path.read_bytes() for path in kept.iterdir()} == before
+    assert CliRunner().invoke(app, [*reproduce, "--check"]).exit_code == 0
+    (kept / "two-small.csv").write_text("systems\nmohawk\n")
+    found = CliRunner().invoke(app, [*reproduce, "--check"])
+    assert isinstance(found.exception, RunError)
+    assert "two-small.csv: two at small: not what came out" in str(found.exception)
+    assert "one-small.csv" not in str(found.exception)
+    alone = CliRunner().invoke(app, ["reproduce", "--check"])
+    assert isinstance(alone.exception, ConfigError)
