@@ -95,13 +95,13 @@ def described(example: str, five: BenchHosts, network: Network) -> str:
 
 def left_by(page: str) -> tuple[str, ...]:
     """The places that the page says provisioning writes to."""
-    table = page.partition("## What provisioning leaves on a board")[2].partition("\n## ")[0]
+    table = page.partition("### What provisioning leaves on a board")[2].partition("\n## ")[0]
     return tuple(re.findall(r"`(/[^`]+)`", table))
 
 
 def undocumented(changed: Iterable[str]) -> list[str]:
     """Of a footprint's lines those that are of no such place, and not of the user roambench either."""
-    places = "|".join(map(re.escape, left_by((ROOT / "docs/operating.md").read_text())))
+    places = "|".join(map(re.escape, left_by((ROOT / "docs/build.md").read_text())))
     documented = re.compile(
         rf"[dfl] .* ({places})(/.*)? |l .* ({places})(/.*)? \S+|[0-9a-f]{{64}}  ({places})(/.*)?"
         r"|roambench:.*|(dialout|video):.*|unit roambench-(agent|board)\.service .*"

@@ -37,7 +37,7 @@ def test_exec_says_whose_line_each_is_and_whose_command_failed(bench_hosts: Benc
 def test_the_pages_fabric_task_runs_on_the_bench_and_so_do_files_and_sudo(
     bench_hosts: BenchHosts, tmp_path: Path
 ):
-    page = (ROOT / "docs/operating.md").read_text()
+    page = (ROOT / "docs/operate.md").read_text()
     (tmp_path / "fabfile.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     fab = Path(sys.executable).with_name("fab")
     subprocess.run(

@@ -19,6 +19,7 @@ import pytest
 from sklearn.datasets import load_diabetes
 
 import forked_commands
+import label_tasks
 import roambench as rb
 from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScored
 from roambench.runner.model_files import GLOBAL_MODEL
@@ -27,7 +28,10 @@ from roambench.runs.models import load_model
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adding.md").read_text("utf-8")
-FILES = dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL))
+FILES = {
+    **dict(re.findall(r'^```\w+ title="([^"]+)"\n(.*?)^```$', PAGE, re.MULTILINE | re.DOTALL)),
+    **label_tasks.FILES,
+}
 #: With deadlines that a busy machine keeps, too.
 QUICK = (
     "local.time_scale=12.0",

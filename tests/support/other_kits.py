@@ -1,4 +1,4 @@
-"""Kits of boards and meters, drawn from docs/first-contact.md alone, before the judging was read.
+"""Kits of boards and meters, drawn from docs/prove.md alone, before the judging was read.
 
 Nothing of roambench but the kit's shape is used. A board has a governor that ramps, background work, a die
 that warms up and a clock that may be throttled; a radio that is never quite steady; lines come late by the

@@ -17,14 +17,12 @@ class AlgorithmSection(Section):
 
     local: str = Field(
         "",
-        description="Local algorithm (`roambench list local`), by which devices train in every system that "
-        "trains on plain cross-entropy: with its own numbers in `[algorithm.NAME]`. Not together with "
-        "`proximal`. Empty: cross-entropy alone.",
+        description="Local algorithm (`roambench list local`) of systems on plain cross-entropy; "
+        "numbers in `[algorithm.NAME]`.",
     )
     parameters: dict[str, dict[str, ParameterValue]] = Field(
         default_factory=dict,
-        description="Parameters of a system's or a local algorithm's own, by its name; `[algorithm.NAME]` is "
-        "short for `[algorithm.parameters.NAME]`. What is left out keeps its default.",
+        description="Parameters by system or local algorithm; `[algorithm.NAME]` is short for it.",
     )
 
     per_ap: int = Field(
@@ -32,57 +30,40 @@ class AlgorithmSection(Section):
         ge=1,
         description="K of the MIDDLE family and FedAvg: devices that train at each AP.",
     )
-    proximal: float = Field(
-        0.0, ge=0.0, description="FedProx's mu, for systems that train on plain cross-entropy; 0: none."
-    )
-    lambda1: float = Field(
-        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to where local training started."
-    )
-    lambda2: float = Field(
-        0.01, ge=0.0, description="MIDDLE+ (Eq. 22): pull of the base to the last global model's."
-    )
+    proximal: float = Field(0.0, ge=0.0, description="FedProx's mu; 0: none.")
+    lambda1: float = Field(0.01, ge=0.0, description="MIDDLE+ Eq. 22: pull of the base to its start.")
+    lambda2: float = Field(0.01, ge=0.0, description="MIDDLE+ Eq. 22: pull of the base to the global model.")
     macfl_cloud: Literal["attention", "mean"] = Field(
-        "attention", description="MACFL's cloud weights: Eq. 6, or every AP the same."
+        "attention", description="MACFL's cloud weights: Eq. 6, or equal."
     )
-    self_attention: float = Field(
-        0.5, ge=0.0, le=1.0, description="HeurFedAMP: share of an AP's own model in its new one."
-    )
+    self_attention: float = Field(0.5, ge=0.0, le=1.0, description="HeurFedAMP: share of an AP's own model.")
     association: Literal["nearest", "trace"] = Field(
         "nearest",
-        description="Which edge serves a device of the MIDDLE family: the nearest AP, or `trace`, the AP "
-        "that the trace itself recorded (it must have recorded one, and `fleet.aps` draws no others).",
+        description="Edge of the MIDDLE family's devices: the nearest AP, or the recorded one.",
     )
     ties: Literal["lowest", "random"] = Field(
         "lowest",
-        description="Nearest of several equally near APs: the lowest index, or one drawn per device and "
-        "step, as MOHAWK's authors do.",
+        description="Nearest of equally near APs.",
     )
     previous_edge: Literal["own", "edge_pair"] = Field(
         "own",
-        description="FedMes and Ensemble mix the AP's model with the previous edge's: `own`, the device's "
-        "own model stands for it, or `edge_pair`, the previous AP's present model is downloaded too (and "
-        "charged). A device that was away at the step before has no previous edge: it starts from the AP's.",
+        description="FedMes, Ensemble: the own model stands for the previous edge's, or that is downloaded.",
     )
     fresh_uses_ap: bool = Field(
         False,
-        description="A moved device that has not trained since the last cloud aggregation holds that global "
-        "model. MIDDLE's Eq. 9 mixes it in like any own model (false); true: such a device uses the AP's "
-        "model (MIDDLE+: its base). For all systems that start from own models.",
+        description="A moved device that has not trained since the last sync starts from the AP's model.",
     )
     stayed_model: Literal["ap", "own"] = Field(
         "ap",
-        description="MIDDLE, a device that stayed: it starts from the AP's model (the text and Alg. 2 line "
-        "9) or from its own, as Alg. 1 line 7 prints it.",
+        description="MIDDLE: start of a device that stayed (text and Alg. 2, or Alg. 1).",
     )
     sync_download: Literal["charged", "free"] = Field(
         "charged",
-        description="The device part of a cloud aggregation (MIDDLE family): a paced download that is "
-        "counted and charged as communication, or `free`: unpaced, outside every measured phase, no bytes.",
+        description="MIDDLE family: a sync's downloads are charged, or free and unmeasured.",
     )
     cloud_counts: Literal["since_sync", "printed"] = Field(
         "since_sync",
-        description="Samples that MIDDLE's Eq. 7 counts: those of the k2 steps since the last cloud "
-        "aggregation, or `printed`: of k2 + 1 steps, the step of that aggregation once more.",
+        description="Samples of MIDDLE's Eq. 7: of k2 steps, or k2 + 1 as printed.",
     )
 
     @model_validator(mode="before")

@@ -48,45 +48,41 @@ class EnergySection(Section):
 
     calibration_file: str = Field(
         "",
-        description="TOML file with a table per meter's serial number (`gain`, `offset_w`, `u_gain`, "
-        "`u_offset_w`, `date`, `reference`, `u_reference`), as `roambench meter calibrate` writes it.",
+        description="TOML file with a table per meter's serial number (docs/meters.md).",
     )
     meters: dict[str, CalibratedMeter] = Field(
         default_factory=dict,
-        description="The same tables, here; a table here goes before the file's. Other meters have what "
-        "follows, or what is known of their type.",
+        description="The same tables; they go before the file's.",
     )
     gain: float | None = Field(
         None,
         gt=0.0,
         json_schema_extra={"expected": "a number > 0"},
-        description="Calibrated gain of all meters: reading / true power; default: that of the type (Smart "
-        "Power 2: 1.00059).",
+        description="Reading / true power, of all meters; default: the type's.",
     )
-    offset_w: float = Field(0.0, description="Calibrated offset of a reading in watts.")
+    offset_w: float = Field(0.0, description="Offset of a reading.")
     u_gain: float | None = Field(
         None,
         ge=0.0,
         json_schema_extra={"expected": "a number ≥ 0"},
-        description="Relative standard uncertainty of the gain; default: that of an uncalibrated meter of "
-        "the type (Smart Power 2: 1.10 %).",
+        description="Relative u of the gain; default: the type's.",
     )
     u_offset_w: float | None = Field(
         None,
         ge=0.0,
         json_schema_extra={"expected": "a number ≥ 0"},
-        description="Standard uncertainty of the offset in watts; default: that of the type (9.8 mW).",
+        description="u of the offset; default: the type's.",
     )
     idle_baseline_s: float = Field(
         20.0,
         ge=0.0,
-        description="Device time of idling measured before and after the run; on boards use at least 60.",
+        description="Idling measured before and after; at least 60 on boards.",
     )
 
     quiet: bool = Field(
         False,
-        description="Agents send nothing but the models in measured phases (download, train, upload) and "
-        "idle baselines: no drain, no event, no keepalive. Recommended on boards.",
+        description="Agents send nothing in measured phases and baselines: no drain, no event, no keepalive. "
+        "Recommended on boards.",
     )
 
     def calibration(self) -> MeterCalibration:

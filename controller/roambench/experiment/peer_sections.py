@@ -15,32 +15,28 @@ class DecentralisedSection(Section):
     iterations: int = Field(
         100,
         ge=1,
-        description="Half steps and exchanges of each device; a replayed trace has those of `[trace]`.",
+        description="Half steps and exchanges; a replayed trace has its steps.",
     )
     half_step: Literal["mini_batch", "full_batch", "epochs"] = Field(
         "mini_batch",
-        description="Local training between two exchanges: `mini_batch`, `learning.local_steps` batches (0: "
-        "one) drawn again each time; `full_batch`, one step on all of a device's images; or `epochs`, "
-        "`learning.local_epochs` passes. Momentum goes on from one to the next, stays on its device and is "
-        "never mixed.",
+        description="Training between exchanges: `mini_batch`, `learning.local_steps` batches (0: one); "
+        "`full_batch`, one step on all images; or `epochs`, `learning.local_epochs`.",
     )
     alpha: float = Field(
         0.4,
         ge=0.0,
-        description="System `mobility_aware`: share of the weights that goes by speed. 0: plain averages; "
-        " 1: by speed alone; above 1 slow devices get negative weights (a warning says so).",
+        description="`mobility_aware`: share of the weights by speed; above 1 slow devices get "
+        "negative ones.",
     )
     evaluate_every: int = Field(
         10,
         ge=1,
-        description="Score every device's model, and the mean of all, after every n iterations and "
-        "after the last one.",
+        description="Iterations between scorings of all models.",
     )
     exchange_deadline_s: float = Field(
         60.0,
         gt=0.0,
-        description="Device time after its half step that a device waits for its neighbours' models; who is "
-        "later is left out, and its weight goes to the device's own model.",
+        description="Device time that a device waits for neighbours' models.",
     )
 
 
@@ -49,36 +45,29 @@ class MobilitySection(Section):
 
     model: Literal["static", "random", "dam", "dcm", "reflected_walk", "trace"] = Field(
         "random",
-        description="On a grid of points: `static`, `random` (uniform within reach), `dam` and `dcm` "
-        "(distribution-aware, over all points or over cluster centres); in a box: `reflected_walk` "
-        "(continuous, de Heredia); or `trace`: replay `[trace]`.",
+        description="Movement: on a grid, `reflected_walk` in a box, or `trace` (docs/decentralised.md).",
     )
-    mobile: int = Field(5, ge=0, description="Grid: the first this many devices move; `static`: none.")
+    mobile: int = Field(5, ge=0, description="Grid: the first this many devices move.")
     grid: int = Field(18, ge=1, description="Grid: points per side, G.")
-    reach: float = Field(
-        5.0, ge=0.0, description="Grid: the longest move R_m in grid units; 0: no limit (R_m = ∞)."
-    )
+    reach: float = Field(5.0, ge=0.0, description="Grid: longest move R_m; 0: no limit.")
     ties: Literal["random", "most_static"] = Field(
         "random",
-        description="`dcm`: which of several equally good cluster centres: a random one (journal) or one "
-        "with the most static devices around, covered or not (workshop).",
+        description="`dcm`: equally good centres (journal, or workshop).",
     )
     fast_share: float = Field(
-        0.2, ge=0.0, le=1.0, description="`reflected_walk`: share p of high-mobility devices, the first ones."
+        0.2, ge=0.0, le=1.0, description="`reflected_walk`: share p of high mobility, the first devices."
     )
     width_m: float = Field(500.0, gt=0.0, description="`reflected_walk`: width of the box.")
     height_m: float = Field(500.0, gt=0.0, description="`reflected_walk`: its height.")
     speed_max_m: float = Field(
         10.0,
         gt=0.0,
-        description="`reflected_walk`: s_max in metres per iteration; low mobility is U(0, s_max).",
+        description="`reflected_walk`: s_max in metres per iteration.",
     )
     beta: float = Field(
         4.0, gt=0.0, description="`reflected_walk`: high mobility is U(beta s_max, 2 beta s_max)."
     )
-    step_s: float = Field(
-        1.0, gt=0.0, description="Seconds that an iteration of the world lasts, for maps and exported traces."
-    )
+    step_s: float = Field(1.0, gt=0.0, description="Seconds of an iteration, for maps and exports.")
 
 
 class ContactsSection(Section):
@@ -87,13 +76,10 @@ class ContactsSection(Section):
     radius: float = Field(
         3.0,
         ge=0.0,
-        description="Communication radius: R_c in grid units on a grid, metres in a box and on a trace.",
+        description="R_c: grid units, or metres.",
     )
-    everybody: bool = Field(
-        False, description="R_c = ∞: all devices are neighbours; `radius` does not count."
-    )
+    everybody: bool = Field(False, description="R_c = ∞.")
     reading: Literal["at_step", "any_moment"] = Field(
         "at_step",
-        description="On a replayed trace: near enough where the step's fixes are, or at any moment of an "
-        "even way there from the fixes before. A `reflected_walk` always counts any moment, a grid the step.",
+        description="On a trace: near at the step's fixes, or at any moment on the way.",
     )

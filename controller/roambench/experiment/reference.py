@@ -23,16 +23,12 @@ _INTRODUCTION = """\
 
 # Experiment files
 
-An experiment is one TOML file. `roambench run FILE` checks all of it before anything starts and reports
-every mistake at once, each with its file, its key and what was expected; the exit code is then 2. A key that
-is left out has the default shown here, an unknown key is a mistake. Names end in their units: `_s` seconds,
-`_m` metres, `_w` watts, `_mbit_s` megabits (10⁶) per second.
+`roambench run FILE` checks the whole TOML file before anything starts and reports all mistakes at once (exit
+code 2). An unknown key is a mistake. Names end in their units (`_mbit_s`: 10⁶ bits a second). Paths are
+relative to the file.
 
-`--set KEY=VALUE` overrides one key for one run, as often as needed: `--set learning.batch_size=16`,
-`--set 'systems=["mohawk"]'`. The value is TOML; a bare word is taken as a text. Paths in a file are relative
-to the file, paths on the command line to the current folder.
-
-The run folder keeps the experiment with every default filled in, as `experiment.json`.
+`--set KEY=VALUE` overrides a key for one run: `--set learning.batch_size=16`, `--set 'systems=["mohawk"]'`.
+The run folder keeps the experiment with all defaults, as `experiment.json`.
 """
 
 
@@ -64,7 +60,8 @@ def _rows(model: type[BaseModel], left_out: set[str]) -> Iterator[str]:
     for name, field in model.model_fields.items():
         if name not in left_out:
             description = (field.description or "").replace("|", "\\|")
-            yield f"| `{name}` | {expected(field)} | `{_default(field)}` | {description} |"
+            kind = re.sub(r"^(an? |one of )", "", expected(field)).replace("true or false", "boolean")
+            yield f"| `{name}` | {kind} | `{_default(field)}` | {description} |"
 
 
 def _default(field: FieldInfo) -> str:

@@ -36,28 +36,24 @@ class TraceSection(Section):
 
     file: str = Field(
         "",
-        description="Trace file (Parquet, as `roambench trace` writes it). Relative to the experiment file.",
+        description="Trace file (Parquet), relative to the experiment file.",
     )
     generator: str = Field(
         "",
-        description="Generator of a synthetic trace (`roambench list generators`), drawn from the "
-        "experiment's seed. Not together with `file`; with neither of the two it is "
-        f'"{DEFAULT_GENERATOR}".',
+        description="Generator (`roambench list generators`), drawn from the seed; without it and "
+        '`file`: "city".',
     )
     parameters: dict[str, ParameterValue] = Field(
         default_factory=dict,
-        description="The generator's own parameters; what is left out keeps the generator's default.",
+        description="The generator's own parameters.",
     )
     window: Literal["busiest", "first"] = Field(
         "busiest",
-        description="Which consecutive steps are replayed: those in which the most devices are present, or "
-        "the first ones of the trace.",
+        description="Replayed steps: with the most devices present, or the first.",
     )
-    steps: int = Field(30, ge=2, description="Length of that window in steps of the trace.")
-    offset: int = Field(
-        0, ge=0, description="Steps at the start of the trace that the window leaves out, whichever it is."
-    )
-    repeat: int = Field(1, ge=1, description="How often the window is played, one time after the other.")
+    steps: int = Field(30, ge=2, description="Length of the window.")
+    offset: int = Field(0, ge=0, description="Steps at the trace's start that are left out.")
+    repeat: int = Field(1, ge=1, description="How often the window is played.")
 
     @model_validator(mode="before")
     @classmethod
@@ -73,27 +69,23 @@ class FleetSection(Section):
     agents: int = Field(
         8,
         ge=0,
-        description="Devices: the busiest this many of the trace (more than it has are refused), one agent "
-        "each; 0: all of the trace.",
+        description="Devices: the busiest of the trace; 0: all.",
     )
     aps: int | None = Field(
         None,
         ge=0,
         json_schema_extra={"expected": "an integer ≥ 0"},
-        description="Virtual access points, drawn from the trace's places by the seed; 0: the trace's own. "
-        f"Left out: the trace's own where it recorded who was at which, else {DEFAULT_APS}, or "
-        "all of its places if they are fewer.",
+        description="Access points, drawn from the trace's places; 0: the trace's own. Default: the "
+        "recorded ones, else 20.",
     )
     mapping: Literal["top", "waves", "random"] = Field(
         "top",
-        description="Which devices of the trace the boards play: the busiest of the window, any (drawn by "
-        "the seed), or in `waves`: a board plays several devices one after the other, each from its first to "
-        "its last presence, so that the most presence is played. Data and models stay with the board.",
+        description="Devices that boards play: the busiest, drawn ones, or several in turn (`waves`).",
     )
     deadline_s: float = Field(
         120.0,
         gt=0.0,
-        description="Device time an order may take; after it the answer is `timeout` (or `lost`).",
+        description="Device time of an order; then `timeout` (or `lost`).",
     )
 
     def agents_of(self, devices: int) -> int:
@@ -113,34 +105,28 @@ class LinksSection(Section):
 
     link: Literal["native", "modelled"] = Field(
         "native",
-        description="`native`: transfers run as fast as the port (on a local fleet: as `[local]` says). "
-        "`modelled`: every transfer is paced to the throughput that MOHAWK's Eq. 2 gives for the device's "
-        "distance to its AP, so that a modelled LTE device really is slow.",
+        description="`native`: as fast as the port (or `[local]`). `modelled`: paced to MOHAWK's Eq. 2.",
     )
     port_mbit_s: float = Field(
         95.0,
         gt=0.0,
-        description="What the port carries in fact, with `modelled`: faster modelled rates (Wi-Fi's 1000 "
-        "Mbit/s) are clipped to it, and recorded as clipped. Measure yours, for example with iperf3.",
+        description="What the port carries; faster modelled rates are clipped.",
     )
     model: str = Field(
         "mohawk",
         min_length=1,
-        description="Link model (Eq. 1) for the modelled energy: `mohawk` (the paper's parameters), a file "
-        "that `roambench calibrate` wrote, or its name in `links/`, beside the experiment file or in the "
-        "current folder.",
+        description="Link model of Eq. 1: `mohawk`, or a file of `roambench calibrate` "
+        "(docs/calibrating.md).",
     )
 
     distance_statistics: Literal["served", "all_pairs"] = Field(
         "served",
-        description="Distances whose mean and deviation Eq. 2 maps from: of present devices to the AP that "
-        "serves them (per system), or to every AP, so that all systems share one mapping.",
+        description="Distances of Eq. 2: to the serving AP, or to each AP.",
     )
     overhead_bytes: int = Field(
         0,
         ge=0,
-        description="Eq. 1's Δ on virtual devices: bytes that protocols add to every transfer. Devices that "
-        "really transfer are charged their real bytes.",
+        description="Eq. 1's Δ on virtual devices, per transfer.",
     )
 
 
@@ -150,8 +136,7 @@ class ClockSection(Section):
     period_s: float = Field(
         60.0,
         gt=0.0,
-        description="Device time between two bursts of clock probes in a run, at least; they are made "
-        "between steps only. One burst before and one after the run are always made.",
+        description="Device time between bursts of clock probes (docs/clocks.md).",
     )
 
 
@@ -162,14 +147,13 @@ class HostSection(Section):
     period_s: float = Field(
         5.0,
         ge=0.0,
-        description="Device time between two samples; 0: none. A sample that would cost more than 0.5 % of a "
-        "core is taken less often.",
+        description="Device time between samples of the board's state; 0: none.",
     )
     during_phases: bool = Field(
         True,
-        description="Also in download, train and upload: a sample is kept on the board, nothing is sent.",
+        description="Also in download, train and upload.",
     )
-    interface: str = Field("", description="Network interface whose bytes count; empty: all but loopback.")
+    interface: str = Field("", description="Interface whose bytes count; empty: all but loopback.")
 
     def settings(self) -> HostSettings:
         """The settings that agents are given."""
@@ -181,37 +165,30 @@ class InfluxdbSection(Section):
 
     url: str = Field(
         "",
-        description="Address of an InfluxDB (or VictoriaMetrics), like `http://influx.lan:8086`, as the "
-        "writer sees it. Empty: none is used.",
+        description="Address, like `http://influx.lan:8086`; empty: none.",
     )
-    bucket: str = Field(
-        "bench", min_length=1, description="Bucket, or for `v1` database; `NAME/POLICY` for a policy."
-    )
-    org: str = Field("", description="Organization of an InfluxDB 2; others ignore it.")
+    bucket: str = Field("bench", min_length=1, description="Bucket, or for `v1` database or `NAME/POLICY`.")
+    org: str = Field("", description="Organization of an InfluxDB 2.")
     api: Literal["v2", "v1"] = Field(
-        "v2", description="Write endpoint: `v2` (InfluxDB 2 and 3, VictoriaMetrics) or `v1` (InfluxDB 1.x)."
+        "v2", description="`v2`: InfluxDB 2, 3, VictoriaMetrics; `v1`: InfluxDB 1.x."
     )
     token_file: str = Field(
         "",
-        description="File with a token that may write (`v1`: user:password), on the machine that writes. It "
-        "is never stored or logged. Relative to the experiment file; outside of that folder its name has to "
-        "begin with `influx`.",
+        description="File with a write token (`v1`: user:password) on the machine that writes, in the"
+        " experiment's folder or named `influx...`.",
     )
     token_env: str = Field(
         "INFLUX_TOKEN",
-        description="Without a `token_file`: environment variable that holds the token: `INFLUX_TOKEN`, "
-        "`INFLUXDB_TOKEN` or a name that begins with `ROAMBENCH_INFLUX_`.",
+        description="Else this variable: `INFLUX_TOKEN`, `INFLUXDB_TOKEN`, `ROAMBENCH_INFLUX_...`.",
     )
     gzip: bool = Field(True, description="Compress what is sent.")
     via: Literal["agents", "controller"] = Field(
         "agents",
-        description="Who writes: every agent by itself, or the controller what the agents drained to it (for "
-        "boards that cannot reach the database).",
+        description="Writer: each agent, or the controller what agents drained.",
     )
     store: Literal["both", "influxdb"] = Field(
         "both",
-        description="`both`: the run folder gets every record, too. `influxdb`: records are there only, and "
-        "reports must be asked with `--readings influxdb`.",
+        description="`influxdb`: records are there only; reports need `--readings influxdb`.",
     )
 
 
@@ -228,8 +205,8 @@ class Experiment(Section):
     systems: Annotated[tuple[str, ...], Strict(False)] = Field(
         ("mohawk", "hierfavg"),
         min_length=1,
-        description="Learning systems (`roambench list algorithms`, or `roambench list decentralised`; not "
-        "both in one file): one run each, then compared.",
+        description="Learning systems, a run each (`roambench list algorithms` or `list "
+        "decentralised`, not both).",
     )
     trace: TraceSection = Field(default_factory=lambda: TraceSection.model_validate({}))
     fleet: FleetSection = Field(default_factory=lambda: FleetSection.model_validate({}))

@@ -1,4 +1,4 @@
-"""docs/exit-codes.md: the codes on it are those of the command, ended in each way by a real process."""
+"""docs/cli.md: the codes on it are those of the command, ended in each way by a real process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = (Path(__file__).parents[3] / "docs" / "exit-codes.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text("utf-8")
 ROWS = {int(code): text for code, text in re.findall(r"^\| (\d+) \| (.*)$", PAGE, re.M)}
 #: `roambench` with a command that gets the signal while it works.
 SIGNALLED = """

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from forked_commands import roambench
+from roambench.study.ab.ab_figures import COMPARED
 from roambench.study.sweep.metrics import METRICS, metric_of
 
 PAGE = (Path(__file__).parents[3] / "docs" / "sweeps.md").read_text("utf-8")
@@ -65,3 +66,10 @@ def test_every_metric_of_the_page_is_one() -> None:
 def test_the_example_sweep_asks_for_what_its_comment_says(tmp_path: Path) -> None:
     printed = run(f"roambench sweep {ROOT / 'experiments' / 'sweep_demo.toml'} --check", tmp_path)
     assert "18 runs: 6 points of the grid, 3 seeds; 0 finished already, 18 to run" in printed
+
+
+def test_every_figure_of_a_comparison_is_a_metric_of_the_page() -> None:
+    """Of virtual devices `modelled_...` stands before its name."""
+    table = PAGE[PAGE.index("| metric |") : PAGE.index("Joules are **measured**")]
+    named = set(re.findall(r"`([a-z_]+)`", table))
+    assert {row.name.removeprefix("modelled_") for row in COMPARED} - named - {"j"} == set()

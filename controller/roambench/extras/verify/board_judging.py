@@ -21,7 +21,7 @@ _CUT = "only `--cut-power` shows it"
 
 
 def board_findings(kit: Kit) -> Iterator[Finding]:
-    """In the order of docs/first-contact.md."""
+    """In the order of docs/prove.md."""
     yield _promotion(kit)
     yield _step(kit)
     yield _throttled(kit)

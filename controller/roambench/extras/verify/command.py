@@ -41,7 +41,7 @@ def verify(
     """Check on one board with its meter what this project assumes of hardware: which holds, and what else.
 
     A quarter of an hour: preflight, rest, all cores on and off, transfers both ways. Exit code 1 if anything
-    does not hold. docs/first-contact.md has the list.
+    does not hold. docs/prove.md has the list.
     """
     from dataclasses import asdict
     from functools import partial

@@ -1,6 +1,6 @@
 """The assumptions that hold on the board of a kit, and the consequences of the others; pure.
 
-docs/first-contact.md lists them. Loads and transfers are judged here, the meter's lines in `meter_judging`,
+docs/prove.md lists them. Loads and transfers are judged here, the meter's lines in `meter_judging`,
 the board itself in `board_judging`.
 """
 
@@ -33,7 +33,7 @@ _MIN_WAVE_S: Final = 120.0
 
 
 def judged(kit: Kit) -> list[Finding]:
-    """All assumptions, in the order of docs/first-contact.md. ConfigError for unknown traits."""
+    """All assumptions, in the order of docs/prove.md. ConfigError for unknown traits."""
     if kit.traits not in TRAITS.names():
         raise ConfigError([f"kit: {kit.traits!r}: expected meter traits ({', '.join(TRAITS.names())})"])
     seen = SeenKit(kit, TRAITS.load(kit.traits))

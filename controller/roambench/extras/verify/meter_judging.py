@@ -27,7 +27,7 @@ _FED_V: Final = 3.0
 
 
 def meter_findings(seen: SeenKit) -> Iterator[Finding]:
-    """In the order of docs/first-contact.md."""
+    """In the order of docs/prove.md."""
     yield from _lines(seen)
     yield from _values(seen)
     yield from _windows(seen)
