@@ -223,7 +223,7 @@ class Launcher:
             except subprocess.TimeoutExpired:
                 driven.process.kill()
                 driven.process.wait()
-        deadline_s = time.monotonic() + 10  # a trainer ends by itself, a moment after its agent
+        deadline_s = time.monotonic() + 60  # a trainer ends by itself, a moment after its agent
         while (left := processes_of(self.base)) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         named = command_lines(left)
