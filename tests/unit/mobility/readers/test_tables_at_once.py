@@ -57,7 +57,7 @@ def columns_of(fixes: Fixes) -> tuple[object, ...]:
     [("device,ap,start,end", STAYS), ("time,device,ap", EVENTS)],
     ids=["stays", "events"],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_stays_in_blocks_are_those_read_line_by_line(
     header, samples, positioned, data, tmp_path_factory
@@ -114,7 +114,7 @@ FIXES = [
 @pytest.mark.parametrize(
     "header", ["device,time,lat,lon,place", "device,time,y,x,place", "device,time,y,x,more", ""]
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_fixes_in_blocks_are_those_read_line_by_line(header, data, tmp_path_factory) -> None:
     clean = data.draw(st.integers(0, len(FIXES)))  # the first ones are sound
