@@ -113,7 +113,7 @@ class Driven:
     def text(self) -> str:
         return self.log.read_text()
 
-    def finish(self, patience_s: float = 100.0) -> Driven:
+    def finish(self, patience_s: float = 400.0) -> Driven:
         """Wait for the end; the run must have succeeded."""
         status = self.process.wait(patience_s)
         assert status == 0, self.text()

@@ -159,7 +159,7 @@ def test_influxdb_1_6_forgets_what_it_acknowledged_if_two_kills_follow_on_a_trun
 
 
 @SERVER_KILLS
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_sigkills_of_the_server_during_a_stream_cost_no_reading_and_make_none(
     tmp_path, kills, meters, device_s
 ):
@@ -167,7 +167,7 @@ def test_sigkills_of_the_server_during_a_stream_cost_no_reading_and_make_none(
 
 
 @AGENT_KILLS
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_killed_agent_loses_only_what_was_not_read_and_that_shows_as_a_gap(
     tmp_path, kills, meters, device_s
 ):

@@ -16,7 +16,7 @@ from roambench.runs.folder import RunFolder
 
 from .conftest import SMALL
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 REST_S = 2.0
 TOLERANCE_S = 0.02

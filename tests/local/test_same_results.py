@@ -24,7 +24,7 @@ from roambench.runs.models import load_model
 from samples import sampled
 from small_traces import drawn_trace
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 SYSTEMS = ("mohawk", "hierfavg")
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.

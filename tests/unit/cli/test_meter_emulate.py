@@ -16,7 +16,7 @@ ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
 
 
 def roambench(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROAMBENCH, *arguments], capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.run([ROAMBENCH, *arguments], capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload,no-any-return]
 
 
 @pytest.fixture

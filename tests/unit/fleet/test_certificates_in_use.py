@@ -61,7 +61,7 @@ async def test_a_caller_without_a_certificate_is_refused_and_told(tmp_path: Path
             options = [("grpc.ssl_target_name_override", CONTROLLER_NAME)]
             async with grpc.aio.secure_channel(f"127.0.0.1:{port}", bare, options=options) as channel:
                 with pytest.raises(grpc.aio.AioRpcError) as refused:
-                    await channel.unary_unary(method)(b"", timeout=60)
+                    await channel.unary_unary(method)(b"", timeout=300)
                 assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
             where.fleet._ports.handshakes._reported_s.clear()
             await until(
