@@ -33,10 +33,10 @@ from roambench.runner.places.simulated import simulated_fleet
 from roambench.runner.plays.hierarchical import rounds_of
 from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
-from samples import sampled
+from samples import sampled, slow_is_asked_for
 from small_traces import drawn_trace
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("workers_of_one_server")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",
@@ -137,8 +137,7 @@ RunsOf = Callable[[str], dict[str, Run]]
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunsOf:
     """Of the sample's systems, or of all where slow tests are asked for."""
-    here = [item for item in request.session.items if item.path == request.path]
-    systems = SYSTEMS if any(item.get_closest_marker("slow") for item in here) else SAMPLE
+    systems = SYSTEMS if slow_is_asked_for(request) else SAMPLE
     base = tmp_path_factory.mktemp("layouts").resolve()
 
     @cache

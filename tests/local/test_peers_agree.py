@@ -27,12 +27,12 @@ from roambench.runner.places.simulated import simulated_fleet
 from roambench.runner.plays.decentralised import PeerWorld, movement_named, peer_settings
 from roambench.runs.folder import RunFolder
 from roambench.systems.peers import PEER_SYSTEMS
-from samples import sampled
+from samples import sampled, slow_is_asked_for
 from small_traces import drawn_trace
 
 from .late_agents import late_agents
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(600)
 
 DEVICES, STEPS = 5, 3
 #: All that move by a model, and a trace in which devices come and go.
@@ -162,8 +162,7 @@ async def both_fleets(base: Path, pairs: Sequence[tuple[str, str]]) -> dict[str,
 @pytest.fixture(scope="module")
 def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
     """Of the sample, or of all pairs where slow tests are asked for."""
-    here = [item for item in request.session.items if item.path == request.path]
-    pairs = PAIRS if any(item.get_closest_marker("slow") for item in here) else SAMPLE
+    pairs = PAIRS if slow_is_asked_for(request) else SAMPLE
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LocalAgents", late_agents(0.02))
         return asyncio.run(both_fleets(tmp_path_factory.mktemp("peers").resolve(), pairs))

@@ -9,13 +9,19 @@ import pytest
 
 
 def sampled(sample: Iterable[Any], whole: Iterable[Any]) -> list[Any]:
-    """All of `whole`, in its order; what is not in the `sample` is slow.
+    """Return all of `whole`, in its order; what is not in the `sample` is slow.
 
     A member of the sample that is not in the whole, such as a smaller number, comes first.
     """
     kept, members = list(sample), list(whole)
     first = [member for member in kept if member not in members]
     return [*first, *(one if one in kept else _slow(one) for one in members)]
+
+
+def slow_is_asked_for(request: pytest.FixtureRequest) -> bool:
+    """Return true if this session runs a slow test of the file that asks: then its fixtures make all."""
+    here = [item for item in request.session.items if item.path == request.path]
+    return any(item.get_closest_marker("slow") for item in here)
 
 
 def _slow(member: Any) -> Any:

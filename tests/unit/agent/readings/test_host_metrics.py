@@ -191,7 +191,7 @@ def test_the_trainers_seconds_are_the_agents_and_stay_so_when_it_dies() -> None:
         (fork_server,) = psutil.Process(process.pid).children()
         (trainer,) = fork_server.children()
         trainer.send_signal(signal.SIGKILL)
-        psutil.wait_procs([trainer], timeout=300)
+        psutil.wait_procs([trainer], timeout=60)
         for _ in range(200):
             if fork_server.children() and fork_server.children()[0].pid != trainer.pid:
                 break
