@@ -26,7 +26,9 @@ def main(names: list[str]) -> int:
         with tempfile.TemporaryDirectory() as folder:
             value = FROZEN[what](Path(folder))
         file_of(what).parent.mkdir(parents=True, exist_ok=True)
-        file_of(what).write_text(json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8")
+        file_of(what).write_text(
+            json.dumps(value, indent=1, ensure_ascii=False, sort_keys=True) + "\n", "utf-8"
+        )
         print(file_of(what))
     return 0
 

@@ -113,7 +113,7 @@ class Driven:
     def text(self) -> str:
         return self.log.read_text()
 
-    def finish(self, patience_s: float = 100.0) -> Driven:
+    def finish(self, patience_s: float = 400.0) -> Driven:
         """Wait for the end; the run must have succeeded."""
         status = self.process.wait(patience_s)
         assert status == 0, self.text()
@@ -223,7 +223,7 @@ class Launcher:
             except subprocess.TimeoutExpired:
                 driven.process.kill()
                 driven.process.wait()
-        deadline_s = time.monotonic() + 10  # a trainer ends by itself, a moment after its agent
+        deadline_s = time.monotonic() + 60  # a trainer ends by itself, a moment after its agent
         while (left := processes_of(self.base)) and time.monotonic() < deadline_s:
             time.sleep(0.1)
         named = command_lines(left)

@@ -52,7 +52,7 @@ def agents_are_idle(bench: LivingBench) -> bool:
     return all(bench.processes[name].poll() is None for name in NAMES)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_proven(bench: LivingBench):
     """Two of three hosts, though the experiment has one device; 2 rates in 2 directions, 1 window each."""
     out, page = bench.folder / "links" / "own.toml", bench.folder / "own.html"
@@ -88,7 +88,7 @@ def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_prove
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back(bench: LivingBench):
     done = measured(
         bench, "overhead", "--minutes", "1", "--agents", "2", "--only", "board-b", "--only", "board-a"
@@ -113,7 +113,7 @@ def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, capfd, command
     (tmp_path / "own.toml").write_text(EXPERIMENT)
     done = subprocess.run(
         [ROAMBENCH, command[0], str(tmp_path / "own.toml"), *command[1:], "--fleet", "simulated"],
-        capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path,
+        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 2
     assert "--fleet: expected one of local, bench:FILE, got 'simulated'" in done.stderr

@@ -181,7 +181,7 @@ async def test_a_missing_certificate_is_told_on_both_sides_and_at_both_ports(tmp
         ):
             async with grpc.aio.secure_channel(f"127.0.0.1:{port}", bare, options=options) as channel:
                 with pytest.raises(grpc.aio.AioRpcError):
-                    await channel.unary_unary(method)(b"", timeout=5)
+                    await channel.unary_unary(method)(b"", timeout=300)
             line = BEFORE.format(name) + "(it showed no certificate)" + AFTER
             await until(
                 lambda line=line: ("127.0.0.1", line) in where.lines(EventKind.CONNECTION_REFUSED), PATIENCE_S
@@ -219,7 +219,7 @@ async def test_who_speaks_no_tls_or_nothing_at_all_is_told_and_who_may_come_in_i
         await until(lambda: good.link.is_open, PATIENCE_S)
         for said, reason in ((rubbish.PREFACE, "it did not speak TLS"), (b"", "it was silent for too long")):
             line = BEFORE.format("data") + f"({reason})" + AFTER
-            with socket.create_connection(("127.0.0.1", where.data_port), timeout=10.0) as open_one:
+            with socket.create_connection(("127.0.0.1", where.data_port), timeout=300.0) as open_one:
                 open_one.sendall(said)
                 await until(
                     lambda line=line: ("127.0.0.1", line) in where.lines(EventKind.CONNECTION_REFUSED),
@@ -232,7 +232,7 @@ async def test_who_speaks_no_tls_or_nothing_at_all_is_told_and_who_may_come_in_i
 async def test_the_same_reason_of_the_same_address_is_told_once_a_minute(tmp_path: Path) -> None:
     async with controller(tmp_path) as where:
         for _ in range(20):
-            with socket.create_connection(("127.0.0.1", where.data_port), timeout=10.0) as open_one:
+            with socket.create_connection(("127.0.0.1", where.data_port), timeout=300.0) as open_one:
                 open_one.sendall(rubbish.PREFACE)
                 assert open_one.recv(100) != b"?"
         async with agent(where, expired(where.authority)):

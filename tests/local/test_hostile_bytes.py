@@ -26,12 +26,15 @@ from roambench.contract.device_time import DeviceClock
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
+from samples import sampled
 
 SEED = 20261121
 #: Calls, frames over TLS with a certificate, and without a good one, and what is no TLS.
 KINDS = (5500, 2000, 500, 2000)
 KINDS_AT_PEERS = (1400, 500, 400, 500)
 WARM_UP = 300  # sequences of each kind before memory is looked at
+#: A part of each of them; all of them take minutes.
+SHARES = pytest.mark.parametrize("share", sampled([0.1], [1.0]))
 PARTS = 10
 MOST_GROWTH_BYTES = 64 * 2**20
 
@@ -116,15 +119,17 @@ async def victim(script: str, folder: Path) -> AsyncIterator[Victim]:
             await counting
 
 
-async def throw_all(at: Victim, fuzzer: Fuzzer, kinds: Sequence[int]) -> None:
-    """So many sequences of each kind, in parts; it stays up, small, and serves between them."""
+async def throw_all(at: Victim, fuzzer: Fuzzer, kinds: Sequence[int], share: float) -> int:
+    """Throw that share of the sequences of each kind, in parts, and return how many; it stays up, small, and
+    serves between them."""
+    kinds, warm_up = [round(share * whole) for whole in kinds], round(share * WARM_UP)
     await at.served_more()
-    await fuzzer.throw(SEED, *(len(kinds) * [WARM_UP]))
+    await fuzzer.throw(SEED, *(len(kinds) * [warm_up]))
     memory = Memory(psutil.Process(at.process.pid))
     watching = asyncio.create_task(memory.watch())
-    sent = len(kinds) * WARM_UP
+    sent = len(kinds) * warm_up
     for part in range(PARTS):
-        counts = [(whole - WARM_UP) // PARTS for whole in kinds]
+        counts = [(whole - warm_up) // PARTS for whole in kinds]
         await fuzzer.throw(SEED + 1 + part, *counts)
         sent += sum(counts)
         await at.served_more()
@@ -133,16 +138,20 @@ async def throw_all(at: Victim, fuzzer: Fuzzer, kinds: Sequence[int]) -> None:
     assert sent == sum(kinds)
     assert at.process.returncode is None
     assert memory.growth_bytes < MOST_GROWTH_BYTES
+    return sent
 
 
+@SHARES
 @pytest.mark.timeout(900)
 @pytest.mark.asyncio
-async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_small(tmp_path: Path) -> None:
+async def test_ten_thousand_malformed_sequences_leave_the_controller_up_and_small(
+    tmp_path: Path, share: float
+) -> None:
     async with victim("fuzzed_controller.py", tmp_path) as controller:
         good = WellBehaved(tmp_path, controller.ports)
         session = asyncio.create_task(good.run())
-        await throw_all(controller, Fuzzer(tmp_path, controller.ports), KINDS)
-        assert sum(KINDS) == 10_000
+        sent = await throw_all(controller, Fuzzer(tmp_path, controller.ports), KINDS, share)
+        assert sent == share * 10_000
         assert good.log == []  # its session never broke
         session.cancel()
         await asyncio.gather(session, *good.chores, return_exceptions=True)
@@ -175,14 +184,17 @@ async def _pull_on(folder: Path, port: int, told: set[OfferState | None]) -> Non
         step += 1
 
 
+@SHARES
 @pytest.mark.timeout(900)
 @pytest.mark.asyncio
-async def test_malformed_sequences_leave_a_device_and_its_peer_port_up_and_small(tmp_path: Path) -> None:
+async def test_malformed_sequences_leave_a_device_and_its_peer_port_up_and_small(
+    tmp_path: Path, share: float
+) -> None:
     async with victim("fuzzed_peer.py", tmp_path) as device:
         (port,) = device.ports
         told: set[OfferState | None] = set()
         pulling = asyncio.create_task(_pull_on(tmp_path, port, told))
-        await throw_all(device, Fuzzer(tmp_path, device.ports, "pi-02", (PULL, ASK)), KINDS_AT_PEERS)
+        await throw_all(device, Fuzzer(tmp_path, device.ports, "pi-02", (PULL, ASK)), KINDS_AT_PEERS, share)
         assert not pulling.done()
         told.clear()
         await device.served_more()

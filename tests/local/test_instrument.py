@@ -21,7 +21,7 @@ from roambench.runs.measured.clocks import ReaderCase, board_clocks
 
 from .conftest import ROAMBENCH, SMALL, processes_of
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 BASELINE_S = 2.0  # as SMALL has it
 NAMES = ("pi-01", "pi-02")
@@ -122,7 +122,7 @@ def overhead(tmp_path_factory) -> dict:
         [ROAMBENCH, "overhead", str(file), "--runs-dir", str(base / "runs"), *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

@@ -17,13 +17,13 @@ from forked_commands import roambench
 from roambench.rounds.records import OrderAnswered, RoundRecord, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from samples import sampled
 
 pytestmark = pytest.mark.timeout(900)
 
 EXPERIMENT = """
 name = "killed"
 seed = 5
-systems = ["mohawk", "middle"]
 rounds.cloud_every_steps = 2
 trace = { generator = "city", steps = 6, parameters = { presence = "always", devices = 6 } }
 fleet = { agents = 6, aps = 3 }
@@ -34,7 +34,7 @@ simulated = { workers = 2 }
 
 #: Trainings deferred, and computed when ordered.
 SYSTEMS = ("mohawk", "middle")
-KILLS = 4
+KILLS = 2
 #: A worker that is ready has computed for longer than its start takes: killed three times while it starts, it
 #: ends the run.
 READY_CPU_S = 1.0
@@ -52,8 +52,7 @@ def training_processes(run: subprocess.Popen[str]) -> list[psutil.Process]:
 def kill_busy_workers(run: subprocess.Popen[str], runs: Path, system: str) -> int:
     """Kill workers in the middle of a training, one after the other, while this system runs; how many."""
     killed = 0
-    later = SYSTEMS[SYSTEMS.index(system) + 1 :]
-    while run.poll() is None and killed < KILLS and not any(begun(runs, other) for other in later):
+    while run.poll() is None and killed < KILLS:
         for worker in training_processes(run) if begun(runs, system) else ():
             try:
                 before_s = sum(worker.cpu_times()[:2])
@@ -87,11 +86,9 @@ def story(folder: Path) -> tuple[str, list[RoundRecord]]:
     return digest, kept
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the runs of one command that was left alone, and of one whose workers were killed."""
-    base = tmp_path_factory.mktemp("killed")
-    (base / "experiment.toml").write_text(EXPERIMENT)
+def runs_of(base: Path, system: str) -> None:
+    """Make the runs of one command that was left alone, and of one whose workers were killed."""
+    (base / "experiment.toml").write_text(f'systems = ["{system}"]\n{EXPERIMENT}')
     roambench(*WORDS, "alone", cwd=base).check_returncode()
     run = subprocess.Popen(
         [sys.executable, "-m", "roambench.cli.main", *WORDS, "killed"],
@@ -101,19 +98,19 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text=True,
         env={**os.environ, "NO_COLOR": "1"},
     )
-    killed = [kill_busy_workers(run, base / "killed", system) for system in SYSTEMS]
+    killed = kill_busy_workers(run, base / "killed", system)
     _, errors = run.communicate(timeout=400)
     assert run.returncode == 0, errors
-    assert min(killed) >= 1
-    return base
+    assert killed >= 1
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", sampled(["mohawk"], SYSTEMS))
 def test_a_run_whose_workers_are_killed_ends_with_the_model_of_one_left_alone(
-    base: Path, system: str
+    tmp_path: Path, system: str
 ) -> None:
+    runs_of(tmp_path, system)
     (digest, records), (digest_of_killed, records_of_killed) = (
-        story(base / name / "killed" / "latest" / system) for name in ("alone", "killed")
+        story(tmp_path / name / "killed" / "latest" / system) for name in ("alone", "killed")
     )
     assert digest_of_killed == digest
     assert records_of_killed == records

@@ -25,6 +25,7 @@ from roambench.rounds.records import CloudAggregated, EdgeAggregated, ModelsScor
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
+from samples import sampled
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "adding.md").read_text("utf-8")
@@ -151,7 +152,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", sampled(["traits", "sums"], CASES))
 def test_models_are_equal_on_both_fleets_and_metrics_what_numpy_makes_of_them(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +179,7 @@ def test_models_are_equal_on_both_fleets_and_metrics_what_numpy_makes_of_them(
     assert (better[next(iter(truth))], better["trainings"]) == (next(iter(case.better.values())), "")
 
 
-@pytest.mark.parametrize("name", ["diabetes", "sums"])
+@pytest.mark.parametrize("name", sampled(["diabetes"], ["diabetes", "sums"]))
 def test_without_a_server_the_metric_is_the_mean_over_the_devices(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,13 +33,16 @@ from roambench.runner.places.simulated import simulated_fleet
 from roambench.runner.system_runs.hierarchical import rounds_of
 from roambench.runner.world import Movement, learning_task_of
 from roambench.runs.folder import RunFolder
+from samples import sampled, slow_is_asked_for
 from small_traces import drawn_trace
 
-pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("workers_of_one_server")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 SYSTEMS = (
     "hierfavg", "macfl", "mohawk", "middle", "middle_plus", "oort", "fedmes", "greedy", "ensemble",
 )  # fmt: skip
+#: Edges without an own model, with one, and several models at once.
+SAMPLE = ("hierfavg", "middle_plus", "ensemble")
 WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b", "abbab")
 
 #: What [simulated] and [learning] say of each layout. `workers` counts processes, or threads of a stack.
@@ -132,7 +135,9 @@ RunsOf = Callable[[str], dict[str, Run]]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> RunsOf:
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunsOf:
+    """Of the sample's systems, or of all where slow tests are asked for."""
+    systems = SYSTEMS if slow_is_asked_for(request) else SAMPLE
     base = tmp_path_factory.mktemp("layouts").resolve()
 
     @cache
@@ -142,13 +147,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> RunsOf:
             patch.setenv(
                 "OMP_WAIT_POLICY", "PASSIVE"
             )  # threads that spin on a busy core take four times as long
-            return asyncio.run(runs_of(told, SYSTEMS, base / layout.replace(" ", "-")))
+            return asyncio.run(runs_of(told, systems, base / layout.replace(" ", "-")))
 
     return of
 
 
 @pytest.mark.parametrize("layout", OTHERS)
-@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("system", sampled(SAMPLE, SYSTEMS))
 def test_global_models_agree_to_1e_9_after_5_rounds(runs: RunsOf, system: str, layout: str) -> None:
     reference, run = runs("workers")[system], runs(layout)[system]
     assert run.model.dtype == np.float64

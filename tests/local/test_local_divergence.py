@@ -25,6 +25,8 @@ from small_traces import drawn_trace
 #: One row per device, one letter per step: of seven six train between two cloud aggregations. At the
 #: second, step 5, the third is away.
 WHEREABOUTS = ("aabbab", "abbbaa", "bbaab-", "babaaa", "bbbbab", "abaaab", "baabba")
+pytestmark = pytest.mark.usefixtures("workers_of_one_server")
+
 SYSTEMS = ("middle", "middle_plus", "oort", "greedy")
 
 

@@ -22,7 +22,7 @@ AGENTS = 36
 
 
 @pytest.mark.alone
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(600)
 def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory(launch):
     run = launch("energy.idle_baseline_s=2", "rounds.rest_s=0", file=FLEET36, name="fleet36")
     run.wait_for_event(EventKind.TRAIN_FINISHED, "pi-36", "%/00003/%", 150)

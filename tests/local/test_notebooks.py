@@ -13,6 +13,7 @@ import pytest
 import roambench as rb
 from roambench.api.recorded_run import Run
 from roambench.runs.reference import FILES
+from samples import sampled
 
 pytestmark = pytest.mark.lengthy
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
@@ -21,10 +22,10 @@ NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks"
 _EXECUTE = """
 import sys, nbformat
 from nbclient import NotebookClient
-notebook = nbformat.read(sys.argv[1], as_version=4)
-where = {"metadata": {"path": sys.argv[2]}}
+notebook = nbformat.reads(sys.stdin.read(), as_version=4)
+where = {"metadata": {"path": sys.argv[1]}}
 NotebookClient(notebook, timeout=600, kernel_name="python3", resources=where).execute()
-nbformat.write(notebook, sys.argv[3])
+nbformat.write(notebook, sys.argv[2])
 """
 
 
@@ -37,7 +38,7 @@ manager, client = start_new_kernel(kernel_name="python3", cwd=sys.argv[1])
 
 def answer(asked):
     while True:
-        found = client.get_shell_msg(timeout=120)
+        found = client.get_shell_msg(timeout=300)
         if found["parent_header"].get("msg_id") == asked:
             return found["content"]
 
@@ -57,27 +58,46 @@ manager.shutdown_kernel()
 _LONG_CELL = """
 import pathlib, roambench as rb
 rb.run(
-    {"name": "long", "systems": ["mohawk", "hierfavg"], "trace": {"steps": 400}, "fleet": {"agents": 4}},
+    {
+        "name": "long",
+        "systems": ["mohawk", "hierfavg"],
+        "trace": {"steps": 400},
+        "fleet": {"agents": 4},
+        "simulated": {"workers": 1},
+    },
     fleet="simulated",
     on_step=lambda step: pathlib.Path("first").touch(),
 )
 """
 
 
-def executed(name: str, folder: Path, **environment: str) -> str:
-    """The notebook as its reader sees it then, as text."""
+#: As the notebooks are, and shorter.
+STEPS = pytest.mark.parametrize("steps", sampled([4], [8]))
+
+
+def executed(name: str, folder: Path, steps: int, **environment: str) -> str:
+    """The notebook as its reader sees it then, as text; its experiment has so many steps."""
+    text, usual = (NOTEBOOKS / name).read_text("utf-8"), r"\"steps\": 8}"
+    assert text.count(usual) == 1
     out = folder.parent / f"{folder.name}.ipynb"
-    words = [sys.executable, "-c", _EXECUTE, str(NOTEBOOKS / name), str(folder), str(out)]
+    words = [sys.executable, "-c", _EXECUTE, str(folder), str(out)]
     done = subprocess.run(
-        words, env={**os.environ, **environment}, capture_output=True, text=True, timeout=900, check=False
+        words,
+        input=text.replace(usual, usual.replace("8", str(steps))),
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return out.read_text("utf-8")
 
 
+@STEPS
 @pytest.mark.timeout(900)
-def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path) -> None:
-    told = executed("mohawk_against_hierfavg.ipynb", tmp_path)
+def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path, steps: int) -> None:
+    told = executed("mohawk_against_hierfavg.ipynb", tmp_path, steps)
     runs = rb.load(tmp_path / "runs")
     assert {run.system: run.state for run in runs} == {"mohawk": "finished", "hierfavg": "finished"}
     for run in runs:
@@ -97,8 +117,9 @@ def test_from_nothing_to_mohawk_against_hierfavg_with_a_figure(tmp_path: Path) -
     assert [name for name in sorted(left) if not any(fnmatch(name, known) for known in FILES)] == []
 
 
+@STEPS
 @pytest.mark.timeout(900)
-def test_a_local_algorithm_of_ones_own_with_its_joules(tmp_path: Path) -> None:
+def test_a_local_algorithm_of_ones_own_with_its_joules(tmp_path: Path, steps: int) -> None:
     """pip puts the package into a folder of the test's, not into this environment, and asks no index."""
     site, work = tmp_path / "site", tmp_path / "work"
     site.mkdir()
@@ -106,6 +127,7 @@ def test_a_local_algorithm_of_ones_own_with_its_joules(tmp_path: Path) -> None:
     told = executed(
         "own_local_algorithm.ipynb",
         work,
+        steps,
         PYTHONPATH=str(site),
         PIP_TARGET=str(site),
         PIP_NO_DEPS="1",
@@ -138,7 +160,7 @@ def _longest(run: Run) -> dict[str, int]:
     return found
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_interrupting_the_kernel_stops_the_run_in_good_order(tmp_path: Path) -> None:
     words = [sys.executable, "-c", _INTERRUPT, str(tmp_path), _LONG_CELL]
     done = subprocess.run(words, capture_output=True, text=True, timeout=360, check=False)

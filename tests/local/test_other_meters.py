@@ -7,7 +7,7 @@ import pytest
 from roambench.contract.phases import Phase
 from roambench.runs.folder import RunFolder
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 SMARTPOWER3 = (
     "fleet.agents=2",

@@ -13,7 +13,7 @@ from roambench.rounds.records import ReplayPaused, ReplayResumed, StepClosed, St
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = pytest.mark.timeout(600)
 
 STEP_NS = 4_000_000_000  # of device time: an hour of the trace, 900 times faster
 BASELINE_NS = 2_000_000_000
@@ -26,7 +26,7 @@ def command(launch, word, driven, *more, ready):
         [launch.roambench, word, str(driven.folder()), *more],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

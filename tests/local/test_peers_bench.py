@@ -77,7 +77,7 @@ def story(launch, bench) -> Story:
     file.write_text(EXPERIMENT)
     words = ("--fleet", f"bench:{bench.file}", "--no-preflight", "--unproven")
     real = launch(file=file, name="peers", words=words).finish(400)
-    virtual = launch(file=file, name="peers", words=("--fleet", "simulated")).finish(200)
+    virtual = launch(file=file, name="peers", words=("--fleet", "simulated")).finish(400)
     return Story(
         bench,
         {system: RunFolder.open(real.folder(system)) for system in SYSTEMS},

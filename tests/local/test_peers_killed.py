@@ -1,5 +1,5 @@
-"""Twelve agents exchange models for twenty iterations while two of them are killed again and again: nothing
-hangs, no reading is lost, and every single exchange is accounted for."""
+"""Agents exchange models while two of them are killed again and again: nothing hangs, no reading is lost,
+and every single exchange is accounted for."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from roambench.rounds.records import (
     StepClosed,
 )
 from roambench.runs.measured.accounts import RunEnergy
+from samples import sampled
 
-pytestmark = pytest.mark.timeout(500)  # on a machine that does other things
+pytestmark = pytest.mark.timeout(600)  # on a machine that does other things
 
-AGENTS, STEPS, SYSTEM = 12, 20, "metropolis_hastings"
+SYSTEM = "metropolis_hastings"
 DEADLINE_S, TIME_SCALE = 160.0, 4.0
 MOMENTS = (EventKind.TRAIN_STARTED, EventKind.EXCHANGE_STARTED)
-EXPERIMENT = f"""
+EXPERIMENT = """
 name = "killed"
 seed = 5
-systems = ["{SYSTEM}"]
+systems = ["metropolis_hastings"]
 
 [fleet]
-agents = {AGENTS}
-deadline_s = {DEADLINE_S}
+agents = AGENTS
+deadline_s = DEADLINE_S
 
 [learning]
 dataset = "digits"
@@ -50,14 +51,14 @@ images_per_device = 40
 test_images = 200
 
 [decentralised]
-iterations = {STEPS}
-evaluate_every = 10
+iterations = STEPS
+evaluate_every = 4
 exchange_deadline_s = 40.0
 
 [mobility]
 model = "random"
 grid = 5
-mobile = 4
+mobile = 2
 
 [contacts]
 radius = 2.0
@@ -66,13 +67,29 @@ radius = 2.0
 rest_s = 0.0
 
 [local]
-time_scale = {TIME_SCALE}
+time_scale = TIME_SCALE
 upload_mbit_s = 0.2
 download_mbit_s = 2.0
 
 [energy]
 idle_baseline_s = 2.0
 """
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many agents, in how many iterations, and how often each of two of them is killed."""
+
+    agents: int
+    steps: int
+    kills: int
+
+    def experiment(self) -> str:
+        values = {"AGENTS": self.agents, "STEPS": self.steps}
+        text = EXPERIMENT
+        for name, value in {**values, "DEADLINE_S": DEADLINE_S, "TIME_SCALE": TIME_SCALE}.items():
+            text = text.replace(f"= {name}\n", f"= {value}\n")
+        return text
 
 
 @dataclass(frozen=True)
@@ -88,13 +105,13 @@ class Kill:
         return f"pi-{self.device + 1:02d}"
 
 
-def planned_kills() -> list[Kill]:
-    """Two agents, three times each, at random moments of random iterations."""
+def planned_kills(size: Size) -> list[Kill]:
+    """Two agents at random moments of random iterations."""
     draw = generator(7, "kills")
-    victims = draw.choice(AGENTS, 2, replace=False).tolist()
+    victims = draw.choice(size.agents, 2, replace=False).tolist()
     kills = []
     for victim in victims:
-        for step in sorted(draw.choice(range(1, STEPS - 2), 3, replace=False).tolist()):
+        for step in sorted(draw.choice(range(1, size.steps - 2), size.kills, replace=False).tolist()):
             moment = str(draw.choice(MOMENTS))
             kills.append(Kill(step, victim, moment))
     return sorted(kills, key=lambda kill: kill.step)
@@ -104,6 +121,7 @@ def planned_kills() -> list[Kill]:
 class Survived:
     """The finished run and what was done to it."""
 
+    size: Size
     run: object
     kills: list[Kill]
     records: list[RoundRecord]
@@ -121,13 +139,14 @@ class Survived:
         )
 
 
-@pytest.fixture(scope="module")
-def survived(launch, tmp_path_factory) -> Survived:
+@pytest.fixture(scope="module", params=sampled([Size(5, 8, 1)], [Size(12, 20, 3)]), ids=str)
+def survived(request, launch, tmp_path_factory) -> Survived:
+    size: Size = request.param
     file = tmp_path_factory.mktemp("killed") / "killed.toml"
-    file.write_text(EXPERIMENT)
+    file.write_text(size.experiment())
     run = launch(file=file, name="killed")
     journal = run.folder(SYSTEM) / "events.sqlite"
-    kills, before = planned_kills(), Counter()
+    kills, before = planned_kills(size), Counter()
     for kill in kills:
         wait_for(run, journal, kill, before[kill.name])
         hellos = count(journal, EventKind.SESSION_OPENED, kill.name)
@@ -138,9 +157,9 @@ def survived(launch, tmp_path_factory) -> Survived:
             f"{kill.name} again",
         )
         before[kill.name] = sum(count(journal, moment, kill.name) for moment in MOMENTS)
-    run.finish(200)
+    run.finish(400)
     records = run.records(SYSTEM)
-    return Survived(run, kills, records, run.energy(SYSTEM), list(peer_transfers(records)))
+    return Survived(size, run, kills, records, run.energy(SYSTEM), list(peer_transfers(records)))
 
 
 def wait_for(run, journal, kill: Kill, before: int) -> None:
@@ -173,7 +192,7 @@ def count(journal, kind: str, name: str, from_step: int = -1) -> int:
 
 def test_the_run_goes_on_to_the_end_and_waits_for_no_order_deadline(survived: Survived) -> None:
     closed = survived.of(StepClosed)
-    assert [record.step for record in closed] == list(range(STEPS))
+    assert [record.step for record in closed] == list(range(survived.size.steps))
     assert max(record.wall_s for record in closed) < DEADLINE_S / TIME_SCALE
     lost = Counter(event.name for event in survived.of(FleetEvent) if event.kind == EventKind.SESSION_LOST)
     assert lost == Counter(kill.name for kill in survived.kills)
@@ -181,10 +200,12 @@ def test_the_run_goes_on_to_the_end_and_waits_for_no_order_deadline(survived: Su
 
 def test_every_device_answers_every_iteration_and_only_the_killed_fail(survived: Survived) -> None:
     answers = [r for r in survived.of(OrderAnswered) if r.order_id.endswith("exchange")]
-    assert Counter(answer.device for answer in answers) == Counter(dict.fromkeys(range(AGENTS), STEPS))
+    assert Counter(answer.device for answer in answers) == Counter(
+        dict.fromkeys(range(survived.size.agents), survived.size.steps)
+    )
     failed = [answer for answer in answers if answer.status != "done"]
     victims = {kill.device for kill in survived.kills}
-    assert failed
+    assert failed or survived.size.kills < 3  # few kills may all miss a training
     assert {answer.device for answer in failed} <= victims
     assert len(failed) <= len(survived.kills)
     assert {answer.reason for answer in failed} <= {"the agent died while training"}
@@ -195,7 +216,7 @@ def test_a_killed_agent_goes_on_from_the_model_it_held(survived: Survived) -> No
     assert {record.step for record in given if record.start_digest} == {0}  # nobody is given a model again
     done = {(r.step, r.device) for r in survived.of(ModelsExchanged)}
     for kill in survived.kills:
-        assert (STEPS - 1, kill.device) in done
+        assert (survived.size.steps - 1, kill.device) in done
 
 
 def test_no_reading_is_lost(survived: Survived) -> None:
@@ -208,8 +229,10 @@ def test_no_reading_is_lost(survived: Survived) -> None:
             )
         }
         assert store.execute("SELECT count(*) FROM dead_letter").fetchone() == (0,)
-        assert store.execute("SELECT count(DISTINCT spool_uuid) FROM record").fetchone() == (AGENTS,)
-    assert len(stored) == AGENTS
+        assert store.execute("SELECT count(DISTINCT spool_uuid) FROM record").fetchone() == (
+            survived.size.agents,
+        )
+    assert len(stored) == survived.size.agents
     for name, (count, first, last) in stored.items():
         with closing(sqlite3.connect(folder / "agents" / name / "spool.sqlite")) as spool:
             (given,) = spool.execute("SELECT seq FROM sqlite_sequence WHERE name = 'records'").fetchone()
@@ -224,7 +247,7 @@ def test_every_exchange_is_accounted_for(survived: Survived) -> None:
     assert len(sizes) == 1
     missed = [item for item in survived.transfers if item.status != "done"]
     victims = {kill.device for kill in survived.kills}
-    assert missed
+    assert missed or survived.size.kills < 3  # few may all be back in time
     assert all(item.sender in victims or item.receiver in victims for item in missed)
     table = pq.read_table(survived.run.folder(SYSTEM) / "exchanges.parquet").to_pylist()
     assert len(table) == len(survived.transfers)

@@ -18,7 +18,7 @@ from roambench.report.report import report
 from roambench.rounds.records import OrderGiven
 from roambench.runs.folder import RunFolder
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.alone]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.alone]
 WORLD = """
 seed = 3
 systems = ["mohawk"]

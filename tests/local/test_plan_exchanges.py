@@ -17,7 +17,7 @@ from roambench.report.report import report
 from roambench.rounds.records import ModelsExchanged
 from roambench.runs.folder import RunFolder
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.alone]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.alone]
 NAMES = ("board-a", "board-b", "board-c")
 WORLD = """
 seed = 3

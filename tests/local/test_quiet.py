@@ -46,7 +46,7 @@ quiet = true
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_not_a_byte_passes_the_control_connection_in_measured_phases_and_idle_baselines(tmp_path):
     (tmp_path / "quiet.toml").write_text(EXPERIMENT)
     log = tmp_path / "bytes.log"

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from safetensors import safe_open
 
-pytestmark = pytest.mark.timeout(300)
+from forked_commands import roambench
+
+pytestmark = pytest.mark.timeout(600)
 
 EXPERIMENT = """
 name = "spread"
@@ -30,12 +32,12 @@ def digest_of_run(folder: Path, *settings: str) -> tuple[str, str]:
     (folder / "experiment.toml").write_text(EXPERIMENT)
     options = ["--fleet", "simulated"]
     options += [part for setting in settings for part in ("--set", setting)]
-    done = subprocess.run(
-        [*ROAMBENCH, "run", str(folder / "experiment.toml"), "--runs-dir", str(folder / "runs"), *options],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONWARNINGS": "default"},
-    )
+    words = ["run", str(folder / "experiment.toml"), "--runs-dir", str(folder / "runs"), *options]
+    if not settings:
+        done = roambench(*words, cwd=folder)
+    else:
+        environment = {**os.environ, "PYTHONWARNINGS": "default"}
+        done = subprocess.run([*ROAMBENCH, *words], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     (model,) = (folder / "runs").glob("*/latest/*/models/global.safetensors")
     with safe_open(model, "numpy") as file:

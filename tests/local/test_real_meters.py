@@ -17,7 +17,7 @@ import pytest
 import roambench as rb
 from roambench.contract.errors import ConfigError
 
-pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(600)]
 EXPERIMENT = {
     "systems": ["mohawk"],
     "trace": {"parameters": {"devices": 40, "steps": 48}, "steps": 2},

@@ -22,9 +22,9 @@ systems = ["fedavg", "mohawk"]
 seed = 11
 [trace]
 parameters = { devices = 40, steps = 48 }
-steps = 6
+steps = 4
 [fleet]
-agents = 6
+agents = 4
 aps = 3
 [learning]
 model = "mlp"

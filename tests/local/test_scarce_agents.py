@@ -12,7 +12,7 @@ from roambench.contract.records import RecordKind
 from roambench.runs.folder import RunFolder
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_an_agent_that_may_open_no_file_says_so_reads_on_and_works_again(launch):
     run = launch("fleet.agents=2", "local.sgd_step_s=0.2", "trace.steps=6")
     run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", "%")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import math
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import forked_commands
 from roambench.mobility.files import write_trace
 from roambench.study.sweep.metrics import METRICS
 from small_traces import two_walks
-
-from .conftest import ROAMBENCH
 
 EXPERIMENT = """
 systems = ["mohawk"]
@@ -47,7 +45,7 @@ seeds = 2
 
 
 def roambench(folder: Path, *words: str) -> str:
-    done = subprocess.run([ROAMBENCH, *words], cwd=folder, capture_output=True, text=True, check=False)
+    done = forked_commands.roambench(*words, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -71,7 +69,7 @@ def reported(point: Path) -> dict[str, dict[str, float]]:
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_sweep_of_agents_has_the_measured_joules_of_each_runs_report(tmp_path: Path) -> None:
     """Ann's training is wasted: she goes away for good with her model."""
     write_trace(two_walks(), tmp_path / "walks.parquet")

@@ -129,7 +129,7 @@ def saw_the_end(messages: list[dict[str, Any]]) -> bool:
     return "running" in states and states[-1] == "finished"
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Path) -> None:
     alone = Watched(tmp_path / "alone")
     alone.finish()

@@ -117,7 +117,7 @@ class LivingBench:
         done = subprocess.run(
             [sys.executable, "-m", "roambench.agent.cli", "ctl", "--socket", str(self.socket(name)), *words],
             capture_output=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         return [json.loads(line) for line in done.stdout.splitlines()] or [{"stderr": done.stderr.decode()}]

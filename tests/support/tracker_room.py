@@ -18,7 +18,7 @@ class TrackerRoom:
 
     def __init__(self, path: Path, *extras: str, more: tuple[str, ...] = ()) -> None:
         self.bin = path / "bin"
-        subprocess.run([sys.executable, "-m", "venv", path], check=True, timeout=120)
+        subprocess.run([sys.executable, "-m", "venv", path], check=True, timeout=300)
         (found,) = path.glob("lib/python*/site-packages")
         ours = sysconfig.get_path("purelib")  # with what its own .pth files name: roambench of a source tree
         (found / "ours.pth").write_text(f"import site; site.addsitedir({ours!r})\n")
@@ -35,7 +35,7 @@ class TrackerRoom:
             env={**os.environ, "NO_COLOR": "1", "COLUMNS": "200", "HOME": str(home or cwd)},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

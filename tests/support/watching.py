@@ -37,7 +37,7 @@ class Watching:
     @contextmanager
     def stream(self, run: str = "") -> Iterator[Iterator[dict[str, Any]]]:
         """The messages of a page that is open."""
-        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        link = http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
         link.request("GET", f"/stream?run={run}")
         answer = link.getresponse()
         assert answer.status == 200, answer.read()

@@ -35,7 +35,7 @@ class Emulator:
 
     def end(self) -> int:
         self.process.terminate()
-        return self.process.wait(10)
+        return self.process.wait(60)
 
 
 StartEmulator = Callable[..., Emulator]
@@ -69,7 +69,7 @@ def start_emulator(tmp_path: Path) -> Iterator[StartEmulator]:
         process = subprocess.Popen([sys.executable, "-m", "roambench.emulation", str(path)])
         emulator = Emulator(spec, clock, process)
         started.append(emulator)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not emulator.socket.exists():
             assert process.poll() is None, "the emulator ended"
             assert time.monotonic() < deadline, "the emulator did not come up"
@@ -79,4 +79,4 @@ def start_emulator(tmp_path: Path) -> Iterator[StartEmulator]:
     yield start
     for emulator in started:
         emulator.process.kill()
-        emulator.process.wait(10)
+        emulator.process.wait(60)

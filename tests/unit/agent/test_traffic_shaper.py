@@ -93,7 +93,7 @@ def test_the_command_wants_a_rate_or_off(monkeypatch, capsys, words):
 
 def inside(space: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["ip", "netns", "exec", space, *words], capture_output=True, text=True, check=False, timeout=60
+        ["ip", "netns", "exec", space, *words], capture_output=True, text=True, check=False, timeout=300
     )
 
 
@@ -153,7 +153,7 @@ def mbit_s(board: str, ap: str, direction: str, total: int) -> float:
     with waiting:
         answer = inside(board, sys.executable, "-c", client)
         assert answer.returncode == 0, answer.stderr
-        told, _ = waiting.communicate(timeout=60)
+        told, _ = waiting.communicate(timeout=300)
     return float(told if direction == "up" else answer.stdout)
 
 

@@ -9,7 +9,13 @@ import roambench as rb
 import small_runs
 
 DEMO = Path(__file__).parents[3] / "experiments" / "demo_full.toml"
-SMALL = {"trace.steps": 4, "fleet.agents": 3, "learning.local_epochs": 1}
+SMALL = {
+    "trace.steps": 4,
+    "fleet.agents": 3,
+    "learning.local_epochs": 1,
+    "learning.model": "mlp",
+    "learning.images_per_device": 20,
+}
 
 
 @pytest.fixture(scope="session")

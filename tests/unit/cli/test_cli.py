@@ -38,7 +38,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def roambench(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "160", "NO_COLOR": "1"}
     return subprocess.run(
-        [*CLI, *arguments], capture_output=True, text=True, timeout=60, cwd=cwd, env=environment, check=False
+        [*CLI, *arguments], capture_output=True, text=True, timeout=300, cwd=cwd, env=environment, check=False
     )
 
 

@@ -29,7 +29,7 @@ def run(command: str, folder: Path) -> str:
     return " ".join(done.stdout.split())
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
     for language, title, content in FENCE.findall(PAGE):
         if title:

@@ -38,10 +38,77 @@ from roambench.energy.ledger import Ledger
 from roambench.energy.readings.samples import PowerSamples
 from roambench.energy.rest_checks import RestChecks
 from roambench.energy.uncertainty import EXACT
+from samples import sampled
 
 SEEDS = 5
 #: A meter whose conversions last just longer than its period prints one of 80 twice: rarely far off.
 HEAVY = {"window_1055": {"train", WHOLE}}
+
+HOLDING = (
+    "clean_1s",
+    "clean_2s",
+    "real_board",
+    "window_66",
+    "window_528",
+    "window_1055",
+    "ups",
+    "tails_exp",
+    "tails_box",
+    "tail_drx",
+    "late_100",
+    "late_load",
+    "hold_1s",
+    "borders_late",
+    "lost_doubled",
+    "period_jitter",
+    "period_skew",
+    "clock_plus",
+    "idle_drift",
+    "cooling",
+    "wait_long",
+    "sp3",
+    "sp3_real",
+    "peers",
+    "peers_real",
+    "rounds_3",
+)
+#: Of them, one for each thing that a world may do.
+FEW = (
+    "clean_1s",
+    "real_board",
+    "window_1055",
+    "tails_exp",
+    "late_load",
+    "lost_doubled",
+    "idle_drift",
+    "sp3_real",
+    "peers_real",
+    "rounds_3",
+)
+FLAGGED = (
+    ("lte", TOO_SHORT),
+    ("peers_lte", TOO_SHORT),
+    ("tail_4s", TOO_SHORT),
+    ("tail_exp_2s", TOO_SHORT),
+    ("tail_train", TOO_SHORT),
+    ("generic_ema", TOO_SHORT),
+    ("ups_short", TOO_SHORT),
+    ("ups_g18", TOO_SHORT),
+    ("cooling_fast", TOO_SHORT),
+    ("clock_minus", CLOCKS),
+    ("promotion_1s", BEFORE),
+    ("lost_load_20", LOST),
+    ("lost_load_50", LOST),
+    ("late_1s_load", LOST),
+    ("gaps", COVERAGE),
+    ("frozen", FROZEN),
+    ("frozen_short", FROZEN),
+    ("locked", LOCKED),
+    ("locked_burst", LOCKED),
+    ("locked_slow", LOCKED),
+)
+#: One world for each flag.
+FLAGGED_ONCE = tuple({flag: (name, flag) for name, flag in reversed(FLAGGED)}.values())
 
 
 @cache
@@ -49,37 +116,7 @@ def runs(name: str, seeds: int = SEEDS) -> list[Run]:
     return [run_of(name, seed) for seed in range(seeds)]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "clean_1s",
-        "clean_2s",
-        "real_board",
-        "window_66",
-        "window_528",
-        "window_1055",
-        "ups",
-        "tails_exp",
-        "tails_box",
-        "tail_drx",
-        "late_100",
-        "late_load",
-        "hold_1s",
-        "borders_late",
-        "lost_doubled",
-        "period_jitter",
-        "period_skew",
-        "clock_plus",
-        "idle_drift",
-        "cooling",
-        "wait_long",
-        "sp3",
-        "sp3_real",
-        "peers",
-        "peers_real",
-        "rounds_3",
-    ],
-)
+@pytest.mark.parametrize("name", sampled(FEW, HOLDING))
 def test_sums_are_unbiased_and_within_their_uncertainty_where_the_guard_is_long_enough(name: str) -> None:
     assert WORLDS[name]["holds"]
     found = runs(name)
@@ -92,31 +129,7 @@ def test_sums_are_unbiased_and_within_their_uncertainty_where_the_guard_is_long_
         assert abs(z.mean()) <= 3.0 / np.sqrt(SEEDS), what
 
 
-@pytest.mark.parametrize(
-    ("name", "flag"),
-    [
-        ("lte", TOO_SHORT),
-        ("peers_lte", TOO_SHORT),
-        ("tail_4s", TOO_SHORT),
-        ("tail_exp_2s", TOO_SHORT),
-        ("tail_train", TOO_SHORT),
-        ("generic_ema", TOO_SHORT),
-        ("ups_short", TOO_SHORT),
-        ("ups_g18", TOO_SHORT),
-        ("cooling_fast", TOO_SHORT),
-        ("clock_minus", CLOCKS),
-        ("promotion_1s", BEFORE),
-        ("lost_load_20", LOST),
-        ("lost_load_50", LOST),
-        ("late_1s_load", LOST),
-        ("gaps", COVERAGE),
-        ("frozen", FROZEN),
-        ("frozen_short", FROZEN),
-        ("locked", LOCKED),
-        ("locked_burst", LOCKED),
-        ("locked_slow", LOCKED),
-    ],
-)
+@pytest.mark.parametrize(("name", "flag"), sampled(FLAGGED_ONCE, FLAGGED))
 def test_what_sums_cannot_tell_is_flagged_by_its_cause(name: str, flag: str) -> None:
     assert WORLDS[name]["cause"] == flag
     beside = {SHORT_REST, COVERAGE} - {flag}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from samples import sampled
+
 PROJECT = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text("utf-8"))["project"]
 POINTS = [
     (group, name, value) for group, rows in PROJECT["entry-points"].items() for name, value in rows.items()
@@ -41,13 +43,16 @@ def loaded_by(words: str, folder: Path) -> set[str]:
 @pytest.mark.lengthy
 @pytest.mark.parametrize(
     "words",
-    [
-        "demo --help",
-        "run --help",
-        "fleet list --help",
-        "run one.toml --fleet rehearsal",
-        "demo --fleet rehearsal --no-open",
-    ],
+    sampled(
+        ["run one.toml --fleet rehearsal", "demo --fleet rehearsal --no-open"],
+        [
+            "demo --help",
+            "run --help",
+            "fleet list --help",
+            "run one.toml --fleet rehearsal",
+            "demo --fleet rehearsal --no-open",
+        ],
+    ),
 )
 def test_a_command_of_the_core_loads_nothing_of_extras(words: str, tmp_path: Path) -> None:
     (tmp_path / "one.toml").write_text('systems = ["mohawk"]\ntrace = {steps = 4}\nfleet = {agents = 6}\n')

@@ -80,7 +80,7 @@ async def echoing(authority: Authority, name: str, port: int) -> AsyncIterator[N
         yield
     finally:
         link.hang_up("test over")
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=60)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -41,7 +41,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
 
     async with bench() as where, hand_agent(where, on_order=serve):
         await connected(where)
-        async with asyncio.timeout(5):  # eight probes go to and fro before there is an order
+        async with asyncio.timeout(60):  # eight probes go to and fro before there is an order
             while EventKind.CLOCK_OFFSET not in where.kinds():
                 await asyncio.sleep(0.01)
         digest = where.fleet.publish(MODEL)

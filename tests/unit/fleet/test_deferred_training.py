@@ -27,7 +27,7 @@ from roambench.runs.modelled.accounts import ledger_of_log
 from roambench.systems.catalogue import SYSTEMS
 from small_traces import drawn_trace
 
-pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("workers_of_one_server")]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
 WHEREABOUTS = ("aab-a", "ab-ab", "-bb--", "b-a-b")

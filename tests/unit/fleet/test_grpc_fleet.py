@@ -41,11 +41,11 @@ async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back()
             await connected(where)
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while EventKind.TRAIN_STARTED not in where.kinds():
                     await asyncio.sleep(0.01)
         async with hand_agent(where, started=2):
-            (answer,) = await asyncio.wait_for(asked, 5)
+            (answer,) = await asyncio.wait_for(asked, 60)
     assert answer.status is AnswerStatus.LOST
     assert "died while training" in answer.reason
 
@@ -65,11 +65,11 @@ async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts
             await connected(where)
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while EventKind.TRAIN_STARTED not in where.kinds():
                     await asyncio.sleep(0.01)
         async with hand_agent(where, on_order=finish, started=2, trained=["run/1/0/train"]):
-            (answer,) = await asyncio.wait_for(asked, 5)
+            (answer,) = await asyncio.wait_for(asked, 60)
     assert answer.status is AnswerStatus.DONE
 
 
@@ -78,7 +78,7 @@ async def test_the_background_phase_is_told_again_to_an_agent_that_was_away() ->
         (told,) = await where.fleet.perform([IdleOrder("run/0/0/idle", 0, 0, False)])
         assert told.status is AnswerStatus.LOST
         async with hand_agent(where) as agent:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 while not agent.orders:
                     await asyncio.sleep(0.01)
             assert not agent.orders[0].idle.present
@@ -95,7 +95,7 @@ async def test_an_agent_that_died_over_an_order_comes_back_in_the_step_of_that_o
                 agent.link.send(done(order, train=REPORT))
 
         async with hand_agent(where, on_order=finish) as agent:
-            (answer,) = await asyncio.wait_for(asked, 5)
+            (answer,) = await asyncio.wait_for(asked, 60)
         background, work = agent.orders
         assert (background.step, background.idle.present) == (6, True)
         assert work.order_id == answer.order_id != background.order_id

@@ -34,7 +34,7 @@ def python(program: str, **environment: str) -> subprocess.CompletedProcess[str]
         env=inherited | environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
 

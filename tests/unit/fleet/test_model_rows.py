@@ -91,7 +91,7 @@ def test_rows_nobody_wrote_take_no_disk(tmp_path: Path) -> None:
 
 
 def test_a_process_that_goes_through_many_models_keeps_few_of_them_in_memory(tmp_path: Path) -> None:
-    size, models = 650_000, 80  # 2.6 MB each, 208 MB together
+    size, models = 650_000, 30  # 2.6 MB each, 78 MB together
     rows = ModelRows(tmp_path / "models.bin", size, models, create=True, resident_bytes=20_000_000)
     before = rows.row(0)
     most = 0

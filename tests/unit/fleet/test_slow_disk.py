@@ -50,7 +50,7 @@ async def test_a_model_is_downloaded_and_an_order_answered_while_a_drain_waits_f
 
     try:
         async with hand_agent(where, on_order=train) as agent:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not agent.link.is_open:
                     await asyncio.sleep(0.01)
             drain = asyncio.create_task(agent.link.drain("ab" * 16, [(1, RecordKind.EVENT, EVENT)]))

@@ -5,6 +5,7 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.learning.partition import partition
+from samples import sampled
 
 LABELS = np.repeat(np.arange(10), 200)  # ten classes of 200
 
@@ -50,7 +51,9 @@ def authors_counts(images: int, alpha: float, devices: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("replacement", [False, True])
-@pytest.mark.parametrize(("images", "sd", "distance"), [(500, 4.97, 0.040), (50, 1.63, 0.094)])
+@pytest.mark.parametrize(
+    ("images", "sd", "distance"), sampled([(50, 1.63, 0.094)], [(500, 4.97, 0.040), (50, 1.63, 0.094)])
+)
 def test_iid_devices_have_the_class_counts_of_the_authors_code(
     images: int, sd: float, distance: float, replacement: bool
 ):

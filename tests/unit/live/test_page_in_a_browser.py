@@ -87,7 +87,7 @@ document.getElementById("power").getBoundingClientRect().top
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -116,7 +116,7 @@ def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
         assert "mohawk" in text(browser, "runs")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "local", [])
     form(browser, 1400, "light")
@@ -148,7 +148,7 @@ def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp
         until(browser, 'document.getElementById("state").innerText === "finished"', "the end is not told")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_the_metric_of_a_task_without_classes_stands_in_accuracys_place(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -170,7 +170,7 @@ def test_the_metric_of_a_task_without_classes_stands_in_accuracys_place(
         folder.close(RunState.FINISHED)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_text_of_boards_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "local", [StepOpened(0, (0,), (0,), (5.0,))])
     folder.journal.append(OrderGiven(0, 0, "t", "train", 0))
@@ -189,7 +189,7 @@ def test_text_of_boards_is_shown_as_it_is(browser: Browser, tmp_path: Path) -> N
     folder.close(RunState.FINISHED)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_board_in_a_quiet_run_is_quiet_not_lost(browser: Browser, tmp_path: Path) -> None:
     measured(tmp_path / "run")
     with RunFolder.open(tmp_path / "run", write=True) as folder:
@@ -220,7 +220,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_run_that_is_killed_is_interrupted_within_seconds(browser: Browser, tmp_path: Path) -> None:
     command = [sys.executable, "-c", _WRITER, str(tmp_path / "run")]
     support = {**os.environ, "PYTHONPATH": str(Path(inspect.getfile(Browser)).parent)}
@@ -238,7 +238,7 @@ def test_a_run_that_is_killed_is_interrupted_within_seconds(browser: Browser, tm
             assert "run is over" in text(browser, "boards")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_when_nobody_serves_it_any_more_the_page_says_so_and_keeps_what_it_has(
     browser: Browser, tmp_path: Path
 ) -> None:

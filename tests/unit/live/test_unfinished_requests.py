@@ -31,7 +31,7 @@ _HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     "half", [b"", _HEAD, _HEAD + b"Content-Length: 9\r\n\r\n"], ids=["none", "head", "body"]
 )
 def test_half_a_request_is_ended_by_the_server(server: Watching, half: bytes) -> None:
-    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=120)) as link:
+    with closing(socket.create_connection(("127.0.0.1", server.port), timeout=300)) as link:
         link.sendall(half)
         try:
             while link.recv(65536):  # an answer may come before; the end must
@@ -54,7 +54,7 @@ def test_no_more_pages_than_the_limit_are_open_however_many_ask_at_once(tmp_path
     with watching(tmp_path) as server, ExitStack() as open_links:  # a page of another test may still be open
         links = [
             open_links.enter_context(
-                closing(socket.create_connection(("127.0.0.1", server.port), timeout=120))
+                closing(socket.create_connection(("127.0.0.1", server.port), timeout=300))
             )
             for _ in range(100)
         ]

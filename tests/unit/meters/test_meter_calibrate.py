@@ -67,7 +67,7 @@ def test_three_loads_over_a_real_port_end_as_the_meters_table_and_nothing_else_i
                 until(process.stdout, "or V ohm): ")
                 process.stdin.write(f"{answer}\n")
                 process.stdin.flush()
-        told, errors = process.communicate(timeout=60)
+        told, errors = process.communicate(timeout=300)
     assert process.returncode == 0, errors
     assert errors == "expected watts (1.912 W), or 5.098 V 0.375 A, or 5.098 V 13.6 ohm, got 'five'\n"
     assert "how far the gain depends on the power: ± 0." in told
@@ -92,7 +92,7 @@ def test_a_meter_whose_output_is_off_has_no_point_and_the_file_stays(start_emula
         input="\n2\n\n5\n",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert result.returncode == 1
     assert "its output is off; zero is no point of a calibration" in result.stderr

@@ -26,7 +26,7 @@ LINE = b"5.161,0.662,3.416,0.000\r\n"
 
 def meter(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=60, env=environment)
+    return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=300, env=environment)
 
 
 @pytest.fixture

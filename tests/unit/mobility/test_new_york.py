@@ -19,7 +19,7 @@ from roambench.mobility.trace import Trace
 RECIPE = Recipe(box=Box.square(40.7350, -73.9900), start_utc_s=1_334_620_800)
 SEEDS = (42, 182, 392)
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")

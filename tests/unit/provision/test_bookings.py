@@ -294,7 +294,7 @@ def test_processes_of_three_people_keep_to_a_booking_also_after_a_kill(bench: Be
     said = {}
     for name, member in [*crowd.items(), ("killed", killed)]:
         with member:
-            said[name], _ = member.communicate(timeout=60)
+            said[name], _ = member.communicate(timeout=300)
     assert order() == ["short", "killed", "bens", "long", "later", "in the night"]
     assert [member.returncode for member in crowd.values()] == [0] * 5
     assert "waiting for ben@" in said["long"]

@@ -37,9 +37,9 @@ def channel() -> Iterator[paramiko.Channel]:
     client = paramiko.Transport(here)
     try:
         server.start_server(server=mute, event=threading.Event())
-        client.start_client(timeout=10)
+        client.start_client(timeout=300)
         client.auth_none("anybody")
-        yield client.open_session(timeout=10)
+        yield client.open_session(timeout=300)
     finally:
         mute.over.set()
         client.close()

@@ -42,7 +42,7 @@ class GuardedInfluxd(Influxd):
         headers = {"Authorization": f"Basic {base64.b64encode(token.encode()).decode()}"} if token else {}
         request = urllib.request.Request(f"{self.url}/query", values.encode(), headers, method="POST")
         try:
-            with urllib.request.urlopen(request, timeout=5) as reply:
+            with urllib.request.urlopen(request, timeout=300) as reply:
                 (result,) = json.loads(reply.read())["results"]
                 return dict(result)
         except urllib.error.HTTPError as error:

@@ -109,6 +109,6 @@ def _host(files: Mapping[str, bytes], asked: list[tuple[str, int]] | None = None
                 path.parent.mkdir(exist_ok=True)
                 path.write_bytes(content)
             words = ["sh", "-c", script, "sh", wanted.replace(layout.STATE, state)]
-            return subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=60).stdout
+            return subprocess.run(words, stdout=subprocess.PIPE, check=True, timeout=300).stdout
 
     return cast(HostLink, SimpleNamespace(host=SimpleNamespace(name="pi2"), must=must))

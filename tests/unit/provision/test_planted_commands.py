@@ -144,7 +144,7 @@ def _carried_out(words: Sequence[str], folder: Path) -> None:
         moved.append(word)
     (folder / "host").mkdir(exist_ok=True)
     subprocess.run(
-        moved, cwd=folder / "host", capture_output=True, check=False, timeout=60, stdin=subprocess.DEVNULL
+        moved, cwd=folder / "host", capture_output=True, check=False, timeout=300, stdin=subprocess.DEVNULL
     )
 
 

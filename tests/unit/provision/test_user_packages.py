@@ -8,8 +8,9 @@ import os
 import subprocess
 import sys
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +51,22 @@ packages = ["bench_pack"]
 Make = Callable[..., UserPackage]
 
 
-@pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A project folder's package, built while no package index can be reached."""
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
+    """A project folder's package, built once while no package index can be reached."""
 
+    @cache
     def made(version: str = "0.1", needs: str = "", code: str = "flat = len\n", name: str = "project"):
-        code_folder = tmp_path / name / "bench_pack"
-        code_folder.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name / "pyproject.toml").write_text(_PROJECT.format(version=version, needs=needs))
+        base = tmp_path_factory.mktemp(name)
+        code_folder = base / name / "bench_pack"
+        code_folder.mkdir(parents=True)
+        (base / name / "pyproject.toml").write_text(_PROJECT.format(version=version, needs=needs))
         (code_folder / "__init__.py").write_text(code)
-        return wheel_of(tmp_path / name, tmp_path / f"{name}-{version}-made")
+        return wheel_of(base / name, base / "made")
 
-    return made
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PIP_NO_INDEX", "1")
+        yield made
 
 
 def _house(tmp_path: Path) -> Wheelhouse:

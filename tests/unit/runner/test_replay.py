@@ -139,10 +139,10 @@ def test_boards_play_devices_in_waves_where_asked(experiment):
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     done = [*CLI, *(str(argument) for argument in arguments)]
-    return subprocess.run(done, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(done, capture_output=True, text=True, timeout=300, check=False)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_path):
     runs_dir = tmp_path / "runs"
     with (tmp_path / "out.txt").open("w") as out:

@@ -276,7 +276,7 @@ def test_the_log_can_be_read_from_a_folder_that_cannot_be_written(tmp_path):
     if os.geteuid() == 0:  # root may write anywhere, unless it lets go of that
         command = ["setpriv", "--bounding-set=-dac_override", *command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert (done.stdout, done.stderr) == ("1\n", "")
     finally:
         Path(tmp_path).chmod(0o755)

@@ -45,7 +45,7 @@ file = open(sys.argv[1], "w")
 fcntl.flock(file, fcntl.LOCK_EX)
 print("held", flush=True)
 """
-COMPUTES = f"{COMPUTE}{HOLDS}compute(7.0)"
+COMPUTES = f"{COMPUTE}{HOLDS}compute(9.0)"
 
 
 class Seen(Watch):
@@ -58,19 +58,19 @@ class Seen(Watch):
 async def test_agents_that_become_ready_one_after_the_other_are_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local_bench, "_HELLO_PATIENCE_S", 3.0)
+    monkeypatch.setattr(local_bench, "_HELLO_PATIENCE_S", 6.0)
     watch = Seen()
 
     async def come() -> None:
         for name in NAMES:
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(2.0)
             watch.ready.add(name)
 
     coming = asyncio.create_task(come())
     await local_bench._all_ready(watch, NAMES)
     await coming
     watch.ready.discard("c")
-    with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 3 s none more became so: c"):
+    with pytest.raises(FleetError, match="1 of 4 agents are not ready, and for 6 s none more became so: c"):
         await local_bench._all_ready(watch, NAMES)
 
 
@@ -101,7 +101,7 @@ def agents_in(folder: Path, told: list[str]) -> LocalAgents:
 async def test_agents_of_a_dead_controller_that_still_do_something_are_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_agents, "_PATIENCE_S", 3.0)
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 6.0)
     told: list[str] = []
     lock = tmp_path / "fleet.lock"
     with holder_of(lock, COMPUTES) as other:
@@ -154,7 +154,7 @@ signal.signal(signal.SIGTERM, lambda *_: told.append(True))
 Path("{{socket}}").touch()
 while not told:
     time.sleep(0.01)
-compute(4.0)
+compute(9.0)
 Path("{{truth}}").touch()
 """
 
@@ -179,7 +179,7 @@ async def test_an_emulator_that_serves_nothing_and_does_nothing_is_an_error_that
 async def test_an_emulator_that_is_slow_to_end_ends_by_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_agents, "_PATIENCE_S", 1.5)
+    monkeypatch.setattr(local_agents, "_PATIENCE_S", 6.0)
     told: list[str] = []
     truth = tmp_path / "truth"
     program = ENDS_SLOWLY.format(socket=tmp_path / "socket", truth=truth)
@@ -204,7 +204,7 @@ async def test_the_log_that_explains_the_end_of_the_fork_server_is_the_one_that_
 async def test_what_an_earlier_sweep_left_behind_is_waited_for_while_it_does_something(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(point_process, "_LEFT_PATIENCE_S", 3.0)
+    monkeypatch.setattr(point_process, "_LEFT_PATIENCE_S", 6.0)
     with holder_of(tmp_path / "lock", COMPUTES) as other:
         assert await asyncio.to_thread(point_process._still_held, tmp_path, "key") is None
         assert other.wait() == 0
@@ -246,10 +246,10 @@ sys.exit(point_process.main(sys.argv[1:]))
 STOPPED = f"""{COMPUTE}
 import signal, threading
 from roambench.study.sweep import point_process
-point_process.STILL_S = 1.5
+point_process.STILL_S = 6.0
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 threading.Thread(target=point_process._stop_with_the_sweep, daemon=True).start()
-compute(5.0)
+compute(9.0)
 print("worked", flush=True)
 time.sleep(600.0)
 """
@@ -266,20 +266,20 @@ async def test_a_point_that_is_slow_to_stop_is_not_ended_and_one_that_hangs_is()
     )
     assert ended.returncode == 130
     assert ended.stdout == "worked\n"
-    assert "told to stop, the run did nothing for 2 s and was ended" in ended.stderr
+    assert "told to stop, the run did nothing for 6 s and was ended" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("program", "status", "told"),
     [
-        (f"{COMPUTE}\nimport sys\nsys.stdin.read()\ncompute(4.0)", 0, ""),
-        (STANDS_STILL, -signal.SIGKILL, "told to stop, it did nothing for 2 s and was killed\n"),
+        (f"{COMPUTE}\nimport sys\nsys.stdin.read()\ncompute(9.0)", 0, ""),
+        (STANDS_STILL, -signal.SIGKILL, "told to stop, it did nothing for 6 s and was killed\n"),
     ],
 )
 async def test_a_sweep_kills_only_points_that_hang(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, status: int, told: str
 ) -> None:
-    monkeypatch.setattr(pool, "_PATIENCE_S", 2.0)
+    monkeypatch.setattr(pool, "_PATIENCE_S", 6.0)
     log = tmp_path / "log.txt"
     log.touch()
     process = await asyncio.create_subprocess_exec(

@@ -64,7 +64,7 @@ def changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
     return sorted(system for system in before if before[system] != after[system])
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_run_of_a_package_that_changed_is_made_anew_and_all_others_are_kept(
     tmp_path: Path, site: Path
 ) -> None:
@@ -158,7 +158,7 @@ def test_another_version_of_what_a_package_imports_counts(tmp_path: Path, site: 
     assert (code.package, code.needs) == ("pocket-bench", ("ledgerlib 1.0",))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_package_that_is_edited_while_the_sweep_runs_fails_the_run_it_was_edited_under(
     tmp_path: Path, site: Path
 ) -> None:

@@ -280,7 +280,7 @@ def test_a_system_whose_code_fails_is_one_sentence_and_the_others_run(
     assert "AttributeError" in (tmp_path / "runs/try/latest/fails" / "controller.log").read_text()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_decentralised_system_of_a_package_is_listed_and_run(tmp_path: Path, site: Path) -> None:
     listed = roambench(tmp_path, "list", "decentralised", site=site)
     assert "half of one's own model" in listed.stdout
@@ -295,7 +295,7 @@ def test_a_decentralised_system_of_a_package_is_listed_and_run(tmp_path: Path, s
     assert "\nhalf " in done.stdout
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_score_that_is_no_number_leaves_the_report_whole_and_a_tasks_own_metric_is_in_it(
     tmp_path: Path, site: Path, typed: Typed
 ) -> None:
@@ -323,7 +323,7 @@ def test_a_score_that_is_no_number_leaves_the_report_whole_and_a_tasks_own_metri
     assert [code["package"] for code in info["code"]] == ["pocket-bench"]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_run_in_which_every_upload_was_refused_is_reported_and_does_not_exit_with_0(tmp_path: Path) -> None:
     """A learning rate at which every model diverges at once."""
     command = ("run", str(experiment(tmp_path, "mohawk")), "--fleet", "simulated")

@@ -77,7 +77,7 @@ async def test_a_neighbour_that_is_gone_or_has_no_model_costs_no_deadline(tmp_pa
         failed = bench.announce(2, [bench.neighbour(0)])
         failed.offer.withhold("its half step failed")
         neighbours = [bench.neighbour(1, 0.2, NOWHERE), bench.neighbour(2, 0.3), bench.neighbour(3, 0.1, "")]
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             mixed = await bench.exchange(0, neighbours, own_weight=0.4, limit_s=600.0)
         gone, without, unknown = mixed.left_out
         assert [short.device for short in mixed.left_out] == [1, 2, 3]

@@ -42,7 +42,7 @@ class Dialler:
     async def until(self, state: grpc.ChannelConnectivity) -> None:
         channel = self.dial._channel
         assert channel is not None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while (now := channel.get_state()) is not state:
                 await channel.wait_for_state_change(now)
 

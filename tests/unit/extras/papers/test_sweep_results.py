@@ -55,7 +55,7 @@ def roambench(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return forked_commands.roambench(*arguments, cwd=cwd, env=environment)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_sweep_becomes_a_page_beside_the_papers_tables(tmp_path: Path) -> None:
     """Everybody has 1 % at the first cloud aggregation, t = 2 of eight steps. Until then MOHAWK used one
     model in two steps (Bob's, who came back to an AP), HierFAVG none."""

@@ -30,7 +30,7 @@ _ROAMBENCH = [sys.executable, "-m", "roambench.cli.main"]
 def roambench(*words: object) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "COLUMNS": "250", "NO_COLOR": "1"}
     command = [*_ROAMBENCH, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
 
 
 def described(folder: Path, *tables: str) -> Path:
@@ -162,7 +162,7 @@ def test_somebody_elses_lease_is_respected(tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert (held.returncode, (tmp_path / "did").exists()) == (1, False), held.stdout + held.stderr

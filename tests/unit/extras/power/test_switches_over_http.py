@@ -356,7 +356,7 @@ async def test_the_emulated_shellys_take_what_other_clients_post() -> None:
     """A form for the first generation, JSON-RPC for the others: so do labgrid's drivers."""
 
     def posted(url: str, body: bytes) -> dict[str, object]:
-        with urllib.request.urlopen(url, body, timeout=10) as answer:
+        with urllib.request.urlopen(url, body, timeout=300) as answer:
             found = json.load(answer)
         assert isinstance(found, dict)
         return found

@@ -73,9 +73,21 @@ def damaged(draw: st.DrawFn, samples: list[bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("name", sorted(SAMPLES))
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_bytes_crash_a_reader_and_its_rows_add_up(name, tmp_path, data) -> None:
+    assert_rows_add_up(name, tmp_path, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_of_hundreds_of_damaged_files_none_crashes_a_reader(name, tmp_path, data) -> None:
+    assert_rows_add_up(name, tmp_path, data)
+
+
+def assert_rows_add_up(name: str, tmp_path: Path, data: st.DataObject) -> None:
     files = data.draw(st.lists(damaged(SAMPLES[name]), min_size=1, max_size=3))
     paths = []
     for number, content in enumerate(files):

@@ -57,7 +57,7 @@ def columns_of(fixes: Fixes) -> tuple[object, ...]:
     [("device,ap,start,end", STAYS), ("time,device,ap", EVENTS)],
     ids=["stays", "events"],
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_stays_are_the_same_in_any_blocks(header, samples, positioned, data, tmp_path_factory) -> None:
     clean = data.draw(st.integers(0, len(samples)))  # of the samples the first are sound
@@ -110,7 +110,7 @@ FIXES = [
 @pytest.mark.parametrize(
     "header", ["device,time,lat,lon,place", "device,time,y,x,place", "device,time,y,x,more", ""]
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_fixes_are_the_same_in_any_blocks(header, data, tmp_path_factory) -> None:
     clean = data.draw(st.integers(0, len(FIXES)))  # the first ones are sound
