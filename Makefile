@@ -75,6 +75,7 @@ check: test-setup check-protos
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy -n $(WORKERS)
 	$(BIN)/lint-imports
+	$(BIN)/python packaging/plain_english.py
 
 # What a change breaks first. Folders of code that neither waits nor starts processes; files that do are marked.
 PURE := $(addprefix tests/unit/,aggregation contract energy experiment extras/papers extras/traces identity live mobility report rounds runs spool systems vectors written)

@@ -71,7 +71,7 @@ class Columns:
 
     @property
     def better(self) -> Mapping[str, str]:
-        """Whether "higher" or "lower" values are better, of metrics; "" of other columns."""
+        """True if "higher" or "lower" values are better, of metrics; "" of other columns."""
         return self._metadata("better")
 
     def to_pandas(self) -> pandas.DataFrame:

@@ -30,7 +30,8 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """What they showed, in a sentence or two; why not, where they should not be compared."""
+        """The finding in a sentence or two; the reason why there is none, where they should not be
+        compared."""
         return finding_of(self._report.summaries)
 
     @property
@@ -94,5 +95,5 @@ class Comparison:
 
 
 def compared(runs: Sequence[str | Path | Run | RunSet]) -> Comparison:
-    """What `roambench.compare` gives."""
+    """Return what `roambench.compare` gives."""
     return Comparison(RunSet(run for each in runs for run in opened(each)))

@@ -44,7 +44,7 @@ class Sweep:
 def sweep_now(
     file: Path, out: Path | None, changes: Mapping[str, Any], *, jobs: int | None, fresh: bool, show: bool
 ) -> Sweep:
-    """What `roambench.sweep` gives."""
+    """Return what `roambench.sweep` gives."""
     from roambench.study.sweep.sweep_file import read_sweep
     from roambench.study.sweep.sweep_runner import run_sweep
 

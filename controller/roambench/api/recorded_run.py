@@ -194,7 +194,7 @@ class Run:
 
     @property
     def finding(self) -> str:
-        """What it showed, in a sentence."""
+        """The finding in a sentence."""
         return self._tracked.finding
 
     @cached_property
@@ -204,7 +204,7 @@ class Run:
 
     @cached_property
     def quantities(self) -> Mapping[str, Quantity]:
-        """What the figures of these names are, but for a task's own metrics."""
+        """Return the titles and units of these figures, but for a task's own metrics."""
         return self._tracked.quantities
 
     @cached_property
@@ -250,13 +250,13 @@ class Run:
 
     @cached_property
     def health(self) -> Columns:
-        """How the boards themselves were, every few seconds: load, temperature, throttling."""
+        """The state of the boards themselves, every few seconds: load, temperature, throttling."""
         with RunFolder.open(self.path) as folder:
             return Columns(tables.host_table(on_one_clock(folder, self._evidence.records, folder.records)))
 
     @cached_property
     def exchanges(self) -> Columns:
-        """Who sent a model to whom; empty where devices do not."""
+        """The models that devices sent to each other; empty where they send none."""
         log = self._evidence.records
         if not log.count(MixingPlanned):
             return Columns(tables.EXCHANGES.empty_table())

@@ -53,7 +53,7 @@ class RunSet(Sequence[Run]):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What tells the runs apart, see `runs.groups.run_labels`."""
+        """Labels that distinguish the runs, see `runs.groups.run_labels`."""
         return tuple(run_labels([run.path for run in self]))
 
     @property
@@ -155,7 +155,7 @@ class RunSet(Sequence[Run]):
 
 
 def loaded(runs: Sequence[str | Path | Run | RunSet]) -> Run | RunSet:
-    """What `roambench.load` gives."""
+    """Return what `roambench.load` gives."""
     if not runs:
         raise RunError('expected at least one run, for example load("runs/demo/latest/mohawk")')
     found = [run for each in runs for run in opened(each)]

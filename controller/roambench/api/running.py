@@ -31,7 +31,7 @@ def run_now(
     fresh: bool,
     show: bool,
 ) -> RunSet:
-    """What `roambench.run` gives."""
+    """Return what `roambench.run` gives."""
     written: Path | WrittenExperiment = (
         WrittenExperiment(dict(experiment), "experiment", Path())
         if isinstance(experiment, Mapping)
@@ -80,7 +80,7 @@ def overrides(changes: Mapping[str, Any]) -> list[Override]:
 
 
 def console(show: bool) -> Console:
-    """Where progress goes: to standard output, or nowhere."""
+    """Return where progress goes: to standard output, or nowhere."""
     return screen() if show else Console(quiet=True)
 
 
@@ -122,7 +122,7 @@ def _in_a_thread(work: Callable[[], T]) -> T:
 
 
 def _plain(value: Any) -> Any:
-    """As TOML has it: lists for tuples, texts for paths."""
+    """Return the value as TOML has it: lists for tuples, texts for paths."""
     if isinstance(value, tuple | list):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, Path) else value

@@ -106,7 +106,8 @@ app.add_typer(fleet_app, rich_help_panel=_BENCH)
 
 
 def _is_the_machines(error: BaseException) -> bool:
-    """Whether it comes from a full disk or from descriptors that are all in use: no input is wrong then."""
+    """Return whether it comes from a full disk or from descriptors that are all in use: no input is wrong
+    then."""
     link: BaseException | None = error
     while link is not None:
         if (isinstance(link, OSError) and link.errno in _FULL) or "(os error 28)" in str(

@@ -134,14 +134,14 @@ def _unit(runs: Path) -> str:
 
 
 def _literal(path: Path | str) -> str:
-    """As systemd reads the rest of a line."""
+    """Quote as systemd reads the rest of a line."""
     if not str(path).isprintable():
         raise ConfigError([f"--unit: {path}: expected a path without line breaks and control characters"])
     return str(path).replace("%", "%%")
 
 
 def _word(path: Path | str) -> str:
-    """As systemd reads a word of a command."""
+    """Quote as systemd reads a word of a command."""
     text = _literal(path).replace("$", "$$")
     if shlex.quote(text) == text:
         return text

@@ -71,7 +71,7 @@ def statistics_document(found: TraceStatistics, content_hash: str) -> dict[str, 
 
 
 def overview_document(trace: Trace, content_hash: str) -> dict[str, Any]:
-    """What `overview_table` shows, with the devices present at every step."""
+    """Return what `overview_table` shows, with the devices present at every step."""
     return {
         "steps": trace.steps,
         "step_s": trace.step_s,
@@ -87,7 +87,7 @@ def overview_document(trace: Trace, content_hash: str) -> dict[str, Any]:
 
 
 def step_document(trace: Trace, placement: Placement) -> dict[str, Any]:
-    """What `step_table` shows; positions of a trace that has none are null."""
+    """Return what `step_table` shows; positions of a trace that has none are null."""
     rows = trace.rows(placement.step)
     known = not trace.made_up
     columns = zip(

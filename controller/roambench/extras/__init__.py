@@ -1,1 +1,1 @@
-"""What few need: reached by entry points alone (pyproject.toml), and imported by no module outside."""
+"""Parts that few need: reached by entry points alone (pyproject.toml), and imported by no module outside."""

@@ -1,1 +1,1 @@
-"""What a run will take, before it runs: hours, joules, bytes and disk."""
+"""The needs of a run before it runs: hours, joules, bytes and disk."""

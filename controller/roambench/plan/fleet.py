@@ -31,7 +31,7 @@ class PlannedFleet:
 
     @property
     def has_agents(self) -> bool:
-        """Whether agents do the work, read meters and keep device time."""
+        """True if agents do the work, read meters and keep device time."""
         return self.kind.has_agents
 
     @property
@@ -41,17 +41,17 @@ class PlannedFleet:
 
     @property
     def up_mbit_s(self) -> float:
-        """Of a link without pacing; 0: nothing takes time."""
+        """The rate of a link without pacing; 0: nothing takes time."""
         return self._mbit_s[0]
 
     @property
     def down_mbit_s(self) -> float:
-        """Of a download without pacing; 0: it takes no time."""
+        """The rate of a download without pacing; 0: it takes no time."""
         return self._mbit_s[1]
 
     @property
     def readings_hz(self) -> float:
-        """Of a device's meter."""
+        """The rate of a device's meter."""
         interval_ms = self.experiment.local.meter_interval_ms if self.kind.emulates else 0
         return 1000.0 / interval_ms if interval_ms else _READINGS_HZ
 

@@ -152,7 +152,7 @@ def _written_bytes(
     names: Sequence[str],
     records: Sequence[RoundRecord],
 ) -> int:
-    """Of a run folder with this event log and its tables."""
+    """Return the bytes of a run folder with this event log and its tables."""
     experiment = fleet.experiment
     with tempfile.TemporaryDirectory(prefix="roambench-plan-") as beside:
         path = Path(beside) / "run"

@@ -47,5 +47,5 @@ class Rehearsed:
 
     @property
     def exchanging(self) -> bool:
-        """Whether devices give their models to each other."""
+        """True if devices give their models to each other."""
         return any(isinstance(record, ModelsExchanged) for record in self.records)

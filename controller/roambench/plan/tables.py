@@ -67,7 +67,7 @@ def plans_document(plans: Sequence[RunPlan]) -> dict[str, Any]:
 
 
 def widths_of(plan: RunPlan) -> list[str]:
-    """How sure the net energy of each measured phase will be, and what would bring it to 5 %."""
+    """Return how sure the net energy of each measured phase will be, and what would bring it to 5 %."""
     found = []
     for item in plan.joules:
         if not item.u_net_j or item.net_j <= 0.0:

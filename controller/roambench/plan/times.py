@@ -1,4 +1,4 @@
-"""How long a planned run takes: on this machine's clock, on its devices', and the controller's own CPU."""
+"""The duration of a planned run: on this machine's clock, on its devices', and the controller's own CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure the net energy of phases will be, before any was measured."""
+"""The uncertainty of phases' net energy, before any was measured."""
 
 from __future__ import annotations
 

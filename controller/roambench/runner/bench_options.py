@@ -36,7 +36,7 @@ class BenchOptions:
     left_out: tuple[str, ...] = ()
 
     def waits(self, host: Tagged) -> bool:
-        """Whether the host is a spare that waits; one called for by its name does not."""
+        """Return whether the host is a spare that waits; one called for by its name does not."""
         return self.spares_wait and SPARE in host.tags and host.name not in self.only
 
 

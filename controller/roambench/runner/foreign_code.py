@@ -90,7 +90,7 @@ def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> d
 
 
 def is_needed_by_us(top: str) -> bool:
-    """Whether a top module is roambench's, or of a distribution that roambench itself needs."""
+    """Return whether a top module is roambench's, or of a distribution that roambench itself needs."""
     owner = _distribution(top)
     return top == _OURS or (owner is not None and _plain(owner.name) in _own_needs())
 
@@ -247,7 +247,7 @@ def _edited_folders(_path: tuple[str, ...]) -> tuple[tuple[str, Distribution], .
 
 
 def _origin(owner: Distribution) -> dict[str, Any]:
-    """Where pip had it from, {} where that is not known."""
+    """Return where pip had it from, {} where that is not known."""
     try:
         origin = json.loads(owner.read_text("direct_url.json") or "{}")
     except ValueError:

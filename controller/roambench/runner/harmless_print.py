@@ -31,7 +31,7 @@ class HarmlessStream:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """As much as was given."""
+        """Return the length that was given."""
         self.stream.write(for_terminal(text))
         return len(text)
 

@@ -49,7 +49,8 @@ def influx_settings(section: InfluxdbSection) -> InfluxSettings | None:
 
 
 def influx_note(section: InfluxdbSection) -> str:
-    """Where a run's records go and with which token, for a person; "" where they stay on this machine."""
+    """Return where a run's records go and with which token, for a person; "" where they stay on this
+    machine."""
     host = host_beyond(section.url) if section.url else ""
     if not host:
         return ""

@@ -42,7 +42,7 @@ def input_files(experiment: Experiment, system: str, opened: Iterable[Path]) -> 
 
 
 def changes(inputs: Mapping[str, str]) -> list[str]:
-    """Which of the files are not what they were, a phrase each.
+    """Return which of the files are not what they were, a phrase each.
 
     A file is not among them where its whole folder is gone: what was made of it may be kept elsewhere.
     """
@@ -102,7 +102,8 @@ def _caches() -> Iterator[Path]:
 
 
 def _digest(name: str) -> str | None:
-    """Of a file, or of all files that lie in a folder; None where it is not there or cannot be read."""
+    """Return the digest of a file, or of all files that lie in a folder; None where it is not there or cannot
+    be read."""
     path = Path(name)
     try:
         if not name.endswith("/"):

@@ -78,7 +78,8 @@ def _save(path: Path, model: Vector, learning_task: LearningTask, about: Mapping
 
 @contextmanager
 def announced_files(path: Path, system: str, steps: int, console: Console) -> Iterator[None]:
-    """Where the body is interrupted: how far the run in `path` came, what is kept, how to look at it."""
+    """Return where the body is interrupted: how far the run in `path` came, what is kept, how to look at
+    it."""
     try:
         yield
     except KeyboardInterrupt:

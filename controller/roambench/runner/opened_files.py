@@ -1,4 +1,4 @@
-"""Which files Python opens for reading while a learning task is made.
+"""The files that Python opens for reading while a learning task is made.
 
 A user's task, data set or model may read any file, and need not name it anywhere. Files that a library opens
 without Python's `open` (Arrow and HDF5 map theirs) are not seen here.

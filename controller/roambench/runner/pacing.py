@@ -1,4 +1,4 @@
-"""When a step of the replay ends: as soon as it is done, or not before a clock says so; pauses; and by how
+"""The end of a step of the replay: as soon as it is done, or not before a clock says so; pauses; and by how
 much the next one starts late.
 
 Pauses are asked for by a file in the run folder (`roambench pause`) and last until it is removed. They begin
@@ -22,7 +22,7 @@ _LOOK_S: Final = 0.1
 
 
 class PacingClock(Protocol):
-    """Of `contract.device_time.DeviceClock`, what pacing needs."""
+    """The part of `contract.device_time.DeviceClock` that pacing needs."""
 
     def now_ns(self) -> int:
         """The present device time."""

@@ -181,7 +181,7 @@ class RunProgress:
         return self._line(self._step.step, None, self._step.step)
 
     def _scored(self) -> str:
-        """What the run is judged by, of the last model that was scored."""
+        """Return what the run is judged by, of the last model that was scored."""
         if self._metric != ACCURACY and self._score is not None:
             return f"{self._metric.name} {self._score:.4g}"
         return "score --  " if self._score is None else f"acc {self._score:6.1%}"
@@ -223,7 +223,7 @@ def _told(system: str, answer: OrderAnswered) -> str:
 
 
 def trace_time(trace: Trace, step: int) -> str:
-    """When a step begins: `Tue 17 Apr 13:00` where the trace has a calendar, else `day 1 13:00`."""
+    """Return when a step begins: `Tue 17 Apr 13:00` where the trace has a calendar, else `day 1 13:00`."""
     seconds = round(step * trace.step_s)
     if trace.start_utc_s:
         return datetime.fromtimestamp(trace.start_utc_s + seconds, UTC).strftime("%a %d %b %H:%M")

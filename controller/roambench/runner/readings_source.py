@@ -1,4 +1,4 @@
-"""Where `report` and `compare` take readings from: each run's folder, or an InfluxDB."""
+"""The source of readings for `report` and `compare`: each run's folder, or an InfluxDB."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DAY_NS: Final = 86_400 * 10**9
 
 
 class ReadingsSource(StrEnum):
-    """Where the readings of a report come from."""
+    """The source of a report's readings."""
 
     FOLDER = "folder"
     INFLUXDB = "influxdb"

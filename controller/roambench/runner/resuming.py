@@ -120,7 +120,8 @@ def _carry_on(
 
 
 def unfinished(place: Place, group: Group, report: Callable[[str], None]) -> Unfinished:
-    """As `left_in`, and nothing where nothing can go on: the same experiment again is then another run."""
+    """Return the same as `left_in`, and nothing where nothing can go on: the same experiment again is then
+    another run."""
     found = left_in(place, group, report)
     return found if found.to_resume else Unfinished({}, {})
 
@@ -190,7 +191,8 @@ def _without_checkpoint(folder: RunFolder) -> str:
 
 
 def _closed_steps(folder: RunFolder) -> bool:
-    """Whether a checkpoint must have been written: one is, at the latest, before the second step closes."""
+    """Return whether a checkpoint must have been written: one is, at the latest, before the second step
+    closes."""
     if not folder.info.kind.trains:
         return False
     try:

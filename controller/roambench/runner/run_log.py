@@ -83,7 +83,7 @@ def mistake(error: BaseException) -> str:
 
 
 def _log_at(path: Path) -> logging.Handler:
-    """Of a bounded size; there is no file before there is a line."""
+    """Open a log of bounded size; there is no file before there is a line."""
     log = _Quiet(path, maxBytes=_MOST_BYTES, backupCount=1, encoding="utf-8", delay=True)
     formatter = logging.Formatter(_FORMAT, "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime

@@ -1,4 +1,4 @@
-"""What a command prints while it works and in the end: how much of it (-q, -v), and how it is laid out.
+"""The output of a command while it works and at its end: how much of it (-q, -v), and how it is laid out.
 
 A pipe, a file and a log get lines of any length: only a terminal has a width.
 """
@@ -33,7 +33,7 @@ SWEEP_PHASES: Final = 3
 
 
 class Verbosity(IntEnum):
-    """How much a command tells."""
+    """The amount of a command's output."""
 
     LITTLE = 0  # -q: what it found, where it is, warnings and errors
     USUAL = 1
@@ -41,7 +41,7 @@ class Verbosity(IntEnum):
 
 
 class _Asked:
-    """What the command that this process runs was asked for."""
+    """The options of this process's command."""
 
     verbosity: Verbosity = Verbosity.USUAL
     log: logging.Handler | None = None
@@ -112,12 +112,12 @@ def print_json(document: object) -> None:
 
 
 def tells_all() -> bool:
-    """Whether -v was asked for."""
+    """Return whether -v was asked for."""
     return _Asked.verbosity is Verbosity.ALL
 
 
 def tells_little() -> bool:
-    """Whether -q was asked for."""
+    """Return whether -q was asked for."""
     return _Asked.verbosity is Verbosity.LITTLE
 
 

@@ -1,5 +1,5 @@
-"""How a command ends before its time: by Ctrl-C, SIGTERM or a lost terminal, in good order, and at once when
-it is asked again."""
+"""The end of a command before its time: by Ctrl-C, SIGTERM or a lost terminal, in good order, and at once
+when it is asked again."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class _NotLost:
 
     @classmethod
     def is_at_work(cls, frame: FrameType | None) -> bool:
-        """Whether the frame is of the hook or of what it calls: it cannot raise either."""
+        """Return whether the frame is of the hook or of what it calls: it cannot raise either."""
         while frame is not None and frame.f_code is not cls.__call__.__code__:
             frame = frame.f_back
         return frame is not None

@@ -1,4 +1,4 @@
-"""Which build of PyTorch is installed: pip's usual one brings gigabytes of CUDA."""
+"""The build of PyTorch that is installed: pip's usual one brings gigabytes of CUDA."""
 
 from __future__ import annotations
 

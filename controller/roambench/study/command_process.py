@@ -1,4 +1,4 @@
-"""What the process of a command does first: it prints in any encoding, and forks what will fork for it."""
+"""The first steps of a command's process: it prints in any encoding, and forks what will fork for it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ _settled = False
 
 
 def _in_other_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """What takes the place of letters that a stream's encoding lacks; bytes of a file's name stay these."""
+    """Return what takes the place of letters that a stream's encoding lacks; bytes of a file's name stay
+    these."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -67,7 +68,7 @@ def settle() -> None:
 
 
 def fork_trainings(fleet: str) -> None:
-    """Where the runs on this fleet train in processes of this machine: load torch, and fork the process that
+    """Load torch where the runs on this fleet train in processes of this machine, and fork the process that
     forks them, while this one has neither threads nor grpc. One that was forked itself asks who forked it; a
     process that only calls a command, as a test, is not forked."""
     if _settled and fleet in _TRAINING:

@@ -155,7 +155,7 @@ def test_every_policy_of_the_recipe_is_an_option(tmp_path: Path, capsys: pytest.
     command += ["--from", "2012-04-17", "--reduce", "mode", "--presence", "hold:1", "--outage", "mark"]
     assert roambench(*command, "--metric", "degrees", "--ap-draw", "mohawk") == 0
     assert capsys.readouterr().err.splitlines()[-2:] == [
-        "22 steps without any device of the source, in 3 runs: in 18 it is likely that nobody came; 4 look "
+        "22 steps without any device of the source, in 3 runs: in 18 likely no device came; 4 look "
         "like holes in the recording, since many devices come at these hours on other days (marked)",
         "1 of 30 steps lie before the first fix of the source or after its last",
     ]

@@ -45,7 +45,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     assert row["factor_interval"][0] < factor < row["factor_interval"][1]
     page = Path("out/ab.html").read_text()
     more = (
-        "is not told apart"
+        "shows no difference"
         if row["factor_interval"][0] < 1 < row["factor_interval"][1]
         else f"{factor:.2f} ×"
     )

@@ -266,14 +266,14 @@ async def test_a_point_that_is_slow_to_stop_is_not_ended_and_one_that_hangs_is()
     )
     assert ended.returncode == 130
     assert ended.stdout == "worked\n"
-    assert "told to stop, the run did nothing for 6 s and was ended" in ended.stderr
+    assert "asked to stop, the run did nothing for 6 s and was ended" in ended.stderr
 
 
 @pytest.mark.parametrize(
     ("program", "status", "told"),
     [
         (f"{COMPUTE}\nimport sys\nsys.stdin.read()\ncompute(9.0)", 0, ""),
-        (STANDS_STILL, -signal.SIGKILL, "told to stop, it did nothing for 6 s and was killed\n"),
+        (STANDS_STILL, -signal.SIGKILL, "asked to stop, it did nothing for 6 s and was killed\n"),
     ],
 )
 async def test_a_sweep_kills_only_points_that_hang(

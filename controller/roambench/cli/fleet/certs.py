@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 @certs_app.command("show")
 def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Whose certificate ends when, by the bench's own record. No host is asked."""
+    """Show each certificate's end, by the bench's own record. No host is asked."""
     from dataclasses import asdict
 
     from rich.table import Table

@@ -142,7 +142,7 @@ def _summary(fetched: list[Fetched]) -> str:
 
 
 def _local(utc: str) -> str:
-    """As journalctl has it."""
+    """Return the time as journalctl has it."""
     import datetime as dt
 
     return dt.datetime.fromisoformat(utc).astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -58,7 +58,7 @@ def _plan_text(host: Host, done: Provisioned) -> str:
 
 
 def _difference(file: RemoteFile, found: bytes | None) -> Iterator[str]:
-    """What writing it changes; nothing where that was not asked."""
+    """Return what writing it changes; nothing where that was not asked."""
     if found is None or file.secret:
         return
     before, after = (text.decode(errors="replace").splitlines() for text in (found, file.content))

@@ -88,7 +88,7 @@ async def _until(meter: Meter, seconds: float | None) -> AsyncGenerator[MeterIte
 
 
 class _Printer:
-    """How items are shown."""
+    """The form in which items are shown."""
 
     def __enter__(self) -> None:
         pass

@@ -102,7 +102,7 @@ def hosts(text: str | None, problems: list[str]) -> tuple[str, ...]:
 
 
 def ap_source(text: str, problems: list[str]) -> tuple[ApSource, Path | None]:
-    """Where access points come from, and the file if it is one; mistakes go to `problems`."""
+    """Return where access points come from, and the file if it is one; mistakes go to `problems`."""
     if text in ("auto", "draw", "places", "stations"):
         return cast(ApSource, text), None
     if not Path(text).is_file():

@@ -260,11 +260,9 @@ def _print_holes(found: Imported) -> None:
     if runs:
         text = f"{holes + empty} steps without any device of the source, in {runs} runs"
         become = {"keep": "kept as empty steps", "drop": "left out", "mark": "marked"}[recipe["outage"]]
-        likely = (
-            f"{text}: in {empty} it is likely that nobody came; {holes} look like holes in the recording, "
-        )
+        likely = f"{text}: in {empty} likely no device came; {holes} look like holes in the recording, "
         likely += f"since many devices come at these hours on other days ({become})"
-        typer.echo(likely if holes else f"{text}: it is likely that nobody came", err=True)
+        typer.echo(likely if holes else f"{text}: likely no device came", err=True)
     if counts["steps_not_covered"]:
         typer.echo(
             f"{counts['steps_not_covered']} of {recipe['steps']} steps lie before the first fix of the "
@@ -305,7 +303,7 @@ def _print_rows(found: Imported, strict: bool) -> None:
         )
         if abs(found.chosen_box.latitude) > _HARDLY_ANYBODY_DEG:
             typer.echo(
-                "hardly anybody lives there: if latitude and longitude are swapped, name their columns "
+                "few people live there: if latitude and longitude are swapped, name their columns "
                 "(--columns lat=...,lon=...)",
                 err=True,
             )

@@ -66,7 +66,7 @@ def found_boards(seen: Sequence[Sighting], login: StrangerLogin | None, *, every
 
 def unknown_to(bench: Bench, found: Sequence[FoundBoard]) -> list[FoundBoard]:
     """Boards that no host of the bench is, by any of its addresses or its name in the network."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a name that nobody resolves takes its time
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # a name that is not resolved takes its time
         known = set().union(*pool.map(_known_as, bench.hosts))
     return [
         board

@@ -124,8 +124,8 @@ def scale_table(
     paper_says: Mapping[str, str],
     more: Sequence[tuple[str, str, str]] = (),
 ) -> ReportTable:
-    """What was run, each with the value that all share or those there are, and the paper's if it says any;
-    then the rows of `more`."""
+    """The table of what was run, each with the value that all share or those there are, and the paper's if it
+    says any; then the rows of `more`."""
     rows = [
         (name, ", ".join(dict.fromkeys(str(say(run)) for run in runs)), paper_says.get(name, ""))
         for name, say in says

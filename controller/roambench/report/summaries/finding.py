@@ -68,7 +68,7 @@ def _beside(other: RunSummary, reference: RunSummary, runs: Sequence[RunSummary]
     kind = "energy" if other.measured and reference.measured else "energy (modelled)"
     amounts = f"{numbers.energy(a, zero='0 J')} against {numbers.energy(b, zero='0 J')}"
     if abs(a.joules - b.joules) <= 2.0 * math.hypot(a.u_joules, b.u_joules):
-        sentence = f"the wasted {kind} of {one} and {two} is not told apart: {amounts}"
+        sentence = f"the wasted {kind} of {one} and {two} is equal within its uncertainty: {amounts}"
     elif min(a.joules, b.joules) <= 0.0:
         more, less = (one, two) if a.joules > b.joules else (two, one)
         sentence = f"{more} wasted {kind}, {less} none: {amounts}"

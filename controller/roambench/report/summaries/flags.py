@@ -266,7 +266,7 @@ def _split_flags(energy: EnergySummary) -> list[str]:
     if touching:
         flags.append(
             f"set rounds.rest_s to measure phases by themselves: on {on(touching)} they touch, so a model of "
-            "constant powers told them apart; boards in all are not affected"
+            "constant powers separated them; boards in all are not affected"
         )
     tails = {
         board.device: ", ".join(

@@ -75,7 +75,7 @@ def _one_seed(runs: Sequence[RunSummary]) -> Iterator[Flag]:
     if len(seeds) > 1 and all(len(found) == 1 for found in seeds.values()):
         yield Flag(
             "repeat it with other seeds (roambench sweep): each system ran with one seed, and a difference "
-            "between systems that another seed would change cannot be told from one that it would not",
+            "between systems that another seed would change looks like one that it would not",
             routine=True,
         )
 

@@ -76,7 +76,7 @@ class AgentCheckpoints:
 
 
 def was_booted(fleet_state: Mapping[str, Any]) -> bool:
-    """Whether this machine was booted since that snapshot, and its CLOCK_MONOTONIC began again."""
+    """Return whether this machine was booted since that snapshot, and its CLOCK_MONOTONIC began again."""
     return bool(fleet_state["boot_id"] != boot_id())
 
 
@@ -93,8 +93,8 @@ def clock_again(fleet_state: Mapping[str, Any], time_scale: float, folder: Path)
 
 
 def behind_boards_ns(before: Iterable[ClockProbed], now: Iterable[ClockProbed]) -> int | None:
-    """How far the run's clock is behind what it would be had this machine not been booted: boards that lived
-    on are ahead of it by so much more than `before`. None where none of those of `now` was there then.
+    """Return how far the run's clock is behind what it would be had this machine not been booted: boards that
+    lived on are ahead of it by so much more than `before`. None where none of those of `now` was there then.
 
     Boards agree within what their crystals drift. The middle one in size counts: no single board can make
     it worse than the wall clock had made it.

@@ -1,4 +1,4 @@
-"""When a run writes down what it could go on from, and what such a run must find again."""
+"""The times at which a run writes down its state, and what such a run must find again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CheckpointKeeper(Protocol):
 
     @property
     def keeps_much(self) -> bool:
-        """Whether much is kept that only the last checkpoint still wants: time for the next."""
+        """True if much is kept that only the last checkpoint still wants: time for the next."""
         ...
 
     def snapshot(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class CheckpointKeeper(Protocol):
 
 
 class Checkpoints:
-    """Of one run. `found`: what an earlier part of it left, None for a new run."""
+    """Checkpoints of one run. `found`: what an earlier part of it left, None for a new run."""
 
     def __init__(
         self, experiment: Experiment, folder: RunFolder, seconds: Callable[[], float] = time.monotonic
@@ -68,12 +68,12 @@ class Checkpoints:
 
     @property
     def kept(self) -> bool:
-        """Whether there is one."""
+        """True if there is one."""
         return read_checkpoint(self._folder.path) is not None
 
     @property
     def part(self) -> int:
-        """How many controllers of the run have died, or were stopped, before this one."""
+        """The number of the run's controllers that died or were stopped before this one."""
         return 0 if self.found is None else 1 + self._folder.read_log().count(RunResumed)
 
     def rounds(self, fleet: CheckpointKeeper) -> RoundState | None:
@@ -89,7 +89,7 @@ class Checkpoints:
         return peers_from_json(self.found.rounds, fleet.restore(self.found.fleet))
 
     def after_peers(self, state: PeerState, steps: int, fleet: CheckpointKeeper) -> None:
-        """As `after`, but for the last step: with it the model that the run leaves behind is collected."""
+        """Do as `after`, but for the last step: with it the model that the run leaves behind is collected."""
         if state.next_step < steps and not state.ended:
             self.after(state, fleet)
 

@@ -1,4 +1,5 @@
-"""When a fleet's clocks are probed during a run, and the check before its first measured step."""
+"""The times at which a fleet's clocks are probed during a run, and the check before its first measured
+step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run sees of a fleet of real agents: their events, their presence, their answers."""
+"""Observations of a fleet of real agents: their events, their presence, their answers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Answering:
     _silent: list[int] = field(default_factory=list)  # the last steps, ascending
 
     def answered(self) -> None:
-        """Of an answer to no matter what: one that comes too late is one."""
+        """Note an answer of any kind: one that comes too late is one."""
         self._answered = True
 
     def follow(self, record: RoundRecord) -> None:

@@ -1,4 +1,4 @@
-"""What a run saw of its boards' meters, taken back into the bench's proof of which meter is whose."""
+"""A run's observations of its boards' meters, taken into the bench's proof of which meter is whose."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where a system is played: one file per kind of fleet, and the table of them."""
+"""The places where a system runs: one file per kind of fleet, and the table of them."""

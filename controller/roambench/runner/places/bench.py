@@ -98,7 +98,7 @@ class BenchPlace:
 
     @property
     def meter_periods_s(self) -> tuple[float, ...]:
-        """Of the hosts' meters, as the bench describes them."""
+        """The periods of the hosts' meters, as the bench describes them."""
         meters = (host.meter for host in self.hosts)
         return tuple(period_s(meter.driver, meter.port) for meter in meters if meter.driver != NO_METER)
 
@@ -107,7 +107,7 @@ class BenchPlace:
         return tuple(host.name for host in self.hosts[:devices])
 
     def is_of(self, folder: RunFolder) -> bool:
-        """Whether the run was made on these hosts, in this order, of the same inventory file."""
+        """Return whether the run was made on these hosts, in this order, of the same inventory file."""
         try:
             file = bench_file_of(folder.path)
         except RunError:  # of a version whose runs could not go on
@@ -209,7 +209,8 @@ def _with_other_meters(path: Path, hosts: Sequence[Host]) -> list[str]:
 
 
 def bench_file_of(path: Path) -> Path:
-    """Which file describes the bench that the run in the folder is made on; RunError where it is unknown."""
+    """Return which file describes the bench that the run in the folder is made on; RunError where it is
+    unknown."""
     file = (kept_in(dict[str, object], path / BENCH_FILE) or {}).get("file")
     if not isinstance(file, str):
         raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench")

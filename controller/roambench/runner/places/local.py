@@ -36,7 +36,7 @@ class LocalPlace(ThisMachine):
 
     @property
     def meter_periods_s(self) -> tuple[float, ...]:
-        """Of the emulated meters, and of the real ones."""
+        """The periods of the emulated meters and of real ones."""
         local = self.experiment.local
         emulated = profile(local.meter_profile).period(local.meter_interval_ms or None)
         return (emulated, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
@@ -80,6 +80,6 @@ async def _introduced(
             console,
             f"{len(hello_s)} agents connected within {max(hello_s.values()):.1f} s; memory: largest process "
             f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
-            f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB of their own (PSS)",
+            f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB (PSS)",
         )
         yield bench

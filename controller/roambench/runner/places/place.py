@@ -1,4 +1,5 @@
-"""Where runs are made: the hosts of a bench, agents of this machine, virtual devices, or a rehearsal."""
+"""The places where runs are made: the hosts of a bench, agents of this machine, virtual devices, or a
+rehearsal."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ class Place(Protocol):
 
     @property
     def experiment(self) -> Experiment:
-        """As it is played here."""
+        """The experiment as it is run here."""
         ...
 
     @property
@@ -64,12 +65,12 @@ class Place(Protocol):
 
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
-        """Where a run begins; ConfigError for a `file` that is wrong or does not fit."""
+        """Return where a run begins; ConfigError for a `file` that is wrong or does not fit."""
         ...
 
     @classmethod
     def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Self:
-        """Where the run of the folder goes on; RunError where that is no more."""
+        """Return where the run of the folder goes on; RunError where that is no more."""
         ...
 
     def names(self, devices: int) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ class Place(Protocol):
         ...
 
     def is_of(self, folder: RunFolder) -> bool:
-        """Whether the run of the folder is made here."""
+        """Return whether the run of the folder is made here."""
         ...
 
     def held(
@@ -112,7 +113,7 @@ class Place(Protocol):
 
 
 class AgentsPlace(Place, Protocol):
-    """Where real agents are."""
+    """A place with real agents."""
 
     def agents(
         self,

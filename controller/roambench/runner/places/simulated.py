@@ -144,7 +144,7 @@ async def simulated_fleet(
 
 
 def may_defer(section: SimulatedSection, system: System) -> bool:
-    """Whether nothing but an upload ever reads a trained model or its loss."""
+    """Return whether nothing but an upload ever reads a trained model or its loss."""
     return (
         section.train == "when_used"
         and not system.keeps_models
@@ -156,7 +156,7 @@ def may_defer(section: SimulatedSection, system: System) -> bool:
 
 
 def keeps_on_devices(system: System) -> bool:
-    """Whether its local algorithm keeps something from one training to the next."""
+    """Return whether its local algorithm keeps something from one training to the next."""
     return bool(local_algorithm(system.training.objective).keeps)
 
 

@@ -27,7 +27,8 @@ AGENT_FLEETS: Final = tuple(kind for kind in FLEET_KINDS.values() if kind.has_ag
 
 
 def place_of(experiment: Experiment, fleet: str, options: BenchOptions = USUAL) -> Place:
-    """Where `--fleet` says; ConfigError for none of them, for a wrong file, and as `refuse_unfit` does."""
+    """Return where `--fleet` says; ConfigError for none of them, for a wrong file, and as `refuse_unfit`
+    does."""
     kind, file = fleet_of(fleet)
     refuse_unfit(experiment, kind)
     return _class_of(kind).of(experiment, file, options)
@@ -40,7 +41,7 @@ def agents_place_of(experiment: Experiment, fleet: str, options: BenchOptions) -
 
 
 def place_again(experiment: Experiment, folder: RunFolder, options: BenchOptions) -> Place:
-    """Where the run of the folder goes on; RunError where that is no more."""
+    """Return where the run of the folder goes on; RunError where that is no more."""
     return _class_of(folder.info.kind).again(experiment, folder, options)
 
 

@@ -147,7 +147,7 @@ class DecentralisedRun:
 
 
 def is_decentralised(experiment: Experiment) -> bool:
-    """Whether the experiment's systems have no server; they are all of one sort."""
+    """Return whether the experiment's systems have no server; they are all of one sort."""
     return is_peer_system(experiment.systems[0])
 
 
@@ -157,14 +157,14 @@ def replayed(experiment: Experiment) -> Movement | None:
 
 
 def peer_devices(experiment: Experiment, replay: Movement | None) -> int:
-    """How many devices take part."""
+    """Return how many devices take part."""
     return experiment.fleet.agents if replay is None else len(replay.trace.device_names)
 
 
 def peer_movement(
     experiment: Experiment, learning_task: LearningTask, replay: Movement | None
 ) -> PeerMovement:
-    """How the experiment's devices move and whom they meet; keyed by its seed."""
+    """Return how the experiment's devices move and whom they meet; keyed by its seed."""
     section, contacts, devices = experiment.mobility, experiment.contacts, len(learning_task.parts)
     steps = experiment.decentralised.iterations
     if replay is not None:
@@ -242,5 +242,5 @@ def peer_settings(
 
 
 def movement_named(moved: PeerMovement) -> Movement:
-    """As run folders and maps know it."""
+    """Return the movement's name in run folders and maps."""
     return Movement(moved.trace, content_hash(moved.trace))

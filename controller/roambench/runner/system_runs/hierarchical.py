@@ -150,12 +150,12 @@ class HierarchicalRun:
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
-        """How many transfers were paced, and clipped to the port (`link_notes`)."""
+        """Return how many transfers were paced, and clipped to the port (`link_notes`)."""
         return link_notes(folder.read_log(), self.world.experiment.links.port_mbit_s)
 
 
 def extra_vectors_of(system: System, learning_task: LearningTask) -> ExtraVectors:
-    """What travels behind the system's models, as its local algorithm says."""
+    """Return what travels behind the system's models, as its local algorithm says."""
     layout, vectors = learning_task.layout, local_algorithm(system.training.objective).vectors
     return ExtraVectors(layout.size, layout.trained, vectors, len(learning_task.parts))
 

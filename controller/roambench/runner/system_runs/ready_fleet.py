@@ -35,7 +35,7 @@ class ReadyFleet(Protocol):
 
     @property
     def orders_to_absent(self) -> bool:
-        """Whether devices that are away get orders, too: to idle."""
+        """True if devices that are away get orders, too: to idle."""
         ...
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:

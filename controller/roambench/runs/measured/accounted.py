@@ -35,7 +35,8 @@ def energy_of(folder: RunFolder, log: EventLog, *, nominal_s: float | None = Non
 
 
 def _source(folder: RunFolder, log: EventLog, nominal_s: float | None) -> tuple[Any, ...]:
-    """What an account is made of. Records and events are only ever added, so that their numbers tell."""
+    """Return what an account is made of. Records and events are only ever added, so that their numbers
+    tell."""
     info, records = folder.info, folder.records
     truths = sorted((folder.path / "truth").glob("*.csv"))
     return (

@@ -24,7 +24,8 @@ _FILE: Final = "ab.json"
 
 @dataclass(frozen=True, slots=True)
 class EndedRun:
-    """What a comparison takes of a point's finished run, kept beside its folder under the point's `key`.
+    """The part of a point's finished run that a comparison takes, kept beside its folder under the point's
+    `key`.
 
     `own`: of its task's own metrics, whether higher or lower values are better. `began`: UTC, in ISO 8601.
     `flags`: of the run's own report.
@@ -80,7 +81,7 @@ def figures_of(run: RunSummary) -> dict[str, Measured]:
 
 
 def ended_run(folder: Path, key: str) -> EndedRun:
-    """Of the run in a point's folder: read where it was kept, else summed up and kept.
+    """Return the run in a point's folder: read where it was kept, else summed up and kept.
 
     RunError for a folder that holds no run.
     """

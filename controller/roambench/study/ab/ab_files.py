@@ -27,8 +27,8 @@ def results_table(plan: AbPlan, table: AbTable) -> ReportTable:
         f"{table.whole_pairs} pairs of runs. ± and [ ] are 95 % intervals (Student's t over the pairs); the "
         "factor's also holds what the meters may have wrong, as far as it does not cancel between A and B. "
         "Above 1 × A is better. Consumed: in download, training, upload and exchange; wasted: the part of it "
-        "whose model nobody used. Each interval is about its own row: of 20 rows with no true difference one "
-        "will seem to have one.",
+        "whose model was not used. Each interval is about its own row: of 20 rows with no true difference "
+        "one will seem to have one.",
         ("figure", f"A: {a}", f"B: {b}", "A better by", "95 %", "verdict"),
         tuple(_cells(row, plan) for row in table.rows),
         text_from=5,

@@ -51,7 +51,7 @@ def ab_page(
 
 
 def finding_of(plan: AbPlan, table: AbTable) -> str:
-    """What one wasted beside the other: joules, else trainings; without either, who is compared."""
+    """Return what one wasted beside the other: joules, else trainings; without either, who is compared."""
     wastes = {
         "wasted_j": "energy",
         "modelled_wasted_j": "energy (modelled)",
@@ -65,7 +65,7 @@ def finding_of(plan: AbPlan, table: AbTable) -> str:
     factor, winner = found[name].factor or 1.0, found[name].winner
     pairs = numbers.count(found[name].pairs, "pair")
     if not winner:
-        return f"The wasted {wastes[name]} of {a} and {b} is not told apart in {pairs} of runs"
+        return f"The wasted {wastes[name]} of {a} and {b} shows no difference in {pairs} of runs"
     more, less, times = (b, a, factor) if winner == "A" else (a, b, 1.0 / factor)
     return f"{more} wasted {times:.2f} × the {wastes[name]} of {less}, in {pairs} of runs"
 

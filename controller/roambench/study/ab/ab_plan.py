@@ -1,4 +1,4 @@
-"""Which runs a comparison takes, in which order: A B, B A, A B, ... so that a slow drift cancels."""
+"""The runs of a comparison in their order: A B, B A, A B, ... so that a slow drift cancels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class AbPlan:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of turns there are."""
+        """The number of pairs of turns."""
         return self.asked.repeats
 
     def turn(self, arm: ArmName, pair: int) -> PairedRun:

@@ -157,7 +157,7 @@ def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[st
 
 
 def _apart(ended: Ended) -> list[str]:
-    """Of pairs whose runs were no neighbours, as happens when one of them is run again later."""
+    """Report pairs whose runs were no neighbours, as happens when one of them is run again later."""
     if not all(run.began for run in ended.values()):
         return []
     place = {turn: at for at, turn in enumerate(sorted(ended, key=lambda turn: ended[turn].began))}

@@ -1,4 +1,4 @@
-"""How much better A is than B: paired repeats, a t interval of the log-ratio, and what the meters share.
+"""The improvement of A over B: paired repeats, a t interval of the log-ratio, and what the meters share.
 
 Runs of A and B are paired by neighbourhood: a bench that slowly warms up moves both of a pair alike, so the
 pairs' log-ratios d_k = ln(b_k / a_k) scatter less than the runs do. The factor is exp(mean d), its interval
@@ -53,7 +53,7 @@ class Interval:
     high: float
 
     def holds(self, value: float) -> bool:
-        """Whether `value` lies between `low` and `high`, both included."""
+        """Return whether `value` lies between `low` and `high`, both included."""
         return self.low <= value <= self.high
 
 
@@ -91,7 +91,7 @@ class Improvement:
 
     @property
     def resolved(self) -> bool:
-        """Whether the interval, of the factor where there is one, leaves no doubt who is better."""
+        """True if the interval, of the factor where there is one, leaves no doubt who is better."""
         if self.factor_interval is not None:
             return not self.factor_interval.holds(1.0)
         return self.difference_interval is not None and not self.difference_interval.holds(0.0)
@@ -111,7 +111,8 @@ class Improvement:
 
 
 def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> Improvement:
-    """Of A over B from pairs of neighbouring runs (a, b); ValueError without any pair."""
+    """Return the improvement of A over B from pairs of neighbouring runs (a, b); ValueError without any
+    pair."""
     if not pairs:
         raise ValueError("improvement: expected at least one pair")
     a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -146,7 +147,8 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
 
 
 def t_interval(values: Sequence[float], u_common: float = 0.0) -> Interval | None:
-    """Of the mean of `values`, to which `u_common` (k = 1) is common; None below two values."""
+    """Return the interval of the mean of `values`, to which `u_common` (k = 1) is common; None below two
+    values."""
     count = len(values)
     if count < 2:
         return None

@@ -48,7 +48,7 @@ class BenchActions:
         return load_bench(self.file)
 
     def hosts(self) -> Sequence[Host]:
-        """As described now."""
+        """The hosts as they are described now."""
         return self._bench().hosts
 
     def trouble(self, boards: Sequence[str]) -> dict[str, str]:
@@ -108,7 +108,7 @@ def board_pool_of(
 
 
 def bench_temperatures(bench: Bench, hosts: Sequence[Host]) -> dict[str, float]:
-    """Of every host that tells; asked with as little work for it as there is."""
+    """Return the temperature of every host that reports one; asked with as little work as possible."""
 
     def ask(link: HostLink) -> float | None:
         said = link.run(_READ).out.split()

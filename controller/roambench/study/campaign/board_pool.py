@@ -25,14 +25,14 @@ _COMMON_LOOK_S: Final = 60.0
 
 
 class Actions(Protocol):
-    """What can be done on a bench; each of it ends in its own time, and raises for no board."""
+    """The actions on a bench; each ends in its own time, and raises for no board."""
 
     def hosts(self) -> Sequence[Host]:
         """The hosts in service, those that play a board that was replaced among them."""
         ...
 
     def trouble(self, boards: Sequence[str]) -> dict[str, str]:
-        """Why each of these boards could take part in no run; those that could are not in it."""
+        """Return why each of these boards could take part in no run; those that could are not in it."""
         ...
 
     def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
@@ -40,7 +40,7 @@ class Actions(Protocol):
         ...
 
     def temperatures(self, boards: Sequence[str]) -> Mapping[str, float]:
-        """Of these boards that tell theirs, in degrees Celsius."""
+        """Return the temperatures that these boards report, in degrees Celsius."""
         ...
 
     def replace(self, board: str, spare: str) -> str:
@@ -74,7 +74,7 @@ class BoardPool:
         ]
 
     def temperatures(self) -> Mapping[str, float]:
-        """Of the boards that take part."""
+        """Return the temperatures of the boards that take part."""
         return self.actions.temperatures(
             [name for name in self.boards() if not self.maintenance.of(name).left_out]
         )

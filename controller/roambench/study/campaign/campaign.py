@@ -36,7 +36,7 @@ FAILURES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class CampaignOptions:
-    """How a campaign goes on by itself.
+    """The options by which a campaign goes on by itself.
 
     `tries` of a point that fails or is not fit; `failures` in a row until something is done about a board;
     `least` boards (None: all but a tenth, or but one); bytes of the disk to keep free; the wait before each
@@ -58,7 +58,7 @@ ONE_TRY: Final = CampaignOptions(heard=lambda row: None)
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a try of a point ended, and which boards made it so."""
+    """The end of a point's try, and which boards made it so."""
 
     end: End
     reason: str = ""
@@ -76,17 +76,17 @@ class CampaignTask(Protocol):
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The name for people."""
         ...
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The point's folder."""
         ...
 
     @property
     def tried(self) -> int:
-        """How many of its tries have ended."""
+        """The number of tries that have ended."""
         ...
 
     @property

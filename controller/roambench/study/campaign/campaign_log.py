@@ -33,7 +33,7 @@ _LONGEST: Final = 600  # characters of a reason
 
 
 class CampaignEvent(StrEnum):
-    """What happened, and which fields of the row tell it (`reason` says why wherever there is a why)."""
+    """An event, and the fields of its row (`reason` says why wherever there is a why)."""
 
     #: The campaign's first session, and every later one: `reason` is what it is called, `points` how many it
     #: has, `open_points` how many of them have not finished.
@@ -66,7 +66,7 @@ class CampaignEvent(StrEnum):
 
 
 class End(StrEnum):
-    """How a point, or a session of the campaign, ended."""
+    """The end of a point or of a session of the campaign."""
 
     FINISHED = "finished"
     FAILED = "failed"
@@ -99,7 +99,7 @@ class CampaignRow:
 
     @property
     def at(self) -> datetime:
-        """When it happened; ValueError in an edited file."""
+        """The time of the event; ValueError in an edited file."""
         return datetime.fromisoformat(self.at_utc)
 
 

@@ -33,7 +33,7 @@ class Cooling:
 
 @dataclass(frozen=True, slots=True)
 class Cooled:
-    """How a run's start was waited for: `highest_c` is None where nothing can be read."""
+    """The wait for a run's start: `highest_c` is None where nothing can be read."""
 
     waited_s: float
     highest_c: float | None
@@ -42,7 +42,7 @@ class Cooled:
 
     @property
     def reached(self) -> bool:
-        """Whether all boards came down to their temperature."""
+        """True if all boards came down to their temperature."""
         return not self.note
 
 
@@ -101,8 +101,8 @@ def _highest(found: Mapping[str, float]) -> tuple[str, float | None]:
 
 
 def thermometer_of(fleet: str) -> Thermometer | None:
-    """Where the temperatures of a fleet can be read; None for one whose energy is not measured: it need not
-    cool. Boards of a bench are asked by their campaign, which knows who takes part."""
+    """Return where the temperatures of a fleet can be read; None for one whose energy is not measured: it
+    need not cool. Boards of a bench are asked by their campaign, which knows who takes part."""
     return this_machine if fleet_of(fleet)[0].has_agents else None
 
 

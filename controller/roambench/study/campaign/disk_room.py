@@ -19,12 +19,12 @@ MOST_S: Final = 86_400.0
 
 
 def free_bytes(folder: Path) -> int:
-    """What this user may still write where the folder is."""
+    """Return what this user may still write where the folder is."""
     return shutil.disk_usage(folder).free
 
 
 def bytes_in(folder: Path) -> int:
-    """What the files below take; one that goes meanwhile counts nothing."""
+    """Return what the files below take; one that goes meanwhile counts nothing."""
     total = 0
     for path in folder.rglob("*"):
         try:

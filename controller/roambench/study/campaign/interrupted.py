@@ -24,7 +24,7 @@ _OURS: Final = ("ab", "sweep")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What was typed, and where."""
+    """A command and its folder."""
 
     words: tuple[str, ...]
     folder: str

@@ -1,4 +1,4 @@
-"""What hears a campaign besides its log: `--notify` of `roambench.extras`, by an entry point."""
+"""Listeners of a campaign besides its log: `--notify` of `roambench.extras`, by an entry point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is done about a board that fails again and again: pure decisions over the campaign's log.
+"""Treatments of a board that fails again and again: pure decisions over the campaign's log.
 
 A board that made `failures` points in a row fail or unfit is power-cycled at its switch, once; where it has
 none, or fails again, a spare takes its place; where there is none left, the points go on without it. A point
@@ -16,7 +16,7 @@ from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow, En
 
 
 class TreatmentKind(StrEnum):
-    """What is done to a board."""
+    """A treatment of a board."""
 
     POWER_CYCLE = "power-cycle"
     REPLACE = "replace"
@@ -49,7 +49,7 @@ class BoardStanding:
 
     @property
     def is_looked_at(self) -> bool:
-        """Whether it is time to see if a board that was left out is healthy again."""
+        """True if it is time to see if a board that was left out is healthy again."""
         return self.left_out and self.points_out >= 2 ** (self.times_left_out - 1) - 1
 
 
@@ -103,7 +103,7 @@ class Maintenance:
                 self._boards[name] = BoardStanding()
 
     def treatments(self, switched: Collection[str], spares: Sequence[str]) -> list[Treatment]:
-        """What is to be done now, one a board at most. `switched`: boards that something can switch;
+        """Return what is to be done now, one a board at most. `switched`: boards that something can switch;
         `spares`: hosts that may take a board's place."""
         free = [spare for spare in spares if spare not in self._spent]
         found = []

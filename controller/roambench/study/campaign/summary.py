@@ -1,4 +1,4 @@
-"""How a campaign stands, from its folder: what is done, which boards made trouble, when it will end. It may
+"""The state of a campaign, from its folder: what is done, which boards made trouble, when it will end. It may
 run meanwhile, in another process, or have died."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_LETTERS: Final = 160
 
 @dataclass(slots=True)
 class BoardTroubles:
-    """What happened to a board: how often each, whether it takes no part now, and the latest reason."""
+    """The troubles of a board: how often each, whether it takes no part now, and the latest reason."""
 
     counted: dict[str, int] = field(default_factory=dict)
     spare: str = ""
@@ -212,7 +212,7 @@ def _state(session: Sequence[CampaignRow], ended: CampaignRow | None, *, is_runn
 
 
 def _waits(session: Sequence[CampaignRow]) -> str:
-    """What it waits for now: nothing else has happened since."""
+    """Return what it waits for now: nothing else has happened since."""
     row = session[-1]
     begins = row.event is CampaignEvent.WAITED and not row.wall_s
     return row.reason if begins or row.event is CampaignEvent.DISK_LOW else ""
@@ -229,7 +229,8 @@ def _running(session: Sequence[CampaignRow]) -> str:
 
 
 def _per_point_s(rows: Sequence[CampaignRow], now_s: float | None) -> float | None:
-    """Of all time that there was a session, waits and repetitions among it; None before a point finished."""
+    """Return the seconds per point of all session time, waits and repetitions among it; None before a point
+    finished."""
     total_s, began_s, last_s = 0.0, rows[0].at.timestamp(), rows[0].at.timestamp()
     for row in rows:
         if row.event in _BEGINNINGS:

@@ -39,12 +39,12 @@ class CampaignPoint:
 
     @property
     def folder(self) -> Path:
-        """Where it lies."""
+        """The point's folder."""
         return self.sweep.folder_of(self.point)
 
     @property
     def tried(self) -> int:
-        """How many of its tries have ended."""
+        """The number of tries that have ended."""
         return len(self.sweep.tries_of(self.point))
 
     @property
@@ -72,7 +72,7 @@ class CampaignPoint:
 
 
 def ended_of(outcome: PointEnd) -> Ended:
-    """How a try ended, as its campaign has it."""
+    """Return how a try ended, as its campaign has it."""
     if not outcome.finished:
         return Ended(End.FAILED, outcome.reason, outcome.boards, outcome.wall_s)
     end = End.UNFIT if outcome.unfit else End.FINISHED
@@ -80,7 +80,7 @@ def ended_of(outcome: PointEnd) -> Ended:
 
 
 def is_done(sweep: SweepFolder, point: Point, tries: int) -> bool:
-    """Whether nothing more is to be tried: it finished, and is fit or was tried often enough."""
+    """Return whether nothing more is to be tried: it finished, and is fit or was tried often enough."""
     outcome = sweep.outcome_of(point)
     if outcome is None or not outcome.finished:
         return False
@@ -88,5 +88,5 @@ def is_done(sweep: SweepFolder, point: Point, tries: int) -> bool:
 
 
 def read_start(folder: Path) -> Cooled | None:
-    """How the start of the point in this folder was waited for; None where that was not kept."""
+    """Return how the start of the point in this folder was waited for; None where that was not kept."""
     return kept_in(Cooled, folder / _START)

@@ -81,12 +81,13 @@ def own_names(task: str) -> list[str]:
 
 
 def is_of_task(name: str) -> bool:
-    """Whether the name is one of a task's own metrics, `final <name>` or `best <name>`."""
+    """Return whether the name is one of a task's own metrics, `final <name>` or `best <name>`."""
     return _OF_TASK.fullmatch(name) is not None
 
 
 def usual(own: Sequence[str]) -> tuple[str, ...]:
-    """What a sweep shows unless it says otherwise: the task's metrics, if it has any, instead of accuracy."""
+    """Return what a sweep shows unless it says otherwise: the task's metrics, if it has any, instead of
+    accuracy."""
     final = [name for name in own if name.startswith("final ")]
     return (*final, *USUAL[1:]) if final else USUAL
 

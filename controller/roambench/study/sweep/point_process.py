@@ -125,8 +125,8 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
 
 
 def _left(place: Place, group: Group, code: str, say_why: Callable[[str], None]) -> Unfinished:
-    """What a point that was killed left of its run: one to go on with, or one that was finished already and
-    had no result yet. Anything else is removed; RunError where another process writes it."""
+    """Return what a point that was killed left of its run: one to go on with, or one that was finished
+    already and had no result yet. Anything else is removed; RunError where another process writes it."""
     found = left_in(place, group, say_why)
     for system, path in found.finished.items():
         if digest_of([ForeignCode(**one) for one in RunFolder.open(path).info.code]) == code:
@@ -188,7 +188,7 @@ def _stop_with_the_sweep() -> None:
     while stillness.seconds({0: time.clock_gettime(main)} | cpu_s_of_descendants(os.getpid())) <= STILL_S:
         time.sleep(LOOK_S)
     print(
-        f"told to stop, the run did nothing for {STILL_S:.0f} s and was ended; the sweep goes on with it",
+        f"asked to stop, the run did nothing for {STILL_S:.0f} s and was ended; the sweep goes on with it",
         file=sys.stderr,
         flush=True,
     )

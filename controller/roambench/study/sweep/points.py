@@ -175,7 +175,7 @@ def _product(axes: Sequence[Axis]) -> Iterator[Setting]:
 
 
 def _covers(grid: Grid, setting: Setting) -> bool:
-    """Whether every key of the table has one of its values; a key that no axis has covers nothing."""
+    """Return whether every key of the table has one of its values; a key that no axis has covers nothing."""
     values = dict(setting)
     return all(axis.path in values and values[axis.path] in axis.values for axis in grid.axes)
 

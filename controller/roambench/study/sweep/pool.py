@@ -145,7 +145,7 @@ async def _stopped(process: _Started, log: Path) -> None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             with log.open("a") as printed:
-                printed.write(f"told to stop, it did nothing for {_PATIENCE_S:.0f} s and was killed\n")
+                printed.write(f"asked to stop, it did nothing for {_PATIENCE_S:.0f} s and was killed\n")
             await end
 
 

@@ -105,7 +105,8 @@ def _cell(name: str, outcomes: Sequence[PointEnd]) -> Spread:
 
 
 def spread(values: Sequence[float | None]) -> Spread:
-    """Of the values there are; summed exactly, so that their order changes nothing."""
+    """Return the mean and deviation of the values there are; summed exactly, so that their order changes
+    nothing."""
     there = [value for value in values if value is not None]
     if not there:
         return Spread(None, None, 0)

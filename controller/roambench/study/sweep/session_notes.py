@@ -20,14 +20,14 @@ _NAME = "sweep.json"
 
 @dataclass(frozen=True, slots=True)
 class SessionNotes:
-    """Of the latest session; empty where nothing was noted."""
+    """Notes of the latest session; empty where nothing was noted."""
 
     command: str = ""
     machine: str = ""
 
 
 def command_of(sweep: SweepFile, jobs: int) -> str:
-    """As one would type it elsewhere: files outside the sweep's folder by their name alone."""
+    """Return the command for another folder: files outside the sweep's folder by their name alone."""
     elsewhere = sweep.path.is_absolute() or ".." in sweep.path.parts
     words = ["roambench", "sweep", sweep.path.name if elsewhere else sweep.path.as_posix()]
     if sweep.trace_file is not None:

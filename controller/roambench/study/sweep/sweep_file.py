@@ -132,7 +132,7 @@ class _Reader:
             return nothing
 
     def fleet(self, value: object) -> str:
-        """As `--fleet` has it; the file of a bench is beside this one."""
+        """The fleet as `--fleet` has it; the file of a bench is beside this one."""
         try:
             kind, file = fleet_of(str(value))
         except ConfigError:

@@ -44,8 +44,8 @@ _MOST_RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class PointFile:
-    """What a point's process reads. `config`: of the resolved experiment; `code`: a digest of other packages'
-    that takes part, empty where there is none; `bench`: only of points that run on one."""
+    """The input of a point's process. `config`: of the resolved experiment; `code`: a digest of other
+    packages' that takes part, empty where there is none; `bench`: only of points that run on one."""
 
     key: str
     fleet: str
@@ -56,7 +56,7 @@ class PointFile:
 
 @dataclass(frozen=True, slots=True)
 class PointEnd:
-    """How a point ended. `reason` is empty when it finished; `figures` then has every metric, `scored`
+    """The end of a point. `reason` is empty when it finished; `figures` then has every metric, `scored`
     (round, accuracy) of every cloud aggregation whose model was scored, `metrics` (step, value)
     of all else that was scored. `own`: of its task's own metrics, whether higher or lower values are better.
     `wall_s`: how long it took here, which no table tells.
@@ -86,23 +86,24 @@ class PointEnd:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why a finished point's figures are not sure; () for those that are."""
+        """Doubts about a finished point's figures; () for those that are."""
         fewer = (f"with fewer boards: without {', '.join(self.without)}",) if self.without else ()
         other = f"of other inputs than there are now: {'; '.join(found)}" if (found := self.changes) else ""
         return (*(f"not fit: {reason}" for reason in self.unfit), *fewer, *([other] if other else []))
 
     @property
     def changes(self) -> list[str]:
-        """What has become of the files that its run read, where they are no longer what they were."""
+        """Changes of the files that its run read, since then."""
         return changes(self.inputs or {})
 
     @property
     def finished(self) -> bool:
-        """Whether the point came to its end."""
+        """True if the point came to its end."""
         return not self.reason
 
     def figure(self, name: str) -> float | None:
-        """Of a metric, `rounds_to_<accuracy>`, those of a task and those of `class_metrics` among them."""
+        """Return the value of a metric: `rounds_to_<accuracy>`, those of a task and those of `class_metrics`
+        among them."""
         if (by_class := class_metric_of(name)) is not None:
             first = int((self.figures["rounds"] or 0.0) - (self.figures["steps"] or 0.0)) + 1
             clouds = {at - first: accuracy for at, accuracy in self.scored}
@@ -136,7 +137,7 @@ class SweepFolder:
         return read_outcome(self.folder_of(point), point.key)
 
     def tries_of(self, point: Point) -> list[PointEnd]:
-        """How the point's tries ended that counted, the latest last."""
+        """Return how the point's tries ended that counted, the latest last."""
         found = [read_outcome(path, point.key) for path in self._aside(point)]
         return [one for one in (*found, self.outcome_of(point)) if one is not None and one.counts]
 
@@ -204,7 +205,7 @@ class SweepFolder:
 
 
 def _is_over(runs: Path) -> bool:
-    """Whether the point's run came to its end."""
+    """Return whether the point's run came to its end."""
     infos = (kept_in(RunInfo, path / "run.json") for path in run_folders(runs))
     return any(info is not None and info.state is RunState.FINISHED for info in infos)
 

@@ -79,7 +79,7 @@ def test_the_rest_that_is_asked_for_outlasts_the_longest_tail(evidence):
 def test_phases_that_touch_are_flagged_once_and_whole_runs_are_said_to_hold(evidence):
     told = flag(evidence, "set rounds.rest_s to measure phases by themselves", {})
     assert told.endswith(
-        "on all 8 boards they touch, so a model of constant powers told them apart; boards in all "
+        "on all 8 boards they touch, so a model of constant powers separated them; boards in all "
         "are not affected"
     )
 
