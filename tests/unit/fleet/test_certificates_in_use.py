@@ -147,11 +147,15 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
             return
         try:
             digest = order.train.start_digest.hex()
-            await agent.data.download(order.order_id, 3, digest, 20.0, lambda *size: moving.append(size))
+            await agent.data.download(order.order_id, 3, digest, 20.0, Radio())
         except LinkError as error:
             broken.append(str(error))
 
-    moving: list[tuple[int, ...]] = []
+    class Radio:
+        def begin(self, first_byte_ns: int, total_bytes: int) -> None:
+            moving.append(total_bytes)
+
+    moving: list[int] = []
     broken: list[str] = []
     authority = BenchAuthority(tmp_path)
     async with bench(identity=live(tmp_path), deadline_s=20.0) as where:

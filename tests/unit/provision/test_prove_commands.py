@@ -56,7 +56,7 @@ def test_preflight_shows_a_row_per_host_what_to_do_and_ends_with_1(
     rows = {line.split()[0]: line.split()[1:] for line in shown.splitlines() if re.match(r"pi-0\d +\w", line)}
     assert rows["pi-02"] == ["FAIL"]
     assert rows["pi-01"][0] == "pass"
-    assert len(rows["pi-01"]) == 17
+    assert len(rows["pi-01"]) == 18
     assert re.search(r"pi-02: SSH: .* refuses: is its SSH server enabled and on this port\?", shown)
     assert "pi-01: agent: " in shown
     assert shown.rstrip().endswith("2 of 2 hosts failed: pi-01, pi-02")

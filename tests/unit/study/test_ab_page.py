@@ -22,7 +22,7 @@ from roambench.study.ab.improvement import Measured
             "wasted_share",
             (0.1, 0.4),
             (0.4, 0.1),
-            "The wasted share of trainings of mohawk and hierfavg is not",
+            "The wasted share of trainings of mohawk and hierfavg shows no",
         ),
         ("final_accuracy", (0.8, 0.8), (0.9, 0.9), "mohawk against hierfavg"),
     ],
