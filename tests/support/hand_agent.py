@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from agent_ports import Log, Party
-from roambench.agent.session.control_link import ControlLink, Identity, secure_channel
+from roambench.agent.session.control_link import ControlLink, CredentialPort, secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
@@ -114,7 +114,7 @@ async def hand_agent(
     where: Bench,
     name: str = "pi-01",
     *,
-    credential: Credential | Identity | None = None,
+    credential: Credential | CredentialPort | None = None,
     on_order: Callable[["HandAgent", wire.Order], Any] | None = None,
     machine: str = "machine-1",
     boot: str = "",

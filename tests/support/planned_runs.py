@@ -13,7 +13,7 @@ import psutil
 from rich.console import Console
 
 from roambench.experiment.load import load_experiment
-from roambench.plan import plan_costs
+from roambench.plan import costs as plan_costs
 from roambench.plan.plan import RunPlan, plan_experiment
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.composition import run_experiment

@@ -14,7 +14,7 @@ from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
 
 
-class Records(Protocol):
+class RecordPort(Protocol):
     """Port to the spool."""
 
     def append(self, kind: RecordKind, payload: bytes) -> object:
@@ -36,7 +36,7 @@ class Notebook:
 
     device: str
     clock: DeviceClock
-    records: Records
+    records: RecordPort
 
     def note(self, kind: EventKind, detail: str) -> None:
         """Keep an event in the records."""

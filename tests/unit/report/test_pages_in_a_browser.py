@@ -248,8 +248,8 @@ def reached_by_keys(browser: Browser) -> None:
 
 #: The pages of all commands; of them one with every kind of table and figure, and one with neither.
 ALL_PAGES = [
-    *("ab", "calibrate", "city", "compare", "data show"),
-    *("report", "report of virtual devices", "run"),
+    *("ab", "calibrate", "compare", "data show"),
+    *("report", "report of virtual devices", "run", "trace"),
 ]
 FEW_PAGES = ["data show", "report"]
 

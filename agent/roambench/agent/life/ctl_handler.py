@@ -31,7 +31,7 @@ from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.readings.meter_watch import STATES
 
 if TYPE_CHECKING:  # it holds grpc, and fork servers import this module before they fork
-    from roambench.agent.life.session import Session
+    from roambench.agent.life.session import AgentSession
 
 ASKS: Final = (
     "status",
@@ -51,7 +51,7 @@ _SMOKE_PATIENCE_S: Final = 120.0
 class CtlHandler:
     """Answers `ctl_server`."""
 
-    session: Session
+    session: AgentSession
     host: HostMetrics
     burner: Burner
 

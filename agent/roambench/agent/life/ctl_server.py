@@ -25,7 +25,7 @@ _WRITE_PATIENCE_S: Final = 60.0
 _CLIENTS_AT_ONCE: Final = 8
 
 
-class Answering(Protocol):
+class RequestPort(Protocol):
     """Port to what answers requests (`ctl_handler`)."""
 
     def answer(self, request: Mapping[str, Any]) -> AsyncIterator[str]:
@@ -33,7 +33,7 @@ class Answering(Protocol):
         ...
 
 
-async def serve_ctl(path: Path, answering: Answering) -> None:
+async def serve_ctl(path: Path, answering: RequestPort) -> None:
     """Serve at `path` until cancelled; a socket of an earlier life there is replaced.
 
     Where the socket cannot be made (a folder that is missing) the agent lives without it: that is said once,
@@ -70,7 +70,7 @@ async def serve_ctl(path: Path, answering: Answering) -> None:
         path.unlink(missing_ok=True)
 
 
-async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answering: Answering) -> None:
+async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answering: RequestPort) -> None:
     """Raises TimeoutError where the client does not read its answer."""
     async for line in _lines(reader, answering):
         writer.write(line.encode() + b"\n")
@@ -78,7 +78,7 @@ async def _talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answ
             await writer.drain()
 
 
-async def _lines(reader: asyncio.StreamReader, answering: Answering) -> AsyncIterator[str]:
+async def _lines(reader: asyncio.StreamReader, answering: RequestPort) -> AsyncIterator[str]:
     """The answer's lines; one that says what is wrong where there is none."""
     try:
         try:

@@ -50,9 +50,9 @@ def _live(settings: AgentSettings, load: BoardLoad) -> int:
 
     keep_freed_memory()  # a model's buffers come and go with every order
     from roambench.agent.life.process import Agent
-    from roambench.agent.life.session import Session
+    from roambench.agent.life.session import AgentSession
 
-    return run_to_its_end(Agent(Session(settings, trainer, load)).run())
+    return run_to_its_end(Agent(AgentSession(settings, trainer, load)).run())
 
 
 def _log(settings: AgentSettings) -> int:

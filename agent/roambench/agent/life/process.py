@@ -17,7 +17,7 @@ from roambench.agent.life.burning import Burner
 from roambench.agent.life.ctl_handler import CtlHandler
 from roambench.agent.life.ctl_server import serve_ctl
 from roambench.agent.life.notify import keep_watchdog, notify, watchdog_period_s
-from roambench.agent.life.session import Session
+from roambench.agent.life.session import AgentSession
 from roambench.agent.readings.host_metrics import HostMetrics
 from roambench.agent.session.control_link import InFrames
 
@@ -28,7 +28,7 @@ _GOODBYE_S: Final = 10.0
 class Agent:
     """Lives: one task for each work, orders as they come, an orderly end."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: AgentSession) -> None:
         self._session = session
 
     async def run(self) -> int:

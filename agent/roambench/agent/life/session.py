@@ -24,7 +24,7 @@ from roambench.agent.life.notify import notify
 from roambench.agent.link import Link
 from roambench.agent.orders.trainer import Trainer
 from roambench.agent.orders.worker import rss_bytes
-from roambench.agent.readings.meter import Meter
+from roambench.agent.readings.meter import BoardMeter
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -69,7 +69,7 @@ class Ending:
             self.begun.set()
 
 
-class Session:
+class AgentSession:
     """Answers the controller's words. `is_leaving`: they are of a run that is over, or void."""
 
     def __init__(self, settings: AgentSettings, trainer: socket.socket, load: BoardLoad) -> None:
@@ -79,7 +79,7 @@ class Session:
         self.clock = clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         spool = Spool(Path(settings.state_dir) / "spool.sqlite", consumers=settings.stores)
         self.link = link = Link(settings, clock, spool)
-        self.meter = Meter(settings, clock, spool, link.reporter, link.quiet, link.drain, load)
+        self.meter = BoardMeter(settings, clock, spool, link.reporter, link.quiet, link.drain, load)
         self.trainer = Trainer(trainer, self.meter, link, load)
         self.duty = DutyRunner(clock, link.control, link.quiet, self.meter.host, link.reporter)
         self.is_leaving = False

@@ -53,7 +53,7 @@ class Dial(Protocol):
         ...
 
 
-class Silence(Protocol):
+class QuietPort(Protocol):
     """Port to quiet runs (`agent.session.quiet`)."""
 
     async def before_phase(self) -> bool:
@@ -77,7 +77,7 @@ class Workplace:
     dial: Dial
     cpu_slowdown: float | None = None
     sgd_step_s: float = 0.0
-    quiet: Silence | None = None
+    quiet: QuietPort | None = None
     rest_s: float = 0.0
 
     async def fall_quiet(self) -> bool:

@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 import psutil
 
-from roambench.agent.reporter import Records
+from roambench.agent.reporter import RecordPort
 from roambench.agent.settings import HostSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import MEASURED_PHASES, Phase
@@ -210,7 +210,7 @@ class HostWatch:
     """Samples while an agent lives. While it is `hushed`, it takes no sample in any phase."""
 
     def __init__(
-        self, settings: HostSettings, clock: DeviceClock, records: Records, *, emulated: bool
+        self, settings: HostSettings, clock: DeviceClock, records: RecordPort, *, emulated: bool
     ) -> None:
         self._settings = self._now = settings
         self._clock = clock

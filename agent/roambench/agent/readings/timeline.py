@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from roambench.agent.reporter import Records
+from roambench.agent.reporter import RecordPort
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
@@ -55,7 +55,7 @@ class PhaseTimeline:
         boot_id: str,
         clock: DeviceClock,
         folder: Path,
-        records: Records,
+        records: RecordPort,
         followers: Sequence[PhaseFollower] = (),
     ) -> None:
         """`followers`, in this order, follow every phase (the emulated meter's power does)."""

@@ -55,7 +55,7 @@ def secure_channel(
     )
 
 
-class Identity(Protocol):
+class CredentialPort(Protocol):
     """Port to a certificate that may change (`identity_files`)."""
 
     def credential(self) -> Credential:
@@ -108,7 +108,7 @@ class ControlLink:
     def __init__(
         self,
         address: str,
-        identity: Credential | Identity,
+        identity: Credential | CredentialPort,
         device: str,
         notebook: Notebook,
         *,

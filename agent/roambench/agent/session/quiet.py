@@ -21,7 +21,7 @@ from roambench.spool.gate import Gate
 PATIENCE_S: Final = 5.0
 
 
-class Line(Protocol):
+class WordPort(Protocol):
     """Port to the session with the controller (`control_link`)."""
 
     def say(self, word: AgentWord) -> None:
@@ -33,7 +33,7 @@ class Quiet:
     """With `on` False it lets everything pass at once. `notebook` keeps what spoils a measurement: sending it
     would disturb more."""
 
-    def __init__(self, on: bool, line: Line, notebook: Notebook) -> None:
+    def __init__(self, on: bool, line: WordPort, notebook: Notebook) -> None:
         self.on = on
         self.gate = Gate()
         self._line = line

@@ -10,7 +10,7 @@ from typing import Any
 
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
-from roambench.report.figures.chart import Axis, Chart, Level, Series, run_colour
+from roambench.report.figures.chart import Chart, ChartAxis, ChartLevel, Series, run_colour
 from roambench.report.figures.print_charts import small_multiples_svg
 from roambench.report.markdown import markdown_table
 from roambench.report.paper_figures import STYLES
@@ -35,10 +35,12 @@ def accuracy_charts(curves: Iterable[Curve], x: str, threshold: float | None = N
         colour = run_colour(places.setdefault(name, len(places)))
         values = [100.0 * accuracy for _, accuracy in points]
         series.append(Series(str(len(series)), name, [at for at, _ in points], values, colour))
-    levels = [] if threshold is None else [Level(100.0 * threshold, f"threshold {100.0 * threshold:g} %")]
-    y = Axis("accuracy", "%", limits=(0.0, 100.0))
+    levels = (
+        [] if threshold is None else [ChartLevel(100.0 * threshold, f"threshold {100.0 * threshold:g} %")]
+    )
+    y = ChartAxis("accuracy", "%", limits=(0.0, 100.0))
     return tuple(
-        Chart(f"panel-{number}", panel, "", Axis(x), y, series, levels=levels)
+        Chart(f"panel-{number}", panel, "", ChartAxis(x), y, series, levels=levels)
         for number, (panel, series) in enumerate(panels.items())
     )
 

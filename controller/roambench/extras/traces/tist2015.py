@@ -18,7 +18,7 @@ from roambench.mobility.readers.account import RowAccount
 from roambench.mobility.readers.collecting import Pile, fixes_of
 from roambench.mobility.readers.documents import Document, Head
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.joining import Places, distinct, kinds_of, places_of, with_rejected
+from roambench.mobility.readers.joining import KnownPlaces, distinct, kinds_of, places_of, with_rejected
 from roambench.mobility.readers.rows import Rows, blocks
 from roambench.mobility.readers.time_columns import TIME_FORMS
 
@@ -52,7 +52,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     return with_rejected(pile.fixes(), account)
 
 
-def _read_venues(document: Document, account: RowAccount) -> Iterator[Places]:
+def _read_venues(document: Document, account: RowAccount) -> Iterator[KnownPlaces]:
     with document.opened() as file:
         for line, block in blocks(file, size=_BLOCK_BYTES):
             rows = Rows(block, "\t", document.path, line)
@@ -62,7 +62,7 @@ def _read_venues(document: Document, account: RowAccount) -> Iterator[Places]:
             rows.reject_in(account)
 
 
-def _fixes(rows: Rows, venues: Places) -> Fixes:
+def _fixes(rows: Rows, venues: KnownPlaces) -> Fixes:
     """The fixes of the rows whose venue is known; the others are malformed."""
     rows.require(3, "expected user, venue, time, offset")
     venue = rows.texts(1)

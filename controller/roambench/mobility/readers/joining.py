@@ -20,7 +20,7 @@ from roambench.mobility.trace import FloatColumn
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class KnownPlaces:
     """Ids with their positions, in columns."""
 
     ids: Texts
@@ -44,14 +44,14 @@ class Places:
 
 def places_of(
     rows: Rows, ids: Texts, north: FloatColumn, east: FloatColumn, *, plane: bool = False
-) -> Places:
+) -> KnownPlaces:
     """The sound rows of a block; those without a position are rejected."""
     rows.check_positions(north, east, plane=plane)
     sound = rows.sound()
-    return Places(ids.take(pa.array(sound)), north[sound], east[sound])
+    return KnownPlaces(ids.take(pa.array(sound)), north[sound], east[sound])
 
 
-def distinct(parts: Sequence[Places]) -> Places:
+def distinct(parts: Sequence[KnownPlaces]) -> KnownPlaces:
     """All places in the order in which they come first; of an id given twice the last position."""
     ids = pa.concat_arrays([pa.array([], pa.string()), *(part.ids for part in parts)])
     latitude = np.concatenate([np.empty(0), *(part.latitude for part in parts)])
@@ -59,7 +59,7 @@ def distinct(parts: Sequence[Places]) -> Places:
     codes = ids.dictionary_encode()
     last = np.empty(len(codes.dictionary), np.int64)
     last[codes.indices.to_numpy()] = np.arange(len(ids))
-    return Places(codes.dictionary, latitude[last], longitude[last])
+    return KnownPlaces(codes.dictionary, latitude[last], longitude[last])
 
 
 def with_rejected(fixes: Fixes, account: RowAccount) -> Fixes:

@@ -13,7 +13,7 @@ from roambench.report.figures.look import INK, RUN_COLOURS, RUN_DASHES, RUN_SYMB
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class ChartAxis:
     """`from_zero`: it begins at 0 unless values lie below. `limits`: its ends instead of those of the
     values."""
 
@@ -53,7 +53,7 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ChartRow:
     """A row of bars: its name, below that of its `group` if it has one."""
 
     id: str
@@ -73,7 +73,7 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class ChartLevel:
     """A dotted line across, at `value` of the upright axis."""
 
     value: float
@@ -91,13 +91,13 @@ class Chart:
     key: str
     title: str
     caption: str
-    x: Axis
-    y: Axis = Axis("")
+    x: ChartAxis
+    y: ChartAxis = ChartAxis("")
     series: Sequence[Series] = ()
-    rows: Sequence[Row] = ()
+    rows: Sequence[ChartRow] = ()
     bars: Sequence[Bars] = ()
     totals: Sequence[Energy] = ()
-    levels: Sequence[Level] = ()
+    levels: Sequence[ChartLevel] = ()
     counted: bool = False
     height: int = 360
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from roambench.contract.phases import ACTIVE_PHASES, Phase
-from roambench.report.figures.chart import Axis, Bars, Chart, Row
+from roambench.report.figures.chart import Bars, Chart, ChartAxis, ChartRow
 from roambench.report.figures.learning import Energies, gross
 from roambench.report.figures.look import PHASE_COLOURS, PHASE_PATTERNS
 from roambench.report.joule_names import WASTED
@@ -23,7 +23,7 @@ def energy_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None
     for place, energy in energies.items():
         label = runs[place].label
         # "used": the whole name does not fit on a phone
-        rows += [Row(f"{place}-consumed", "used", label), Row(f"{place}-wasted", WASTED, label)]
+        rows += [ChartRow(f"{place}-consumed", "used", label), ChartRow(f"{place}-wasted", WASTED, label)]
         parts += [_by_phase(energy), energy.wasted_by_phase]
         totals += [energy.gross.cumulative_consumed, energy.gross.cumulative_wasted]
     bars = _bars(_WORK, parts)
@@ -34,7 +34,7 @@ def energy_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | None
         "Energy used for learning and wasted",
         "Gross joules of download, training and upload over all boards; below each, the part that went into "
         "models that the system had no use for. Bars of ± 2 u at their ends.",
-        Axis(gross(energies), "J"),
+        ChartAxis(gross(energies), "J"),
         rows=rows,
         bars=bars,
         totals=totals,
@@ -51,8 +51,8 @@ def whole_run_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | N
         "Where all the joules went",
         "Gross energy of boards in all, idling too, by phase. A board draws power also while it idles, "
         "rests around what is measured, waits for the step to close, or is absent in the trace.",
-        Axis(gross(energies), "J"),
-        rows=[Row(str(place), runs[place].label) for place in energies],
+        ChartAxis(gross(energies), "J"),
+        rows=[ChartRow(str(place), runs[place].label) for place in energies],
         bars=_bars(
             (*_WORK, Phase.REST, Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST),
             [_by_phase(energy) for energy in energies.values()],

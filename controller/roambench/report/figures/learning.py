@@ -10,11 +10,11 @@ import plotly.graph_objects as go
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.phases import Outcome
 from roambench.report.figures.chart import (
-    Axis,
     Bars,
     Chart,
-    Level,
-    Row,
+    ChartAxis,
+    ChartLevel,
+    ChartRow,
     Series,
     run_colour,
     run_dash,
@@ -60,21 +60,27 @@ def score_charts(metric: Metric, runs: Sequence[RunSummary]) -> tuple[Chart, Cha
     if not scores:
         return None
     thresholds = _thresholds(metric, runs)
-    y = Axis(metric.axis)
+    y = ChartAxis(metric.axis)
     if metric == ACCURACY:
         tallest = max([*(run.learning.best_accuracy or 0.0 for run in runs), *thresholds])
-        y = Axis(f"accuracy of {_models(runs)}", "%", limits=(0.0, min(104.0, max(1.0, 112.0 * tallest))))
+        y = ChartAxis(
+            f"accuracy of {_models(runs)}", "%", limits=(0.0, min(104.0, max(1.0, 112.0 * tallest)))
+        )
     return (
         Chart(
             "accuracy" if metric == ACCURACY else f"metric-{metric.key}",
             "Accuracy and loss" if metric == ACCURACY else f"{metric.name} and loss",
             _scored(runs),
-            Axis("step"),
+            ChartAxis("step"),
             y,
             scores,
-            levels=[Level(metric.shown(value), f"threshold {metric.wanted(value)}") for value in thresholds],
+            levels=[
+                ChartLevel(metric.shown(value), f"threshold {metric.wanted(value)}") for value in thresholds
+            ],
         ),
-        Chart("loss", "Loss", "", Axis("step"), Axis("loss on the test set", from_zero=True), losses),
+        Chart(
+            "loss", "Loss", "", ChartAxis("step"), ChartAxis("loss on the test set", from_zero=True), losses
+        ),
     )
 
 
@@ -171,8 +177,8 @@ def per_joule_chart(metric: Metric, runs: Sequence[RunSummary], energies: Energi
         "What the joules bought",
         f"{name} at every cloud aggregation against the energy that download, training and upload of all "
         f"local updates ordered before it took (gross, all boards). {higher} and further left is better.",
-        Axis(f"{gross(energies)} {LEARNING}", "J", from_zero=True),
-        Axis(metric.name, "%", from_zero=True) if accuracy else Axis(metric.axis, from_zero=True),
+        ChartAxis(f"{gross(energies)} {LEARNING}", "J", from_zero=True),
+        ChartAxis(metric.name, "%", from_zero=True) if accuracy else ChartAxis(metric.axis, from_zero=True),
         series,
     )
 
@@ -191,8 +197,8 @@ def outcome_chart(runs: Sequence[RunSummary]) -> Chart | None:
         "outcomes",
         "What became of local updates",
         "",
-        Axis("local updates"),
-        rows=[Row(str(place), run.label) for place, run in enumerate(runs)],
+        ChartAxis("local updates"),
+        rows=[ChartRow(str(place), run.label) for place, run in enumerate(runs)],
         bars=[
             Bars(
                 outcome.value,

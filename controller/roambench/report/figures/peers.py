@@ -9,13 +9,21 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.metric import ACCURACY, Metric
-from roambench.report.figures.chart import Axis, Chart, Level, Series, run_colour, run_dash, run_mark
+from roambench.report.figures.chart import (
+    Chart,
+    ChartAxis,
+    ChartLevel,
+    Series,
+    run_colour,
+    run_dash,
+    run_mark,
+)
 from roambench.report.figures.figure import hover_value, one_in
 from roambench.report.summaries.peers import Floats, PeerSummary
 from roambench.report.summaries.run import RunSummary
 
 _Found = Sequence[tuple[int, RunSummary, PeerSummary]]
-_ITERATION: Final = Axis("iteration")
+_ITERATION: Final = ChartAxis("iteration")
 _MOST_POINTS: Final = 2000  # of a line by iteration; of more, every n-th is drawn
 
 
@@ -45,10 +53,10 @@ def mixing_charts(runs: Sequence[RunSummary]) -> tuple[Chart, Chart] | None:
         "sample. Right: spectral gap of the iteration's W; 0 where some part hears nothing of the rest, "
         "below 0 only where its columns do not sum to 1."
     )
-    distance = Axis("distance of classes", from_zero=True)
+    distance = ChartAxis("distance of classes", from_zero=True)
     return (
         Chart("peer-mixing", "Mixing", caption, _ITERATION, distance, distances, height=300),
-        Chart("peer-spectral-gap", "Spectral gap", "", _ITERATION, Axis("spectral gap"), gaps),
+        Chart("peer-spectral-gap", "Spectral gap", "", _ITERATION, ChartAxis("spectral gap"), gaps),
     )
 
 
@@ -98,7 +106,7 @@ def _scores(metric: Metric, found: _Found) -> Chart:
         "Lines with markers: mean over all devices; band: from the worst to the best; dots: the mean of all "
         "models.",
         _ITERATION,
-        Axis("accuracy", "%", from_zero=True) if metric == ACCURACY else Axis(metric.axis),
+        ChartAxis("accuracy", "%", from_zero=True) if metric == ACCURACY else ChartAxis(metric.axis),
         series,
     )
 
@@ -113,9 +121,9 @@ def _gap(metric: Metric, found: _Found) -> Chart:
             gaps = np.array([metric.shown(gap) for _, gap in known])
             line = _by_iteration(place, run, gaps, value, [step for step, _ in known])
             series.append(replace(line, mark=run_mark(place), mark_size=6))
-    unit, y = "in percentage points", Axis("points of accuracy")
+    unit, y = "in percentage points", ChartAxis("points of accuracy")
     if metric != ACCURACY:
-        unit, y = f"{metric.better} is better", Axis(f"difference of {metric.name}")
+        unit, y = f"{metric.better} is better", ChartAxis(f"difference of {metric.name}")
     return Chart(
         "peer-gap" if metric == ACCURACY else f"peer-gap-{metric.key}",
         "High- against low-mobility devices",
@@ -123,7 +131,7 @@ def _gap(metric: Metric, found: _Found) -> Chart:
         _ITERATION,
         y,
         series,
-        levels=[Level(0.0, "")],
+        levels=[ChartLevel(0.0, "")],
         height=300,
     )
 
@@ -136,7 +144,7 @@ def _neighbours(found: _Found) -> Chart:
         "How many neighbours a device has had on average, repeats counted: solid, of high mobility; dashed, "
         "of low.",
         _ITERATION,
-        Axis("neighbours", from_zero=True),
+        ChartAxis("neighbours", from_zero=True),
         [line for place, run, peers in found for line in _classes(place, run, peers)],
         height=300,
     )

@@ -13,7 +13,7 @@ from roambench.energy.comparison.comparison import ComparisonTotal, TransferComp
 from roambench.energy.comparison.transfer import ModelBasis, Way
 from roambench.energy.links.models import ANY, LinkModel
 from roambench.energy.links.radio_work import RadioWork
-from roambench.report.figures.chart import Axis, Chart, Series, run_colour, run_mark
+from roambench.report.figures.chart import Chart, ChartAxis, Series, run_colour, run_mark
 from roambench.report.figures.communication import COLOURS, LOG_FROM, NAMES, symbols_of
 from roambench.report.figures.figure import safe
 from roambench.report.figures.look import RUN_DASHES
@@ -140,8 +140,8 @@ def per_megabyte_chart(
         "Marks: all transfers of a board together, net of idle, at their mean rate, with bars of ± 2 u of "
         f"the meter. {shape}: what {' or '.join(sorted(models))} says of them, ± 2 u of its parameters. "
         "Where marks are below it the model overstates, where they are above it understates.",
-        Axis("mean rate", "MB/s", log=log_x, limits=(_SPARE[0] * min(rates), _SPARE[1] * max(rates))),
-        Axis("net energy", "J/MB", log=log_y, from_zero=not log_y),
+        ChartAxis("mean rate", "MB/s", log=log_x, limits=(_SPARE[0] * min(rates), _SPARE[1] * max(rates))),
+        ChartAxis("net energy", "J/MB", log=log_y, from_zero=not log_y),
         series,
         height=380,
     )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from roambench.report.figures.chart import Axis, Bars, Chart, Level, Series, total_text
+from roambench.report.figures.chart import Bars, Chart, ChartAxis, ChartLevel, Series, total_text
 from roambench.report.figures.figure import Figure, drawn, hover, safe
 from roambench.report.figures.look import MUTED, PAPER, pattern
 
@@ -63,7 +63,7 @@ _ROW_AXIS: Final[Mapping[str, Any]] = {
 }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: ChartAxis) -> dict[str, Any]:
     found: dict[str, Any] = {"title": safe(f"{axis.title}, {axis.unit}" if axis.unit else axis.title)}
     if axis.from_zero:
         found["rangemode"] = "tozero"
@@ -142,7 +142,7 @@ def _band(series: Series) -> go.Scatter:
     )
 
 
-def _levels(levels: Sequence[Level]) -> list[dict[str, Any]]:
+def _levels(levels: Sequence[ChartLevel]) -> list[dict[str, Any]]:
     font = {"size": 11, "color": MUTED}
     return [
         {

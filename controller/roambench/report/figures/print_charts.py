@@ -12,7 +12,7 @@ from io import BytesIO
 from textwrap import shorten, wrap
 from typing import Any, Final
 
-from roambench.report.figures.chart import Axis, Chart, Series, total_text
+from roambench.report.figures.chart import Chart, ChartAxis, Series, total_text
 from roambench.report.figures.look import LIGHT, painted
 from roambench.report.tracked import missing
 
@@ -132,7 +132,7 @@ def small_multiples_svg(charts: Sequence[Chart], width_in: float) -> str:
         return printed(figure, "svg").decode()
 
 
-def _label(axis: Axis) -> str:
+def _label(axis: ChartAxis) -> str:
     return f"{axis.title} ({axis.unit})" if axis.unit else axis.title
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from roambench.agent.board_load import BoardLoad
 from roambench.agent.life.process import Agent
-from roambench.agent.life.session import Session
+from roambench.agent.life.session import AgentSession
 from roambench.agent.settings import AgentSettings, MeterSettings
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
@@ -45,7 +45,7 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
     settings = settings_in(tmp_path)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Session(settings, ours, BoardLoad())
+        agent = AgentSession(settings, ours, BoardLoad())
         agent.meter.context.begin("dead")
         agent.meter.timeline.resume()
         agent.take(Welcome(run_id="next", learning_json=SPEC.to_json()))
@@ -64,7 +64,7 @@ async def test_a_spoilt_spool_is_reported_and_the_agent_lives_on(tmp_path: Path,
     spoilt.write_bytes(b"\x00" * 40_960)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Session(settings, ours, BoardLoad())
+        agent = AgentSession(settings, ours, BoardLoad())
         agent.begin_life()
         events = [AgentEvent.from_bytes(payload) for _, _, payload in agent.meter.spool.batch()]
         assert [event.kind for event in events] == [EventKind.RECORD_CONTEXT_BEGINS, EventKind.SPOOL_DAMAGED]
@@ -79,7 +79,7 @@ async def test_one_that_was_started_for_a_run_ends_with_it_and_keeps_its_models(
     settings, state = replace(settings_in(tmp_path), run="run"), tmp_path / "state"
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Session(settings, ours, BoardLoad())
+        agent = AgentSession(settings, ours, BoardLoad())
         life = asyncio.create_task(Agent(agent).run())
         await asyncio.sleep(0)
         assert agent.run_id == "run"
@@ -104,7 +104,7 @@ async def test_orders_wait_for_the_meter_unless_it_is_away(tmp_path: Path, kind:
     settings = replace(settings_in(tmp_path), meter=MeterSettings("smartpower2", "/dev/meter"))
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Session(settings, ours, BoardLoad())
+        agent = AgentSession(settings, ours, BoardLoad())
         agent.begin_life()
         orders = asyncio.create_task(agent.trainer.carry_out_orders())
         agent.take(Welcome(run_id="run", learning_json=SPEC.to_json()))

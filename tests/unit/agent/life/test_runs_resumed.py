@@ -12,7 +12,7 @@ import pytest
 
 from agent_ports import Voice
 from roambench.agent.board_load import BoardLoad
-from roambench.agent.life.session import Session
+from roambench.agent.life.session import AgentSession
 from roambench.agent.settings import AgentSettings
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
@@ -26,7 +26,7 @@ SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors").to_jso
 
 
 @asynccontextmanager
-async def living(folder: Path) -> AsyncIterator[Session]:
+async def living(folder: Path) -> AsyncIterator[AgentSession]:
     """A life of the agent of `folder`, whose controller is away: it is handed frames as if it were there."""
     if not (folder / "identity").exists():
         Authority.create().issue("pi-01").save(folder / "identity")
@@ -40,7 +40,7 @@ async def living(folder: Path) -> AsyncIterator[Session]:
     )
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        agent = Session(settings, ours, BoardLoad())
+        agent = AgentSession(settings, ours, BoardLoad())
         agent.begin_life()
         order_queue = asyncio.create_task(agent.trainer.carry_out_orders())
         try:
@@ -51,27 +51,27 @@ async def living(folder: Path) -> AsyncIterator[Session]:
             await agent.close()
 
 
-def welcomed(agent: Session, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
+def welcomed(agent: AgentSession, run: str, *, resumes_at: int = 0, part: int = 0) -> None:
     agent.take(Welcome(run_id=run, learning_json=SPEC, resumes_at=resumes_at, part=part))
 
 
-def stopped(agent: Session, resumes_at: int) -> None:
+def stopped(agent: AgentSession, resumes_at: int) -> None:
     agent.take(Stop(reason="stopped", drain_s=0.0, resumes_at=resumes_at))
 
 
-async def until(agent: Session, happened) -> None:
+async def until(agent: AgentSession, happened) -> None:
     async with asyncio.timeout(30):
         while not happened() or agent.is_leaving:
             await asyncio.sleep(0.01)
 
 
-def trained(agent: Session, order_id: str, digest: str) -> None:
+def trained(agent: AgentSession, order_id: str, digest: str) -> None:
     draft = agent.trainer.model_cache.draft(order_id)
     draft.write_bytes(digest.encode())
     agent.trainer.model_cache.keep(order_id, TrainReply(10, 2, 0.5, 0.3, digest), draft)
 
 
-def holds(agent: Session) -> str:
+def holds(agent: AgentSession) -> str:
     model = agent.trainer.model_cache.trained()
     return "" if model is None else model.order_id
 

@@ -23,7 +23,7 @@ from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.documents import Document, Head, decoded
 from roambench.mobility.readers.events import EventColumns, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.joining import Places, distinct, places_of
+from roambench.mobility.readers.joining import KnownPlaces, distinct, places_of
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.rows import Rows, Texts, encoded
 from roambench.mobility.readers.tables import (
@@ -85,7 +85,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
             + columns_needed(_first_line(documents[0]), missing)
         )
     stays = IntervalCollector(options.file)
-    parts: list[Places] = []
+    parts: list[KnownPlaces] = []
     plane = False
     for document in others:
         plane = _read_positions(document, layouts[document.path], parts, stays)
@@ -98,7 +98,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     if not len(places.ids):
         return stays.fixes_without_positions(options.step_s)
     order = pc.array_sort_indices(places.ids)
-    by_id = Places(places.ids.take(order), places.latitude[order], places.longitude[order])
+    by_id = KnownPlaces(places.ids.take(order), places.latitude[order], places.longitude[order])
     return stays.fixes(by_id.stations(), options.step_s, plane=plane)
 
 
@@ -140,7 +140,7 @@ def _rows(document: Document, layout: ColumnLayout) -> Generator[Rows, None, Non
 
 
 def _read_positions(
-    document: Document, layout: ColumnLayout, parts: list[Places], stays: IntervalCollector
+    document: Document, layout: ColumnLayout, parts: list[KnownPlaces], stays: IntervalCollector
 ) -> bool:
     """Add the file's positions; return True where they are metres."""
     found = set(layout.columns)
@@ -166,7 +166,7 @@ def _read_stays(
     options: ReaderOptions,
     stays: IntervalCollector,
     events: EventColumns,
-    places: Places,
+    places: KnownPlaces,
 ) -> None:
     """Add a table's stays or events; `fixed` names the device or access point that no column does."""
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
@@ -206,7 +206,7 @@ def _check_ids(rows: Rows, device: Texts | str, ap: Texts | str) -> None:
             rows.check_ids(texts, what)
 
 
-def _require_position(rows: Rows, ap: Texts | str, places: Places, *, may_be_off: bool) -> None:
+def _require_position(rows: Rows, ap: Texts | str, places: KnownPlaces, *, may_be_off: bool) -> None:
     """Reject the rows of access points without a position; the word for none needs no position."""
     texts = pa.repeat(ap, len(rows)) if isinstance(ap, str) else ap
     names, codes = encoded(texts)

@@ -23,7 +23,7 @@ from roambench.mobility.readers.account import RowAccount
 from roambench.mobility.readers.collecting import Pile, fixes_of
 from roambench.mobility.readers.documents import Document, Head, decoded
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
-from roambench.mobility.readers.joining import Places, distinct, places_of, with_rejected
+from roambench.mobility.readers.joining import KnownPlaces, distinct, places_of, with_rejected
 from roambench.mobility.readers.rows import Rows, blocks
 from roambench.mobility.readers.tables import columns_needed, first_row
 from roambench.mobility.readers.time_columns import TIME_FORMS
@@ -71,7 +71,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
             f"{columns['lat']}, {columns['lon']}"
         )
     account = RowAccount(options.file)
-    parts: list[Places] = []
+    parts: list[KnownPlaces] = []
     for document in lookups:
         header = headers[document.path]
         at = [header.index(columns[field]) for field in ("place_id", "lat", "lon")]
@@ -106,7 +106,7 @@ def _read_visits(
     document: Document,
     header: Sequence[str],
     columns: Mapping[str, str],
-    places: Places,
+    places: KnownPlaces,
     options: ReaderOptions,
     pile: Pile,
 ) -> None:
