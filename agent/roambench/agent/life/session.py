@@ -24,7 +24,7 @@ from roambench.agent.life.notify import notify
 from roambench.agent.link import Link
 from roambench.agent.orders.trainer import Trainer
 from roambench.agent.orders.worker import rss_bytes
-from roambench.agent.readings.meter import BoardMeter
+from roambench.agent.readings.meter import AgentMeter
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -79,7 +79,7 @@ class AgentSession:
         self.clock = clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         spool = Spool(Path(settings.state_dir) / "spool.sqlite", consumers=settings.stores)
         self.link = link = Link(settings, clock, spool)
-        self.meter = BoardMeter(settings, clock, spool, link.reporter, link.quiet, link.drain, load)
+        self.meter = AgentMeter(settings, clock, spool, link.reporter, link.quiet, link.drain, load)
         self.trainer = Trainer(trainer, self.meter, link, load)
         self.duty = DutyRunner(clock, link.control, link.quiet, self.meter.host, link.reporter)
         self.is_leaving = False

@@ -18,7 +18,7 @@ from roambench.agent.orders.resume_point import ModelKeeper, ResumePoint
 from roambench.agent.orders.shard_store import ShardStore
 from roambench.agent.orders.worker import Worker
 from roambench.agent.orders.workplace import Workplace
-from roambench.agent.readings.meter import BoardMeter
+from roambench.agent.readings.meter import AgentMeter
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.phases import Phase
 from roambench.contract.session import Welcome
@@ -27,7 +27,7 @@ from roambench.contract.session import Welcome
 class Trainer:
     """Carries out the orders of one agent, one after the other; its phases are stamped in `meter`."""
 
-    def __init__(self, process: socket.socket, meter: BoardMeter, link: Link, load: BoardLoad) -> None:
+    def __init__(self, process: socket.socket, meter: AgentMeter, link: Link, load: BoardLoad) -> None:
         settings, folder = meter.settings, Path(meter.settings.state_dir)
         emulation = settings.emulation
         self._folder = folder

@@ -43,7 +43,7 @@ class QuietGate(PhaseFollower, Protocol):
         ...
 
 
-class BoardMeter:
+class AgentMeter:
     """Reads and keeps for one agent. `quiet`, the board's metrics and `load` follow its phases."""
 
     def __init__(
