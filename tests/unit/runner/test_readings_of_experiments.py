@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 from roambench.cli.main import main
-from roambench.contract.errors import ConfigError
-from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.learning.datasets.synthetic import load_synthetic
 from roambench.plan.costs import sgd_steps
@@ -135,34 +133,3 @@ def test_show_tells_who_holds_what_of_a_drawn_set(tmp_path: Path, capsys: pytest
     assert not raised.value.code
     told = json.loads(capsys.readouterr().out)
     assert (told["dataset"], told["test_images"]) == ("synthetic", 5)
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        (
-            'algorithm.association = "trace"\nfleet.aps = 20',
-            'algorithm.association: expected fleet.aps = 0 beside "trace": drawn APs are not those that '
-            "the trace recorded",
-        ),
-        (
-            'learning.optimiser = "adam"\nsimulated.backend = "stacked"',
-            'learning.optimiser: expected "sgd" beside simulated.backend = "stacked"',
-        ),
-        ("synthetic.classes = 1", "synthetic.classes: expected an integer ≥ 2, got 1"),
-        ("learning.local_steps = -1", "learning.local_steps: expected an integer ≥ 0, got -1"),
-        ('algorithm.ties = "first"', 'algorithm.ties: expected one of "lowest", "random", got "first"'),
-    ],
-)
-def test_readings_that_do_not_go_together_are_one_line_each(tmp_path: Path, text: str, problem: str):
-    path = tmp_path / "demo.toml"
-    path.write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load_experiment(path, ())
-    assert caught.value.problems == (f"demo.toml: {problem}",)
-
-
-def test_recorded_edges_are_accepted_with_the_traces_own_aps(tmp_path: Path):
-    path = tmp_path / "demo.toml"
-    path.write_text('algorithm.association = "trace"\nfleet.aps = 0\n')
-    assert load_experiment(path, ()).algorithm.association == "trace"
