@@ -4,8 +4,7 @@
 set -eu
 pip=$1
 [ "$(uname -m)" != aarch64 ] || exit 0
-cd "$(dirname "$0")"
-version=$(sed -n "s/^torch==\([^ ]*\) ; platform_machine != .*/\1/p" lock.txt)
+version=$(sed -n "s/^torch==\([^ ]*\) ; platform_machine != .*/\1/p" "$(dirname "$0")/lock.txt")
 if [ -n "${2:-}" ]; then
     exec "$pip" install -q --no-compile --disable-pip-version-check "torch===$version"
 fi
