@@ -12,6 +12,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.ssh.script import Script
+from roambench.provision.wheels.platforms import Platform, platform_of
 
 if TYPE_CHECKING:
     from roambench.provision.ssh.hosts import HostLink
@@ -105,6 +106,11 @@ class Facts:
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 
+    @property
+    def platform(self) -> Platform | None:
+        """The kind of host that wheels are fetched for; None where agents cannot run."""
+        return platform_of(self.machine, self.python)
+
     def unit(self, name: str) -> UnitFacts:
         """The state of a systemd unit, empty if it is not there."""
         return self.units.get(name, UnitFacts("", "", ""))
@@ -176,7 +182,7 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     )
     name, user = link.host.name, link.user
     if ran.exit_code == 127:
-        raise HostError(name, "it has no python3", "flash the image that the README names")
+        raise HostError(name, "it has no python3", "flash a system that docs/build.md names")
     if b"password is required" in ran.err or b"sudo: not found" in ran.err:
         rule = f"{user} ALL=(ALL) NOPASSWD: ALL"
         raise HostError(name, f"{user} may not sudo without a password", f"in /etc/sudoers.d: {rule}")

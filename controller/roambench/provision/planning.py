@@ -18,7 +18,7 @@ from roambench.provision.subjects.packages import packages
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
-from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
+from roambench.provision.wheels.platforms import MACHINES, PYTHONS
 
 Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
@@ -50,12 +50,13 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Return the reason why a host like this can never be provisioned."""
     found = []
-    flash = "flash the image that the README names"
-    if facts.machine not in PLATFORMS or facts.bits != 64:
-        kinds = ", ".join(PLATFORMS)
+    flash = "flash a system that docs/build.md names"
+    if facts.machine not in MACHINES or facts.bits != 64:
+        kinds = ", ".join(MACHINES)
         found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
-    if not facts.python.startswith(f"{PYTHON}."):
-        found.append(HostRefusal(f"its Python is {facts.python}, expected {PYTHON}", flash))
+    if ".".join(facts.python.split(".")[:2]) not in PYTHONS:
+        expected = f"expected {PYTHONS[0]} to {PYTHONS[-1]}"
+        found.append(HostRefusal(f"its Python is {facts.python}, {expected}", flash))
     if facts.init != "systemd":
         found.append(HostRefusal(f"its init is {facts.init or 'unknown'}, expected systemd", flash))
     if not facts.is_root:

@@ -21,7 +21,6 @@ from roambench.provision.step import HostPlan, HostRefusal, HostStep
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
-from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.shipping import Sent, ship
 from roambench.provision.wheels.turns import Turns
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages
@@ -104,7 +103,9 @@ def _provision(
     began_s = time.monotonic()
     facts = gather(link)
     _refuse(link, unfit(facts))
-    build = builds.of(PLATFORMS[facts.machine])
+    platform = facts.platform
+    assert platform is not None  # a host of another kind is unfit
+    build = builds.of(platform)
     reason = _identity_reason(link, facts)
     needs = bool(reason) and not dry_run
     wanted = Wanted(link.bench, link.host, build, Identity(reason), token)

@@ -115,6 +115,14 @@ def wheelhouse(
             "--platform", metavar="MACHINE", help="aarch64 (a Pi; the default), x86_64; repeatable."
         ),
     ] = None,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--python",
+            metavar="VERSION",
+            help="Of the hosts: 3.11 (Bookworm; the default), 3.12, 3.13 (Trixie), 3.14; repeatable.",
+        ),
+    ] = None,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Ask the package index again, even if nothing was changed.")
     ] = False,
@@ -127,27 +135,32 @@ def wheelhouse(
 
     from roambench.contract.errors import ConfigError
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
+    from roambench.provision.wheels.platforms import MACHINES, PYTHONS, Platform
     from roambench.provision.wheels.source_tree import source_root
     from roambench.provision.wheels.wheelhouse import build_wheelhouse
     from roambench.runner.screen import print_json, say, screen
 
     loaded = load_bench(bench)
-    wanted = platform or ["aarch64"]
-    strangers = [name for name in wanted if name not in PLATFORMS]
-    if strangers:
-        raise ConfigError(
-            [f"--platform {name}: expected one of {', '.join(PLATFORMS)}" for name in strangers]
-        )
+    machines, pythons = platform or [MACHINES[0]], python or [PYTHONS[0]]
+    problems = [
+        f"{option} {name}: expected one of {', '.join(known)}"
+        for option, names, known in (("--platform", machines, MACHINES), ("--python", pythons, PYTHONS))
+        for name in names
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(problems)
     houses = [
-        build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh) for name in wanted
+        build_wheelhouse(loaded.state_dir, source_root(), Platform(machine, version), refresh=refresh)
+        for machine in machines
+        for version in pythons
     ]
     if as_json:
         print_json([asdict(house) for house in houses])
         return
     console = screen()
-    for name, house in zip(wanted, houses, strict=True):
-        table = Table(title=f"{name}, Python {PYTHON}", title_justify="left")
+    for house in houses:
+        table = Table(title=f"{house.machine}, Python {house.python}", title_justify="left")
         table.add_column("wheel", no_wrap=True, overflow="ignore")
         table.add_column("version")
         table.add_column("MB", justify="right")

@@ -11,6 +11,7 @@ from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset
+from roambench.provision.wheels.platforms import PYTHONS
 
 _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20
@@ -21,6 +22,8 @@ _WARN_DISK: Final = 2048 * _MIB
 LEAST_DISK_BYTES: Final = 512 * _MIB
 #: A trainer of the small models takes 260 MB.
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
+#: By the id of the system in its os-release.
+_SYSTEMS: Final = {"debian": ("12", "13"), "raspbian": ("12", "13"), "ubuntu": ("24.04",)}
 #: These keep one clock rate, so that equal work costs equal joules.
 _STEADY: Final = ("performance", "powersave", "userspace")
 
@@ -29,10 +32,7 @@ def os_image(facts: Facts) -> Check:
     """Return whether the host runs the operating system and Python that agents need."""
     found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
     good = (
-        facts.os_id in ("debian", "raspbian")
-        and facts.os_version == "12"
-        and facts.python.startswith("3.11.")
-        and facts.bits == 64
+        facts.os_version in _SYSTEMS.get(facts.os_id, ()) and facts.platform is not None and facts.bits == 64
     )
     if good:
         return Check("OS image", CheckVerdict.PASS, found)
@@ -40,8 +40,8 @@ def os_image(facts: Facts) -> Check:
         "OS image",
         CheckVerdict.FAIL,
         found,
-        "Debian 12 (Bookworm), Python 3.11, 64 bit",
-        "flash the 64-bit Raspberry Pi OS (Bookworm) that the README names",
+        f"Debian 12 or 13, or Ubuntu 24.04, Python {PYTHONS[0]} to {PYTHONS[-1]}, 64 bit",
+        "flash the 64-bit Raspberry Pi OS (Bookworm or Trixie)",
     )
 
 

@@ -27,6 +27,7 @@ from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
 from roambench.provision.wheels.agent_build import expected_build
+from roambench.provision.wheels.platforms import Platform
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
 _IDLE_S, _LOGIN_S = 30.0, 6.0
@@ -75,14 +76,14 @@ def check(
     return Preflight(bench.name, asked_s, judged)
 
 
-def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
+def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[Platform, str]:
     """Builds that this server provisions, by the kinds of hosts that answered; without those for which it
     never did: looking fetches no wheels."""
     builds = {}
-    for machine in sorted({found.facts.machine for found in seen.values() if found.facts is not None}):
-        if any((bench.state_dir / "wheelhouse").glob(f"{machine}-*")):
+    for platform in {found.facts.platform for found in seen.values() if found.facts is not None} - {None}:
+        if any((bench.state_dir / "wheelhouse").glob(f"{platform.machine}-{platform.python}-*")):
             with contextlib.suppress(ConfigError, FleetError):
-                builds[machine] = expected_build(bench, machine)
+                builds[platform] = expected_build(bench, platform)
     return builds
 
 

@@ -177,7 +177,7 @@ def _install(facts: Facts, wanted: Wanted) -> HostStep:
         explained={
             _KILLED_BY_SIGILL: (
                 "torch ends with an illegal instruction (SIGILL) on this board",
-                "pin another torch for its processor (boards.txt, then make lock), then again",
+                "pin another torch for its processor (packaging/lock.in, then make lock), then again",
             ),
             _CORRUPT: ("a package arrived damaged", "again; a second time: another SD card"),
             _UNUSABLE: (

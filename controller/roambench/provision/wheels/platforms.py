@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
-#: The Python and the C library of Debian 12.
-PYTHON: Final = "3.11"
+#: By `uname -m`: a Raspberry Pi with a 64-bit system, and containers on a server.
+MACHINES: Final = ("aarch64", "x86_64")
+#: Of each there are wheels of torch and grpcio for both machines. Debian 12 has 3.11, 13 has 3.13.
+PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
 #: 1980, the first year a zip file knows, as SOURCE_DATE_EPOCH: equal sources are equal wheels.
 EPOCH: Final = "315532800"
+#: Debian 12's, the oldest of the systems.
 _GLIBC_MINOR: Final = 36
 _OLDEST_GLIBC_MINOR: Final = 17
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """`machine` as `uname -m` says. `unlocked`: by package, what pip is asked for without a digest."""
+    """`machine` as `uname -m` says, `python` without the third number."""
 
     machine: str
-    unlocked: Mapping[str, str] = field(default_factory=dict)
+    python: str
+
+    def __str__(self) -> str:
+        return f"{self.machine} with Python {self.python}"
+
+    @property
+    def unlocked(self) -> Mapping[str, str]:
+        """By package, the local version that pip is asked for without a digest. Builds of torch with CUDA,
+        gigabytes that no board uses, share its version and have the digests of the lock."""
+        return {} if self.machine == "aarch64" else {"torch": "+cpu"}
 
     @property
     def tags(self) -> list[str]:
-        """Platform tags of wheels that Debian 12 can use, newest first; pip wants each of them named."""
+        """Platform tags of wheels that Debian 12 and later can use, newest first; pip wants each of them named."""
         newest = range(_GLIBC_MINOR, _OLDEST_GLIBC_MINOR - 1, -1)
         return [f"manylinux_2_{minor}_{self.machine}" for minor in newest] + [
             f"manylinux2014_{self.machine}",
@@ -36,23 +48,21 @@ class Platform:
         server."""
         return {
             "implementation_name": "cpython",
-            "implementation_version": f"{PYTHON}.2",
+            "implementation_version": f"{self.python}.2",
             "os_name": "posix",
             "platform_machine": self.machine,
             "platform_python_implementation": "CPython",
             "platform_release": "",
             "platform_system": "Linux",
             "platform_version": "",
-            "python_full_version": f"{PYTHON}.2",
-            "python_version": PYTHON,
+            "python_full_version": f"{self.python}.2",
+            "python_version": self.python,
             "sys_platform": "linux",
             "extra": "",
         }
 
 
-#: By `uname -m`: a Raspberry Pi with a 64-bit system, and containers on a server.
-PLATFORMS: Final = {
-    "aarch64": Platform("aarch64"),
-    # Builds with and without CUDA have one version: which of them comes depends on where pip is to look.
-    "x86_64": Platform("x86_64", {"torch": "torch==2.13.0"}),
-}
+def platform_of(machine: str, python: str) -> Platform | None:
+    """The kind of a host with this `uname -m` and version of Python; None where agents cannot run."""
+    short = ".".join(python.split(".")[:2])
+    return Platform(machine, short) if machine in MACHINES and short in PYTHONS else None
