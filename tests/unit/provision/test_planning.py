@@ -44,7 +44,7 @@ def wanted(bench: Bench, tmp_path: Path) -> Wanted:
     torch = Wheel("torch", "2.9.1", "torch.whl", "0" * 64, 98_000_000, 390_000_000, ())
     pip = Wheel("pip", "26.3", "pip-26.3-py3-none-any.whl", "1" * 64, 2_000_000, 10_000_000, ())
     build = AgentBuild(
-        "code", wheel, "0.1.0", Wheelhouse("aarch64", "house", tmp_path / "house.tar", (pip, torch))
+        "code", wheel, "0.1.0", Wheelhouse("aarch64", "3.11", "house", tmp_path / "house.tar", (pip, torch))
     )
     return Wanted(bench, bench.hosts[0], build, Identity("no certificate", _CREDENTIAL))
 
@@ -219,11 +219,18 @@ def test_an_upgrade_needs_room_for_itself_and_a_run_and_a_host_with_nothing_to_s
 
 
 def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
-    assert unfit(FRESH) == ()
+    assert [unfit(replace(FRESH, python=version)) for version in ("3.11.2", "3.13.5", "3.14.0rc2")] == [
+        (),
+        (),
+        (),
+    ]
+    (refusal,) = unfit(replace(FRESH, os_id="ubuntu", os_version="22.04", python="3.10.12"))
+    assert refusal.reason == "its Python is 3.10.12, expected 3.11 to 3.14"
+    assert "docs/build.md" in refusal.next_action
     facts = replace(FRESH, machine="armv7l", bits=32, python="3.9.2", init="init")
     assert [refusal.reason for refusal in unfit(facts)] == [
         "it is a 32-bit armv7l system, expected aarch64, x86_64",
-        "its Python is 3.9.2, expected 3.11",
+        "its Python is 3.9.2, expected 3.11 to 3.14",
         "its init is init, expected systemd",
     ]
     # A 64-bit kernel under a 32-bit system, as Raspberry Pi OS has it: no wheel of ours fits.

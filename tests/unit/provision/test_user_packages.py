@@ -21,7 +21,7 @@ from roambench.provision.facts import questions_before_a_run
 from roambench.provision.facts_probe import probe
 from roambench.provision.subjects.environment import _LOAD, _UNUSABLE
 from roambench.provision.wheels.agent_build import AgentBuild
-from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.wheels.platforms import Platform
 from roambench.provision.wheels.user_packages import (
     UserPackage,
     keep_packages,
@@ -71,12 +71,12 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
 def _house(tmp_path: Path) -> Wheelhouse:
     numpy = Wheel("numpy", "2.4.6", "numpy.whl", "0" * 64, 1, 1, ())
-    return Wheelhouse("aarch64", "house", tmp_path / "house.tar", (numpy,))
+    return Wheelhouse("aarch64", "3.11", "house", tmp_path / "house.tar", (numpy,))
 
 
-def _problems(tmp_path: Path, *packages: UserPackage) -> tuple[str, ...]:
+def _problems(tmp_path: Path, *packages: UserPackage, python: str = "3.11") -> tuple[str, ...]:
     try:
-        refuse_unfit(packages, _house(tmp_path), "0.1.0", PLATFORMS["aarch64"])
+        refuse_unfit(packages, _house(tmp_path), "0.1.0", Platform("aarch64", python))
     except ConfigError as error:
         return error.problems
     return ()
@@ -142,6 +142,7 @@ def test_a_wheel_of_another_machine_and_one_that_the_lock_has_are_refused(tmp_pa
     assert _problems(tmp_path, UserPackage(binary, wheel)) == (f"{binary}: {reason}",)
     assert _problems(tmp_path, UserPackage(newer, wheel)) == (f"{newer}: {reason}",)
     assert _problems(tmp_path, UserPackage(pi, wheel)) == ()
+    assert _problems(tmp_path, UserPackage(newer, wheel), python="3.12") == ()
     numpy = UserPackage(Path("numpy-9-py3-none-any.whl"), replace(wheel, name="numpy", version="9"))
     assert _problems(tmp_path, numpy) == (
         f"numpy-9-py3-none-any.whl: numpy 2.4.6 is one of the packages that hosts have by {LOCK}",

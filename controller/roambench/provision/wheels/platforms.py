@@ -35,7 +35,7 @@ class Platform:
 
     @property
     def tags(self) -> list[str]:
-        """Platform tags of wheels that Debian 12 and later can use, newest first; pip wants each of them named."""
+        """Platform tags of wheels that Debian 12 and later can use, newest first; pip wants all named."""
         newest = range(_GLIBC_MINOR, _OLDEST_GLIBC_MINOR - 1, -1)
         return [f"manylinux_2_{minor}_{self.machine}" for minor in newest] + [
             f"manylinux2014_{self.machine}",

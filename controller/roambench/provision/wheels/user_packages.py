@@ -137,7 +137,7 @@ def _of_another_kind(package: UserPackage, platform: Platform) -> Iterator[str]:
         yield str(error)
         return
     if not tags & _tags(platform):
-        yield f"{package.path.name}: is not for {platform}, which a host has"
+        yield f"{package.path.name}: is not for {platform}, which hosts have"
 
 
 def _tags(platform: Platform) -> set[Tag]:
