@@ -14,6 +14,7 @@ from hosts.lab.bench_run import BenchRun
 from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
 from roambench.contract.phases import Outcome
+from roambench.provision.wheels.platforms import Platform
 from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import (
     CloudAggregated,
@@ -154,4 +155,4 @@ def _preflight(board: BenchHosts) -> dict[str, tuple[str, str]]:
 
 def _pinned(name: str) -> str:
     """The version that every board installs."""
-    return read_lock(ROOT / LOCK)[name].split()[0].partition("==")[2]
+    return read_lock(ROOT / LOCK, Platform("aarch64", "3.11").markers)[name].split()[0].partition("==")[2]

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.extra_packages import install_command
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import KINDS, Ledger
 from roambench.experiment.sections import Experiment, resolved
@@ -205,7 +206,7 @@ def missing(error: ModuleNotFoundError, library: str, extra: str) -> RunError:
     """The error where an optional library is not installed; a broken one's own error goes on."""
     if (error.name or "").partition(".")[0] != library:
         raise error
-    return RunError(f'this needs {library}, which is not installed: pip install "roambench[{extra}]"')
+    return RunError(f"this needs {library}, which is not installed: {install_command(extra)}")
 
 
 def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

@@ -155,4 +155,4 @@ def test_without_the_extra_it_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     told = CliRunner().invoke(app, ["figures", str(pair[0])])
-    assert 'pip install "roambench[figures]"' in str(told.exception)
+    assert f"{sys.executable} -m pip install 'matplotlib<4,>=3.10'" in str(told.exception)
