@@ -22,10 +22,14 @@ def open_writer(path: Path, schema: str, durability: Durability) -> sqlite3.Conn
     """A connection in autocommit mode with the write-ahead log on and `schema` applied, safe on the disk."""
     with naming(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA synchronous={durability}")
-        connection.executescript(schema)
-        sync_log(path)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={durability}")
+            connection.executescript(schema)
+            sync_log(path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -55,6 +59,9 @@ def open_reader(path: Path) -> sqlite3.Connection:
                 # read-only medium refuses; then the main file alone is what can be read.
                 connection.close()
                 continue
+            except BaseException:
+                connection.close()
+                raise
             return connection
     raise RunError(f"{path}: cannot be opened as a database")
 

@@ -17,9 +17,13 @@ class EventTail:
         self.path = path
         self._connection = open_reader(path)
         self._last = self._resumed = 0
-        with naming(path):
-            query = "SELECT coalesce(max(id), 0) FROM event WHERE kind = 'RunResumed'"
-            self._resumed = int(self._connection.execute(query).fetchone()[0])
+        try:
+            with naming(path):
+                query = "SELECT coalesce(max(id), 0) FROM event WHERE kind = 'RunResumed'"
+                self._resumed = int(self._connection.execute(query).fetchone()[0])
+        except BaseException:
+            self.close()
+            raise
 
     def more(self, most: int) -> list[RoundRecord] | None:
         """The next `most` records at most. None: the run was resumed, and some that were handed out count no

@@ -80,7 +80,9 @@ def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[Platform, str]:
     """Builds that this server provisions, by the kinds of hosts that answered; without those for which it
     never did: looking fetches no wheels."""
     builds = {}
-    for platform in {found.facts.platform for found in seen.values() if found.facts is not None} - {None}:
+    for platform in {found.facts.platform for found in seen.values() if found.facts is not None}:
+        if platform is None:
+            continue
         if any((bench.state_dir / "wheelhouse").glob(f"{platform.machine}-{platform.python}-*")):
             with contextlib.suppress(ConfigError, FleetError):
                 builds[platform] = expected_build(bench, platform)
