@@ -21,7 +21,6 @@ from roambench.provision.wheels.platforms import Platform
 from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import OrderAnswered
 
-
 # A root with Debian's torch takes minutes to make.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
