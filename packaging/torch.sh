@@ -13,7 +13,7 @@ if small 2>/dev/null || small --index-url https://download.pytorch.org/whl/cpu; 
     [ ! -e /proc/driver/nvidia/version ] ||
         echo "torch has no CUDA; for this machine's NVIDIA card (gigabytes): $pip install torch===$version"
 else
-    echo "torch $version without CUDA cannot be had (above): see docs/troubleshooting.md, or take the build with" \
-        "CUDA, gigabytes: make setup CUDA=1" >&2
+    echo "torch $version without CUDA cannot be had (above): give the folder of its wheel, make setup" \
+        "PIP_FIND_LINKS=FOLDER, or take the build with CUDA, gigabytes: make setup CUDA=1" >&2
     exit 1
 fi

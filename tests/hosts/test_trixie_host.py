@@ -17,7 +17,7 @@ from hosts.lab.bench_hosts import running_hosts
 from hosts.lab.bench_run import ONE_BOARD, BenchRun
 from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
-from roambench.provision.wheels.platforms import Platform
+from roambench.provision.platforms import Platform
 from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import OrderAnswered
 

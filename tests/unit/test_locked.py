@@ -11,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from roambench.provision.wheels.platforms import MACHINES, PYTHONS, Platform
+from roambench.provision.platforms import MACHINES, PYTHONS, Platform
 from roambench.provision.wheels.wheelhouse import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
+from roambench.provision.platforms import Platform, platform_of
 from roambench.provision.ssh.script import Script
-from roambench.provision.wheels.platforms import Platform, platform_of
 
 if TYPE_CHECKING:
     from roambench.provision.ssh.hosts import HostLink

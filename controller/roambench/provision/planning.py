@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from roambench.provision.facts import Facts
+from roambench.provision.platforms import MACHINES, PYTHONS
 from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
@@ -18,7 +19,6 @@ from roambench.provision.subjects.packages import packages
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
-from roambench.provision.wheels.platforms import MACHINES, PYTHONS
 
 Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 

@@ -17,10 +17,10 @@ from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.facts import BoardFacts, Facts, PackageFacts, UnitFacts
+from roambench.provision.platforms import Platform
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen, clock_offset
 from roambench.provision.preflight.judge import judge
-from roambench.provision.wheels.platforms import Platform
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = Authority.create()

@@ -19,9 +19,9 @@ import pytest
 from roambench.contract.errors import ConfigError
 from roambench.provision.facts import questions_before_a_run
 from roambench.provision.facts_probe import probe
+from roambench.provision.platforms import Platform
 from roambench.provision.subjects.environment import _LOAD, _UNUSABLE
 from roambench.provision.wheels.agent_build import AgentBuild
-from roambench.provision.wheels.platforms import Platform
 from roambench.provision.wheels.user_packages import (
     UserPackage,
     keep_packages,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.wheels.platforms import Platform
+from roambench.provision.platforms import Platform
 from roambench.provision.wheels.wheel_closure import Wheel, closure
 
 _PI = Platform("aarch64", "3.11").markers

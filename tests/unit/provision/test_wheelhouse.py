@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.provision.platforms import PYTHONS, Platform
 from roambench.provision.wheels import wheelhouse
-from roambench.provision.wheels.platforms import PYTHONS, Platform
 from roambench.provision.wheels.wheelhouse import LOCK, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]

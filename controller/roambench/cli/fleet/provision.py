@@ -135,7 +135,7 @@ def wheelhouse(
 
     from roambench.contract.errors import ConfigError
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.wheels.platforms import MACHINES, PYTHONS, Platform
+    from roambench.provision.platforms import MACHINES, PYTHONS, Platform
     from roambench.provision.wheels.source_tree import source_root
     from roambench.provision.wheels.wheelhouse import build_wheelhouse
     from roambench.runner.screen import print_json, say, screen

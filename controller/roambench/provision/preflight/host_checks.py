@@ -9,9 +9,9 @@ from roambench.contract.throttling import throttle_names, throttle_names_since_b
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
+from roambench.provision.platforms import PYTHONS
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset
-from roambench.provision.wheels.platforms import PYTHONS
 
 _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks
 from roambench.provision.facts import PackageFacts
+from roambench.provision.platforms import Platform
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import Seen
-from roambench.provision.wheels.platforms import Platform
 
 
 def judge(

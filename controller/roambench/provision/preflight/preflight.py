@@ -18,6 +18,7 @@ from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
 from roambench.provision.facts import PackageFacts, gather, questions_before_a_run
+from roambench.provision.platforms import Platform
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
 from roambench.provision.preflight.agent_checks import Trust
@@ -27,7 +28,6 @@ from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
 from roambench.provision.wheels.agent_build import expected_build
-from roambench.provision.wheels.platforms import Platform
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
 _IDLE_S, _LOGIN_S = 30.0, 6.0

@@ -15,7 +15,7 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.whole_file import take_place
 from roambench.provision.bench import Bench
-from roambench.provision.wheels.platforms import EPOCH, Platform
+from roambench.provision.platforms import EPOCH, Platform
 from roambench.provision.wheels.source_tree import source_root
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages, refuse_unfit
 from roambench.provision.wheels.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse

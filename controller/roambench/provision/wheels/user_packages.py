@@ -21,7 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.wheels.platforms import EPOCH, Platform
+from roambench.provision.platforms import EPOCH, Platform
 from roambench.provision.wheels.wheel_closure import Wheel, applicable
 from roambench.provision.wheels.wheelhouse import LOCK, Wheelhouse
 

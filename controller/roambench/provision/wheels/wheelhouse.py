@@ -29,8 +29,8 @@ from packaging.utils import canonicalize_name
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import take_place, write_whole
+from roambench.provision.platforms import Platform
 from roambench.provision.step import ShippedFile
-from roambench.provision.wheels.platforms import Platform
 from roambench.provision.wheels.source_tree import base_requirements
 from roambench.provision.wheels.wheel_closure import Wheel, closure
 
