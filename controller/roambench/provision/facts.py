@@ -102,6 +102,7 @@ class Facts:
     interfaces: tuple[str, ...] = ()
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
     no_way: str | None = None  # why it has no route to the controller, "" if it has one
+    claim: str = ""  # of a bench on this board (`claims.BoardClaim`), as it stands there
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 
@@ -152,6 +153,7 @@ QUESTIONS: Final = Questions(
         layout.WHEELS,
         f"{layout.IDENTITY}/key.pem",
         layout.TOKEN,
+        layout.CLAIM,
         layout.BOARD_SCRIPT,
     ),
     units=(

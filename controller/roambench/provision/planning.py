@@ -9,6 +9,7 @@ from roambench.provision.facts import Facts
 from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
+from roambench.provision.subjects.claim import claim
 from roambench.provision.subjects.clock import clock
 from roambench.provision.subjects.environment import environment, needed_bytes
 from roambench.provision.subjects.identity import identity
@@ -24,6 +25,7 @@ Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
 #: In this order; the agent itself is started after all of them.
 SUBJECTS: Final[tuple[Subject, ...]] = (
+    claim,
     packages,
     account,
     folders,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.common_options import JsonOption, with_progress
-from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, WaitOption
+from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, TakeOption, WaitOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
@@ -26,6 +26,7 @@ def upgrade_hosts(
     limit: LimitOption = None,
     wait_s: WaitOption = 0.0,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Install this source tree's build and see every agent run it; where one does not, its build before
     comes back. Not during runs: all boards of one run have the same build."""
@@ -41,7 +42,7 @@ def upgrade_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "upgrade", wait_s, hosts=hosts, during_run=False):
-        outcomes = upgrade(loaded, hosts, _print_step)
+        outcomes = upgrade(loaded, hosts, _print_step, take=take)
     if as_json:
         print(outcome_json(outcomes))
     else:

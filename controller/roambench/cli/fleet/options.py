@@ -17,4 +17,7 @@ LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At mo
 WaitOption = Annotated[
     float, typer.Option("--wait", min=0.0, metavar="S", help="Wait up to this long for a bench in use.")
 ]
+TakeOption = Annotated[
+    bool, typer.Option("--take", help="Also boards that another bench has claimed: they become this one's.")
+]
 DuringOption = Annotated[bool, typer.Option("--during-run", help="Even while a run uses the bench.")]

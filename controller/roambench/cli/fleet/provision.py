@@ -13,6 +13,7 @@ from roambench.cli.fleet.options import (
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 
@@ -56,6 +57,7 @@ def provision_hosts(
     without_packages: Annotated[
         bool, typer.Option("--without-packages", help="Without the packages that the bench has so far.")
     ] = False,
+    take: TakeOption = False,
 ) -> None:
     """Install the agent of this source tree on the hosts, with all it needs. Doing it again changes nothing.
 
@@ -91,7 +93,14 @@ def provision_hosts(
         packages = tuple(sorted(chosen, key=lambda one: one.wheel.name))
         with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
             outcomes = provision(
-                loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done, packages=packages
+                loaded,
+                hosts,
+                dry_run=dry_run,
+                diff=diff,
+                report=report,
+                let_go=kept.done,
+                packages=packages,
+                take=take,
             )
             if not dry_run and any(not one.failed for one in outcomes):
                 keep_packages(loaded.state_dir, packages)
@@ -168,11 +177,13 @@ def roll_back(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.provision.changes.removal import RolledBack, rollback
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import screen
@@ -183,7 +194,7 @@ def roll_back(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "rollback", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, rollback)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, rollback, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:
@@ -203,12 +214,14 @@ def unprovision_hosts(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import HostLink, on_hosts
     from roambench.runner.screen import screen
@@ -228,7 +241,7 @@ def unprovision_hosts(
         return done
 
     with in_hand(loaded, "unprovision", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, work)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, work, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:

@@ -18,6 +18,7 @@ from roambench.cli.fleet.options import (
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 from roambench.contract.errors import RoambenchError
@@ -246,11 +247,13 @@ def reboot_hosts(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Reboot hosts and wait until they are back."""
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import outcome_table, print_rows
     from roambench.provision.changes.rebooting import Rebooted, reboot
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import print_json, screen
@@ -261,7 +264,8 @@ def reboot_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "reboot", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, lambda link: reboot(link, back_s), at_once=max(1, len(hosts)))
+        work = asked_first(loaded, lambda link: reboot(link, back_s), take=take)
+        outcomes = on_hosts(loaded, hosts, work, at_once=max(1, len(hosts)))
     if as_json:
         rows = [
             {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -47,6 +47,13 @@ KINDS: Final = (
 )
 #: What the emulator makes of an idle board, on every container host.
 EMULATED: Final = BoardKind("emulated Raspberry Pi 3B+", 1.3, 2.6)
+
+
+def claim(claimed_by: str) -> Iterator[Check]:
+    """Check whose board it is; no check at all of one that no other bench has claimed."""
+    if claimed_by:
+        take = "ask its owner, or take it: roambench fleet provision --take"
+        yield Check("claim", CheckVerdict.FAIL, f"it belongs to {claimed_by}", "a board of this bench", take)
 
 
 def kind_of(model: str) -> BoardKind | None:
