@@ -12,6 +12,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.ssh.script import Script
+from roambench.provision.wheels.platforms import IMAGE
 
 if TYPE_CHECKING:
     from roambench.provision.ssh.hosts import HostLink
@@ -97,6 +98,8 @@ class Facts:
     machine_id: str = ""
     memory_available_bytes: int | None = None
     state_free_bytes: int | None = None  # for records
+    disk_mount: str = "/"  # of builds: where their file system is mounted
+    state_mount: str = "/"
     throttled: int | None = None  # as `vcgencmd get_throttled` spells it
     time_synchronised: bool | None = None
     interfaces: tuple[str, ...] = ()
@@ -176,12 +179,9 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     ran = link.run(
         Script('python3 - "$1"'), questions.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
     )
-    name, user = link.host.name, link.user
+    name = link.host.name
     if ran.exit_code == 127:
-        raise HostError(name, "it has no python3", "flash the image that the README names")
-    if b"password is required" in ran.err or b"sudo: not found" in ran.err:
-        rule = f"{user} ALL=(ALL) NOPASSWD: ALL"
-        raise HostError(name, f"{user} may not sudo without a password", f"in /etc/sudoers.d: {rule}")
+        raise HostError(name, "it has no python3", f"flash {IMAGE}")
     if ran.exit_code != 0:
         raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from roambench.provision import layout
 from roambench.provision.facts import Facts
 from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
@@ -19,7 +20,7 @@ from roambench.provision.subjects.packages import packages
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
-from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
+from roambench.provision.wheels.platforms import IMAGE, PLATFORMS, PYTHON
 
 Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
@@ -52,7 +53,7 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Return the reason why a host like this can never be provisioned."""
     found = []
-    flash = "flash the image that the README names"
+    flash = f"flash {IMAGE}"
     if facts.machine not in PLATFORMS or facts.bits != 64:
         kinds = ", ".join(PLATFORMS)
         found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
@@ -70,7 +71,8 @@ def _room(facts: Facts, wanted: Wanted) -> Iterator[HostRefusal]:
     if facts.disk_free_bytes < sum(needed.values()):
         for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
         yield HostRefusal(
-            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs "
-            f"{sum(needed.values()) / 1e6:.0f} MB ({for_what})",
-            "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",
+            f"{layout.OPT} is on {facts.disk_mount}, which has {facts.disk_free_bytes / 1e6:.0f} MB left, "
+            f"needs {sum(needed.values()) / 1e6:.0f} MB ({for_what})",
+            f"make room on {facts.disk_mount} (df -h; journalctl --vacuum-size=16M; apt-get clean), or a "
+            "larger SD card",
         )

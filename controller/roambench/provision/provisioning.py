@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.claims import BoardClaim, claim_by, keep_off
@@ -169,9 +170,8 @@ def perform(link: HostLink, step: HostStep, sent: Sent | None = None, turns: Tur
     if ran.exit_code == 0:
         return
     if b"No space left" in ran.err:
-        raise HostError(
-            link.host.name, f"{step.subject}: no space left on its disk", "make room on it, then again"
-        )
+        what = f"{step.subject}: no space left on its disk"
+        raise HostError(link.host.name, what, link.make_room(layout.OPT))
     what, then = step.explained.get(
         ran.exit_code, ("", f"look at it: roambench fleet exec ... {link.host.name}")
     )

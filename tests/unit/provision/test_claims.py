@@ -18,6 +18,7 @@ from roambench.provision.facts import FileFacts
 from roambench.provision.provisioning import perform
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
+from roambench.provision.status import look_at
 from roambench.provision.subjects.claim import claim
 from roambench.provision.wanted import Wanted
 from ssh_server import SshServer, ssh_server
@@ -136,3 +137,17 @@ def test_a_claim_of_a_hostile_host_is_printed_bounded(
     (error,) = barred(anns, anns.hosts).values()
     assert error.reason.isprintable()
     assert len(error.reason) < 1000
+
+
+def test_the_status_of_a_board_says_whose_it_is_and_which_disk_is_full(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.install_agent('echo \'{"disk": {"free_bytes": 1000}}\'')
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    provisioned_claim(anns)
+    bens = bench(server, tmp_path, "ben", monkeypatch)
+    with open_link(anns, anns.hosts[0]) as link:
+        full, others = (look_at(link, claim_by(one)).next_action for one in (anns, bens))
+    assert full.startswith("make room on /")
+    assert "where /var/lib/roambench is (df -h" in full
+    assert "it belongs to bench bench of ann@" in others

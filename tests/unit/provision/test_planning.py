@@ -203,7 +203,8 @@ def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> Non
     """100 MB of wheels and 400 MB x 1.3 installed, the same again for an upgrade, and what preflight asks."""
     (refusal,) = plan(replace(FRESH, disk_free_bytes=1_700_000_000), wanted).refusals
     assert refusal.reason == (
-        "its disk has 1700 MB left, needs 1777 MB (620 for this build, 620 for an upgrade, 537 for a run)"
+        "/opt/roambench is on /, which has 1700 MB left, needs 1777 MB "
+        "(620 for this build, 620 for an upgrade, 537 for a run)"
     )
     assert plan(replace(FRESH, disk_free_bytes=1_777_000_000), wanted).refusals == ()
 
@@ -214,7 +215,9 @@ def test_an_upgrade_needs_room_for_itself_and_a_run_and_a_host_with_nothing_to_s
     there = replace(_after(FRESH, wanted), disk_free_bytes=70_000_000)
     assert plan(there, wanted).refusals == ()
     (refusal,) = plan(there, replace(wanted, build=replace(wanted.build, code="newer"))).refusals
-    assert refusal.reason == "its disk has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
+    assert refusal.reason == (
+        "/opt/roambench is on /, which has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
+    )
 
 
 def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:

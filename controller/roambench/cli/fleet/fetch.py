@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("fetch")(fetch)
+    app.command("fetch")(with_sudo(fetch))
 
 
 def fetch(

@@ -11,7 +11,12 @@ BenchArgument = Annotated[
     Path, typer.Argument(metavar="BENCH", help="Bench description, for example inventory/bench36.toml.")
 ]
 OnlyOption = Annotated[
-    list[str] | None, typer.Option("--only", metavar="TAG|HOST", help="Only these hosts; may be repeated.")
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="TAG|HOST",
+        help="Only these hosts: names, tags, patterns (pi-0*), a list with commas; !pi-03 leaves one out.",
+    ),
 ]
 LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
 WaitOption = Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("power")(power)
+    app.command("power")(with_sudo(power))
 
 
 def power(

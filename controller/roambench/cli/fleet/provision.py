@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("provision")(with_progress(provision_hosts))
+    app.command("provision")(with_sudo(with_progress(provision_hosts)))
     app.command("wheelhouse")(wheelhouse)
-    app.command("rollback")(roll_back)
-    app.command("unprovision")(unprovision_hosts)
+    app.command("rollback")(with_sudo(roll_back))
+    app.command("unprovision")(with_sudo(unprovision_hosts))
 
 
 def provision_hosts(
@@ -181,7 +181,7 @@ def roll_back(
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.removal import RolledBack, rollback
     from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
@@ -198,7 +198,7 @@ def roll_back(
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: builds"
+        title = f"{loaded.name}: {counted('rolled back', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
@@ -218,7 +218,7 @@ def unprovision_hosts(
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
     from roambench.provision.claims import asked_first
@@ -245,7 +245,7 @@ def unprovision_hosts(
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: unprovisioned"
+        title = f"{loaded.name}: {counted('unprovisioned', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
+from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset
+from roambench.provision.wheels.platforms import IMAGE
 
 _AGAIN: Final = "roambench fleet provision sets it"
 _MIB: Final = 2**20
@@ -41,7 +43,7 @@ def os_image(facts: Facts) -> Check:
         CheckVerdict.FAIL,
         found,
         "Debian 12 (Bookworm), Python 3.11, 64 bit",
-        "flash the 64-bit Raspberry Pi OS (Bookworm) that the README names",
+        f"flash {IMAGE}",
     )
 
 
@@ -92,7 +94,7 @@ def disk(facts: Facts) -> Check:
     free = facts.state_free_bytes
     if free is None:
         return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
-    better = "free some space, or fetch and remove old runs"
+    better = f"make room on {facts.state_mount}, where {layout.STATE} is, or fetch and remove old runs"
     return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
 

@@ -8,6 +8,8 @@ from typing import Final
 
 #: The Python and the C library of Debian 12.
 PYTHON: Final = "3.11"
+#: The image that both come with, on a board.
+IMAGE: Final = "Raspberry Pi OS Lite (64-bit), Bookworm"
 #: 1980, the first year a zip file knows, as SOURCE_DATE_EPOCH: equal sources are equal wheels.
 EPOCH: Final = "315532800"
 _GLIBC_MINOR: Final = 36
