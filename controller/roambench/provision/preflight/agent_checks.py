@@ -10,6 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.meters.silence import why_silent
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
@@ -209,7 +210,7 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
         return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
-    what_to_do = "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off"
+    what_to_do = why_silent(host.meter.driver)
     if agent.meter_state == "unavailable" and agent.meter_detail:
         what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
     return Check(name, CheckVerdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
