@@ -1,4 +1,4 @@
-"""What a meter that says nothing may lack, for a person to look at."""
+"""Hints where a meter says nothing: what a person looks at first."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class HostDefaults(Section):
         None,
         pattern=r"^[a-z_][a-z0-9_-]*$",
         json_schema_extra={"expected": "a user's name"},
-        description="Logs in with a key, and is root or may use sudo without a password. Without it "
+        description="Logs in with a key, and is root or may use sudo (-K for its password). Without it "
         "`User` of your ~/.ssh/config, else pi.",
     )
     ssh_port: int | None = Field(

@@ -245,16 +245,15 @@ class HeldKeys(AgentSSH):
         except OSError:
             line.close()
             return
-        self._connect(line)
+        self._connect(line)  # type: ignore[attr-defined]
         if files is not None:
             publics = [public for file in files if (public := public_key(file)) is not None]
-            self._keys = tuple(
-                key for key in self._keys if any(_is_of(key.blob, public) for public in publics)
-            )
+            keys = self.get_keys()
+            self._keys = tuple(key for key in keys if any(_is_of(key.blob, public) for public in publics))
 
     def close(self) -> None:
         """Hang up."""
-        self._close()
+        self._close()  # type: ignore[attr-defined]
 
 
 def _is_of(blob: bytes, public: bytes) -> bool:
