@@ -12,7 +12,6 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
 from roambench.provision.ssh.script import Script
-from roambench.provision.wheels.platforms import IMAGE
 
 if TYPE_CHECKING:
     from roambench.provision.ssh.hosts import HostLink
@@ -181,7 +180,7 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     )
     name = link.host.name
     if ran.exit_code == 127:
-        raise HostError(name, "it has no python3", f"flash {IMAGE}")
+        raise HostError(name, "it has no python3", "apt-get install python3 there")
     if ran.exit_code != 0:
         raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:

@@ -175,7 +175,7 @@ def _hosts(
 def _shared(
     defaults: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]], single: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The values that a host has from `[defaults]` and, over them, from its tags' groups in the file's order."""
+    """The values of `[defaults]` and, over them, of the groups of a host's tags in the file's order."""
     tags = _over(defaults, single).get("tags")
     found = defaults
     for name, table in groups.items():
