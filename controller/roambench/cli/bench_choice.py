@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.cli.common_options import SudoOption, ask_sudo_password
 from roambench.runner.bench_options import BenchOptions
 
 if TYPE_CHECKING:
@@ -43,11 +44,20 @@ class HostChoice(BenchChecks):
     """The hosts of a bench that take part, and the checks of them."""
 
     only: Annotated[
-        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="TAG|HOST",
+            help="On a bench: these hosts only; names, tags, patterns (pi-0*), a list with commas; !pi-03 "
+            "leaves one out.",
+        ),
     ] = None
+
+    ask_sudo: SudoOption = False
 
     def bench_options(self, wait_s: float = 0.0, *, spares_wait: bool = False) -> BenchOptions:
         """Options of a run on these hosts."""
+        if self.ask_sudo:
+            ask_sudo_password()
         return BenchOptions(tuple(self.only or ()), self.preflight, self.unproven, wait_s, spares_wait)
 
 

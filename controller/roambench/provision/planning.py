@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from roambench.provision import layout
 from roambench.provision.facts import Facts
-from roambench.provision.platforms import MACHINES, PYTHONS
+from roambench.provision.platforms import IMAGE, MACHINES, PYTHONS
 from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
+from roambench.provision.subjects.claim import claim
 from roambench.provision.subjects.clock import clock
 from roambench.provision.subjects.environment import environment, needed_bytes
 from roambench.provision.subjects.identity import identity
@@ -24,6 +26,7 @@ Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
 #: In this order; the agent itself is started after all of them.
 SUBJECTS: Final[tuple[Subject, ...]] = (
+    claim,
     packages,
     account,
     folders,
@@ -50,7 +53,7 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Return the reason why a host like this can never be provisioned."""
     found = []
-    flash = "flash a system that docs/build.md names"
+    flash = f"flash {IMAGE}"
     if facts.machine not in MACHINES or facts.bits != 64:
         kinds = ", ".join(MACHINES)
         found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
@@ -69,7 +72,8 @@ def _room(facts: Facts, wanted: Wanted) -> Iterator[HostRefusal]:
     if facts.disk_free_bytes < sum(needed.values()):
         for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
         yield HostRefusal(
-            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs "
-            f"{sum(needed.values()) / 1e6:.0f} MB ({for_what})",
-            "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",
+            f"{layout.OPT} is on {facts.disk_mount}, which has {facts.disk_free_bytes / 1e6:.0f} MB left, "
+            f"needs {sum(needed.values()) / 1e6:.0f} MB ({for_what})",
+            f"make room on {facts.disk_mount} (df -h; journalctl --vacuum-size=16M; apt-get clean), or a "
+            "larger SD card",
         )

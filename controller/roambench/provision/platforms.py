@@ -10,6 +10,8 @@ from typing import Final
 MACHINES: Final = ("aarch64", "x86_64")
 #: Of each there are wheels of torch and grpcio for both machines. Debian 12 has 3.11, 13 has 3.13.
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
+#: The image that fits a board.
+IMAGE: Final = "Raspberry Pi OS Lite (64-bit), Bookworm or Trixie"
 #: 1980, the first year a zip file knows, as SOURCE_DATE_EPOCH: equal sources are equal wheels.
 EPOCH: Final = "315532800"
 #: Debian 12's, the oldest of the systems.

@@ -112,5 +112,5 @@ class ProgressJournal:
             self._progress.set_joules(self._watch.joules.total_j)
             if isinstance(record, StepOpened):
                 self._watch.step = record.step
-            self._watch.answering.follow(record)
+            self._watch.follow(record)
         self._progress.on_record(record)

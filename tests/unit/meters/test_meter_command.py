@@ -87,7 +87,11 @@ def test_read_without_a_terminal_prints_lines_until_it_is_interrupted(pty):
 def test_read_fails_when_not_one_reading_came(pty):
     result = meter("read", pty[0], "--seconds", "0.3")
     assert result.returncode == 1
-    assert f"roambench: meter {pty[0]}: not one reading came; is its output on" in result.stderr
+    assert (
+        f"roambench: meter {pty[0]}: not one reading came; is it a smartpower2? is its output on"
+        in result.stderr
+    )
+    assert "is its firmware 1.4 or newer?" in result.stderr
 
 
 @pytest.mark.parametrize(

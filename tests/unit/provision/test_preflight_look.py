@@ -78,6 +78,7 @@ def test_the_probe_finds_what_a_pi_has(pi: Path) -> None:
     assert (found.interfaces, found.board.power_save) == (("wlan0",), {"wlan0": "on"})
     assert (found.time_synchronised, found.certificate_pem) == (True, "PEM")
     assert found.state_free_bytes
+    assert (found.disk_mount, found.state_mount) == ("/", "/")
 
 
 def test_the_probe_finds_nothing_where_nothing_is(tmp_path: Path) -> None:

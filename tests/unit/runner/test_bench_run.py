@@ -23,6 +23,7 @@ from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import standing_of
 from roambench.provision.leases.lease import LeaseBook
 from roambench.provision.leases.reserving import reserve
+from roambench.rounds.records import StepClosed
 from roambench.runner.agents.watch import Watch, observe
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
@@ -265,6 +266,23 @@ def test_what_an_operator_should_see_is_printed_without_markup_and_escapes():
         f"pi-01: {EventKind.SESSION_REFUSED}: version [3]",
         f"pi-01: {EventKind.LEFT_IN_SPOOL}: controller 3 (agents/pi-01/spool.sqlite)",
     ]
+
+
+def test_a_run_whose_boards_were_all_taken_ends_and_says_by_whom():
+    written, seen = io.StringIO(), watch()
+    doubts: list[str] = []
+    about = {"info": SimpleNamespace(device_names=("a", "b")), "doubt": doubts.append}
+    vars(seen.folder).update(about)
+    step = StepClosed(1, 0, (), (), None, None, 1.0)
+    for index, name in enumerate("ab"):
+        seen.follow(step)
+        screen = partial(warn, Console(width=200, file=written))
+        observe(seen, screen, index, name, EventKind.BOARD_TAKEN, "bench36 of ben@server")
+    assert doubts == [f"bench bench36 of ben@server took {name} while the run was on it" for name in "ab"]
+    said = "bench bench36 of ben@server has taken this board: the run goes on without it"
+    assert written.getvalue().splitlines() == [f"a: {said}", f"b: {said}"]
+    with pytest.raises(FleetError, match=r"taken by another bench: a \(bench bench36 of ben@server\), b \("):
+        seen.follow(step)
 
 
 def test_the_table_says_how_far_each_host_is(file):

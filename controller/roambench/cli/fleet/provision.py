@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("provision")(with_progress(provision_hosts))
+    app.command("provision")(with_sudo(with_progress(provision_hosts)))
     app.command("wheelhouse")(wheelhouse)
-    app.command("rollback")(roll_back)
-    app.command("unprovision")(unprovision_hosts)
+    app.command("rollback")(with_sudo(roll_back))
+    app.command("unprovision")(with_sudo(unprovision_hosts))
 
 
 def provision_hosts(
@@ -56,6 +57,7 @@ def provision_hosts(
     without_packages: Annotated[
         bool, typer.Option("--without-packages", help="Without the packages that the bench has so far.")
     ] = False,
+    take: TakeOption = False,
 ) -> None:
     """Install the agent of this source tree on the hosts, with all it needs. Doing it again changes nothing.
 
@@ -91,7 +93,14 @@ def provision_hosts(
         packages = tuple(sorted(chosen, key=lambda one: one.wheel.name))
         with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
             outcomes = provision(
-                loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done, packages=packages
+                loaded,
+                hosts,
+                dry_run=dry_run,
+                diff=diff,
+                report=report,
+                let_go=kept.done,
+                packages=packages,
+                take=take,
             )
             if not dry_run and any(not one.failed for one in outcomes):
                 keep_packages(loaded.state_dir, packages)
@@ -181,11 +190,13 @@ def roll_back(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.removal import RolledBack, rollback
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import screen
@@ -196,11 +207,11 @@ def roll_back(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "rollback", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, rollback)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, rollback, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: builds"
+        title = f"{loaded.name}: {counted('rolled back', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
@@ -216,12 +227,14 @@ def unprovision_hosts(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import HostLink, on_hosts
     from roambench.runner.screen import screen
@@ -241,11 +254,11 @@ def unprovision_hosts(
         return done
 
     with in_hand(loaded, "unprovision", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, work)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, work, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: unprovisioned"
+        title = f"{loaded.name}: {counted('unprovisioned', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

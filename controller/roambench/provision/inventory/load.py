@@ -48,6 +48,7 @@ def load_bench(path: Path | str) -> Bench:
     values = read_toml(path)
     tables = values.pop("hosts", [])
     defaults = values.pop("defaults", {})
+    groups = values.pop("groups", {})
     bench = _checked(BenchTable, values, (), path.name, problems)
     if bench is None:
         right = _without(values, _mistaken(BenchTable, values))
@@ -59,7 +60,13 @@ def load_bench(path: Path | str) -> Bench:
         forgiven, lines = default_mistakes(defaults["power"])
         mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
         problems += [f"{path.name}: defaults.{line}" for line in lines]
-    hosts = _hosts(tables, _without(defaults, mistaken), path, problems, forgiven)
+    groups = _groups(groups, path.name, problems)
+    hosts = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
+    problems += [
+        f"{path.name}: groups.{name}: expected the tag of a host, and no host has it"
+        for name in groups
+        if hosts and not any(name in host.tags for host in hosts)
+    ]
     if bench is not None:
         problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
     # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
@@ -116,8 +123,25 @@ def _without(values: Any, mistaken: set[tuple[str, ...]]) -> dict[str, Any]:
     }
 
 
+def _groups(tables: Any, source: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    """The tables of `[groups.TAG]` without the keys that are wrong."""
+    if not isinstance(tables, Mapping):
+        problems.append(f"{source}: groups: expected tables [groups.TAG], got {shown(tables)}")
+        return {}
+    found = {}
+    for name, table in tables.items():
+        _checked(HostDefaults, table, ("groups", name), source, problems)
+        found[name] = _without(table, _mistaken(HostDefaults, table))
+    return found
+
+
 def _hosts(
-    tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str], forgiven: Collection[str]
+    tables: Any,
+    defaults: Mapping[str, Any],
+    groups: Mapping[str, Mapping[str, Any]],
+    path: Path,
+    problems: list[str],
+    forgiven: Collection[str],
 ) -> list[Host]:
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
@@ -134,10 +158,11 @@ def _hosts(
         found: list[str] = []
         for single in singles:
             place += 1
-            values = {"slot": place, **_over(defaults, single)}
+            shared = _shared(defaults, groups, single)
+            values = {"slot": place, **_over(shared, single)}
             power = PowerEntry()
             if isinstance(values.get("power"), Mapping):
-                values["power"] = inherited(defaults.get("power"), single.get("power"))
+                values["power"] = inherited(shared.get("power"), single.get("power"))
                 power, lines = power_of(values["power"], values, path.parent, forgiven)
                 found += [f"{path.name}: {entry}.{line}" for line in lines]
             host = _checked(HostTable, values, (entry,), path.name, found)
@@ -145,6 +170,19 @@ def _hosts(
                 hosts.append(_host(host, path.parent, power))
         problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
     return hosts
+
+
+def _shared(
+    defaults: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]], single: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The values of `[defaults]` and, over them, of the groups of a host's tags in the file's order."""
+    tags = _over(defaults, single).get("tags")
+    found = defaults
+    for name, table in groups.items():
+        if isinstance(tags, list) and name in tags:
+            power = {"power": inherited(found.get("power"), table["power"])} if "power" in table else {}
+            found = _over(found, table) | power
+    return found
 
 
 def _over(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

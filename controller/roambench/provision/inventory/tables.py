@@ -166,13 +166,13 @@ class CardTable(Section):
 
 
 class HostDefaults(Section):
-    """Values of every host unless its own table says otherwise."""
+    """Values of every host, or of those with one tag, unless its own table says otherwise."""
 
     ssh_user: str | None = Field(
         None,
         pattern=r"^[a-z_][a-z0-9_-]*$",
         json_schema_extra={"expected": "a user's name"},
-        description="Logs in with a key, and is root or may use sudo without a password. Without it "
+        description="Logs in with a key, and is root or may use sudo (-K for its password). Without it "
         "`User` of your ~/.ssh/config, else pi.",
     )
     ssh_port: int | None = Field(
@@ -193,7 +193,7 @@ class HostDefaults(Section):
         json_schema_extra={"expected": "a network interface's name"},
         description="The network interface that carries models; its bytes are counted.",
     )
-    tags: list[str] = Field(default_factory=list, description="Words for `--only`.")
+    tags: list[str] = Field(default_factory=list, description="Words for `--only`, and names of groups.")
     meter: MeterTable = Field(default_factory=lambda: MeterTable.model_validate({}), description="The meter.")
     card: CardTable = Field(
         default_factory=lambda: CardTable.model_validate({}), description="For `roambench fleet image`."

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
+from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
-from roambench.provision.platforms import PYTHONS
+from roambench.provision.platforms import IMAGE, PYTHONS
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset
 
@@ -41,7 +42,7 @@ def os_image(facts: Facts) -> Check:
         CheckVerdict.FAIL,
         found,
         f"Debian 12 or 13, or Ubuntu 24.04, Python {PYTHONS[0]} to {PYTHONS[-1]}, 64 bit",
-        "flash the 64-bit Raspberry Pi OS (Bookworm or Trixie)",
+        f"flash {IMAGE}",
     )
 
 
@@ -92,7 +93,7 @@ def disk(facts: Facts) -> Check:
     free = facts.state_free_bytes
     if free is None:
         return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
-    better = "free some space, or fetch and remove old runs"
+    better = f"make room on {facts.state_mount}, where {layout.STATE} is, or fetch and remove old runs"
     return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
 

@@ -19,6 +19,7 @@ _KILLED_BY_SIGILL = 132
 _KILLED_BY_SIGKILL = 137
 _CORRUPT = 65
 _UNUSABLE = 66
+_GONE = 67
 #: Readings that the controller has not got yet.
 _SPOOL_BYTES = 64 * 2**20
 #: A forward and a backward pass use the vector instructions that some boards do not have.
@@ -88,12 +89,17 @@ KEEP = Script(
     )
     + "\n}"
 )
-#: A build and its wheelhouse, the build that runs ("" for none), and the one that stays for `fleet rollback`;
-#: older ones and their wheels go.
+#: A build and its wheelhouse, and the build that stays for `fleet rollback` where none runs; older ones and
+#: their wheels go. What runs is asked here: another caller may have switched since the facts were gathered.
 _SWITCHED = Script(f"""set -e
-build=$1 house=$2 current=$3 other=$4
+build=$1 house=$2 other=$3
 {KEEP}
+exec 9>{layout.LOCK}; flock 9
 cd {layout.OPT}
+[ -e "builds/$build/build.json" ] || exit {_GONE}
+current=$(readlink current | cut -d/ -f2)
+[ "$current" != "$build" ] || current=
+other=${{current:-$other}}
 if [ -n "$current" ]; then
     keep "$current"
     ln -sfn "builds/$current/venv" previous.new
@@ -117,7 +123,8 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
             "build",
             f"runs {facts.current or 'none'}, not {build.hash}",
             _SWITCHED,
-            (build.hash, build.wheelhouse.hash, facts.current, facts.current or facts.previous),
+            (build.hash, build.wheelhouse.hash, facts.previous),
+            explained={_GONE: ("another caller has removed this build", "again, once that one is done")},
             restarts=True,
         )
 

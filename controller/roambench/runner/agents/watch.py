@@ -122,6 +122,7 @@ class Watch:
     not_ready: dict[str, str] = field(default_factory=dict)
     not_resuming: set[str] = field(default_factory=set)  # who lacks what the run would go on from
     fetching: set[str] = field(default_factory=set)
+    taken: dict[str, str] = field(default_factory=dict)  # boards that other benches took in mid-run: which
     refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
     joules: RunningJoules = field(default_factory=RunningJoules)
     said: set[str] = field(default_factory=set)
@@ -145,6 +146,16 @@ class Watch:
             self.fetching.add(name)
         elif kind == EventKind.SESSION_REFUSED:
             self.refused[name] = detail
+        elif kind == EventKind.BOARD_TAKEN and name not in self.taken:
+            self.taken[name] = detail
+            self.folder.doubt(f"bench {detail} took {name} while the run was on it")
+
+    def follow(self, record: RoundRecord) -> None:
+        """FleetError as soon as no board of the run is left to it."""
+        self.answering.follow(record)
+        if self.taken and self.taken.keys() >= set(self.folder.info.device_names):
+            named = ", ".join(f"{name} (bench {by})" for name, by in sorted(self.taken.items()))
+            raise FleetError(f"the fleet is gone: each board was taken by another bench: {named}")
 
     def clock_probed(self, record: ClockProbed) -> None:
         """Put a clock probe into the event log, under the present step."""
@@ -169,6 +180,8 @@ def observe(
     elif kind == EventKind.STORE_SLOW and (store := f"{kind}: {detail.partition(':')[0]}") not in watch.said:
         watch.said.add(store)  # it is one store for all of them
         say(f"{name}: {kind}: {detail}")
+    elif kind == EventKind.BOARD_TAKEN:
+        say(f"{name}: bench {detail} has taken this board: the run goes on without it")
     elif kind in REFUSALS:
         say(f"{name}: {kind}: {detail}")
     elif kind == EventKind.LEFT_IN_SPOOL:

@@ -23,7 +23,7 @@ from roambench.extras.discovery.dhcp_leases import read_leases
 from roambench.extras.discovery.draft import drafted
 from roambench.extras.discovery.mdns import browsed
 from roambench.extras.discovery.neighbours import neighbours, swept
-from roambench.extras.discovery.searching import unknown_to
+from roambench.extras.discovery.searching import inside, unknown_to
 from roambench.extras.discovery.sighting import Sighting, sighting
 from roambench.provision.inventory.load import load_bench
 
@@ -266,16 +266,24 @@ def test_the_draft_is_a_bench_whatever_boards_are_called(tmp_path: Path):
         },
         {"192.168.50.11": "it says\u2028'''"},
     )
-    text = drafted(found, "192.168.50.1", user="pi", key="~/.ssh/id", taken=["bench-1"])
+    text = drafted(found, "192.168.50.1", user="pi", key="~/.ssh/id", port=2022, taken=["bench-1"])
     path = tmp_path / "draft.toml"
     path.write_text(text)
     bench = load_bench(path)
     names = [host.name for host in bench.hosts]
+    assert {host.ssh_port for host in bench.hosts} == {2022}
     assert names == ["pi-b2c3d4", "pi-00000b", "pi-07", "pi-00000d", "pi-00000e", "pi-00000f"]
     assert [host.interface for host in bench.hosts] == ["eth0"] + ["wlan0"] * 5
     assert text.count('# meter = { driver = "smartpower2", serial = "" }') == 6
     assert "serial 00000000a1b2c3d4; b8:27:eb:00:00:0a; seen by lease" in text
     assert unknown_to(bench, found) == []
+
+
+def test_neighbours_outside_the_named_networks_are_not_asked():
+    seen = [Sighting("neighbour", address, "", "") for address in ("192.168.50.8", "10.1.0.9", "192.0.2.1")]
+    found = inside(seen, ["192.168.50.0/24", "10.1.0.0/16"])
+    assert [one.address for one in found] == ["192.168.50.8", "10.1.0.9"]
+    assert inside(seen, []) == seen
 
 
 def test_hosts_that_the_bench_has_are_no_news(tmp_path: Path):
