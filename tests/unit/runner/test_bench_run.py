@@ -149,11 +149,11 @@ def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
     with folder:
         place = context.__enter__()
         folder.update(doubts=place.doubts)
-        place.finished(folder)
+        place.finished(folder, quiet())
         assert folder.info.doubts == place.doubts
         holder = standing_of(place.bench).holder
         LeaseBook(place.bench.state_dir).drop(holder.number)  # fleet release --force
-        place.finished(folder)
+        place.finished(folder, quiet())
         assert folder.info.doubts[len(place.doubts) :] == (
             "the bench's lease was lost while it ran: another user may have run on the same boards",
         )
