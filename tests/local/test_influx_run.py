@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 from influx_servers import Influxd, Shim, free_port, running
+from living_agents import LivingBench
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
@@ -144,11 +147,64 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
         assert keys == keys_in_folder(run.folder())
         assert points == len(keys) > 100
         (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY = "run"', "forwarded")
-        assert tags["values"] == [["run", "small-mohawk"]]
+        assert tags["values"] == [["run", run_id := RunFolder.open(run.folder()).info.run_id]]
+        assert re.fullmatch(r"small-mohawk\.[0-9a-f]{8}", run_id)
         clocks = influxd.rows('SELECT "clock_bound_ms" FROM "bench" WHERE "device" = \'pi-01\'', "forwarded")
         assert clocks
         assert all(0.0 < row["clock_bound_ms"] < 400.0 for row in clocks if row["clock_bound_ms"] is not None)
         assert_reports_are_equal(launch, run)
+
+
+BENCH_EXPERIMENT = """
+name = "lab"
+seed = 11
+systems = ["mohawk"]
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 2
+trace.parameters = { presence = "always", devices = 3, steps = 4, places = 100, aps = 10 }
+fleet = { agents = 2, aps = 3 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { rest_s = 0.0 }
+energy = { idle_baseline_s = 3.0, quiet = false }
+"""
+
+
+@pytest.mark.timeout(240)
+def test_a_run_on_a_bench_is_read_back_from_the_benchs_influxdb_with_joules_by_phase(
+    launch, influxd: Influxd, influx_shim: Shim, tmp_path_factory
+):
+    """The boards read and write before and after the run, too."""
+    influxd.create_database("lab")
+    # Of this machine, too: a bench takes no loopback, which real boards do not share.
+    url = influx_shim.url.replace("127.0.0.1", "0.0.0.0")
+    living = LivingBench(tmp_path_factory.mktemp("lab"), ("a", "b"), influxdb=(url, "lab"))
+    file = living.folder / "experiment.toml"
+    file.write_text(BENCH_EXPERIMENT)
+    living.start()
+    try:
+        time.sleep(3.0)  # the meters are read meanwhile
+        words = ("--fleet", f"bench:{living.file}", "--no-preflight", "--unproven")
+        run = launch(file=file, name="lab", words=words).finish()
+        time.sleep(3.0)
+    finally:
+        living.stop()
+    (before,) = influxd.rows('SELECT count("watts") FROM "power" WHERE "run" = \'\'', "lab")
+    assert before["count"] > 20
+    assert_reports_are_equal(launch, run)
+    report = json.loads(
+        subprocess.run([launch.roambench, "report", run.folder(), "--json"], capture_output=True).stdout
+    )
+    of_report = {
+        phase: values["gross"]["joules"] for phase, values in report["runs"][0]["energy"]["phases"].items()
+    }
+    of_run = "\"bench\" = 'bench' AND \"system\" = 'mohawk'"
+    query = f'SELECT sum("gross_j") FROM "energy" WHERE {of_run} GROUP BY "phase"'
+    of_influxdb = {row["phase"]: row["sum"] for row in influxd.rows(query, "lab")}
+    assert {"train", "idle"} < set(of_influxdb)
+    assert of_influxdb == pytest.approx(of_report, rel=1e-12)
+    spans = influxd.rows('SELECT count("step") FROM "phase" WHERE "run" <> \'\' GROUP BY "phase"', "lab")
+    assert {"train", "upload"} < {row["phase"] for row in spans}
 
 
 @pytest.mark.timeout(240)

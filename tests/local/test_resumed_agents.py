@@ -75,9 +75,9 @@ def all_done_but_open(run: Path) -> bool:
 
 
 def runs_of(out: Path, name: str) -> list[Path]:
-    """The run folders of that id in those of a sweep or a comparison."""
+    """The run folders of that name in those of a sweep or a comparison."""
     found = out.glob("points/*/runs/*/run.json")
-    return [path.parent for path in found if json.loads(path.read_text())["run_id"] == name]
+    return [path.parent for path in found if json.loads(path.read_text())["run_id"].startswith(f"{name}.")]
 
 
 def kill_runs_of(out: Path) -> None:
@@ -92,7 +92,7 @@ def same(run: Path, whole: Path) -> None:
     """But for their names, which orders have in theirs."""
     ours, theirs = (
         [
-            repr(record).replace(f"{RunFolder.open(path).info.run_id}/", "run/")
+            repr(record).replace(f"{RunFolder.open(path).info.name_in_orders}/", "run/")
             for record in story(path, real_time=True)
         ]
         for path in (run, whole)

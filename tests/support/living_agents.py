@@ -41,6 +41,7 @@ class LivingBench:
     gain: float = 1.0
     odd: dict[str, dict[str, Any]] = field(default_factory=dict)  # how some meters are not as usual
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    influxdb: tuple[str, str] | None = None  # address and bucket
 
     def __post_init__(self) -> None:
         hosts = "".join(
@@ -49,9 +50,10 @@ class LivingBench:
             f"meter.gain = {self.gain}\n"
             for index, name in enumerate(self.names)
         )
+        influx = '\n[influxdb]\nurl = "{}"\nbucket = "{}"\n'.format(*self.influxdb) if self.influxdb else ""
         self.file.write_text(
             'state_dir = "state"\n\n[controller]\naddress = "127.0.0.1"\nlisten_host = "127.0.0.1"\n'
-            f"control_port = {free_port()}\ndata_port = {free_port()}\n{hosts}"
+            f"control_port = {free_port()}\ndata_port = {free_port()}\n{influx}{hosts}"
         )
         BenchAuthority(self.bench.state_dir)
         for host in self.bench.hosts:
@@ -152,4 +154,5 @@ class LivingBench:
             meter=MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
             emulation=EmulationSettings(None, str(self.folder / "work.sock")),
             ctl_socket=str(self.socket(name)),
+            influxdb=self.bench.influxdb,
         )

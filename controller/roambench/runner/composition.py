@@ -166,7 +166,7 @@ def _begin(
         new_run_folder(
             place,
             path,
-            run_id=group.run_id(place.experiment.name, system),
+            name=f"{place.experiment.name}-{system}",
             system=system,
             trace_hash=world.movement.content_hash,
             devices=len(trace.device_names),

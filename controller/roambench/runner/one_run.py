@@ -69,13 +69,13 @@ async def run_system(
             journal = ProgressJournal(folder.journal, progress, fleet.watch)
             pace = fleet.pace(progress.say, checkpoint.next_step if checkpoint is not None else 0)
             await run.perform(fleet, folder, journal, pace, checkpoints)
-        await fleet.end(folder.info.run_id, world.movement.trace.steps)
+        await fleet.end(folder.info.name_in_orders, world.movement.trace.steps)
     if trains:
         export_run(folder)
     if place.kind.has_agents:
         for note in run.notes(folder):
             say(console, note)
-    place.finished(folder)
+    place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
     if checkpoints is not None:
         checkpoints.forget()

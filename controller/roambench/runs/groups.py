@@ -31,18 +31,13 @@ _SWEEPS_DEPTH: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A folder for the runs of one start. `mark` tells their ids from those of earlier starts."""
+    """A folder for the runs of one start."""
 
     path: Path
-    mark: str = ""
 
     def folder(self, system: str) -> Path:
         """Return where the system's run lies."""
         return self.path / system
-
-    def run_id(self, name: str, system: str) -> str:
-        """The id of the system's run of the experiment `name`."""
-        return f"{name}-{system}" + (f".{self.mark}" if self.mark else "")
 
 
 def new_group(runs_dir: Path, name: str) -> Group:
@@ -60,19 +55,13 @@ def new_group(runs_dir: Path, name: str) -> Group:
         link = home / f".{LATEST}.{secrets.token_hex(4)}"
         link.symlink_to(path.name)
         link.replace(home / LATEST)
-    return _group(path)
+    return Group(path)
 
 
 def latest_group(runs_dir: Path, name: str) -> Group | None:
     """The last start of the experiment, if it is there still."""
     latest = runs_dir / name / LATEST
-    return _group(latest.parent / latest.readlink()) if latest.is_symlink() and latest.is_dir() else None
-
-
-def _group(path: Path) -> Group:
-    """Ids stay short where it is the only start."""
-    others = (other.name for other in path.parent.iterdir() if other.name != path.name)
-    return Group(path, path.name if any(map(_START.fullmatch, others)) else "")
+    return Group(latest.parent / latest.readlink()) if latest.is_symlink() and latest.is_dir() else None
 
 
 def home_of(run: Path) -> str:

@@ -113,6 +113,19 @@ def test_a_bench_by_relative_path_has_an_absolute_state_folder(
     assert load_bench(Path(file.name)).state_dir.is_absolute()
 
 
+def test_an_ipv6_address_may_stand_in_brackets_and_name_its_interface(tmp_path: Path) -> None:
+    addresses = ["[2001:db8::1]", "fd78::2", "fe80::1%eth0", "[fe80::2%eth0]", "[1:2:3:4:5:6:7:8]"]
+    hosts = "".join(
+        f'[[hosts]]\nname = "h{number}"\naddress = "{address}"\nmeter.driver = "none"\n'
+        for number, address in enumerate(addresses)
+    )
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[controller]\naddress = "[fd78::1]"\n{hosts}')
+    bench = load_bench(path)
+    assert [host.address for host in bench.hosts] == [address.strip("[]") for address in addresses]
+    assert (bench.controller.address, bench.time_server) == ("fd78::1", "fd78::1")
+
+
 def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> None:
     problems = _problems(
         tmp_path,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,11 +17,13 @@ from pathlib import Path
 import pytest
 
 from influx_servers import free_port
+from roambench.contract.addresses import host_port
 from roambench.contract.records import Reading, RecordKind
 from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, Drain, NotWelcome, TooSlow
 from roambench.spool.influx import InfluxSender, InfluxWriter
-from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.influx_settings import InfluxSettings, url_mistake
 from roambench.spool.line_protocol import LineEncoder
+from roambench.spool.proxies import proxy_to
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
 
@@ -36,6 +40,7 @@ class Scripted:
     url: str
     is_influxdb: bool = True
     pings: bool = False
+    version: str = "v2.7.11"
     slow_s: float = 0.0
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
@@ -47,6 +52,19 @@ class Scripted:
 
 @pytest.fixture
 def scripted() -> Iterator[Scripted]:
+    with serving("127.0.0.1") as script:
+        yield script
+
+
+@pytest.fixture
+def influxd_of_ipv6() -> Iterator[Scripted]:
+    with serving("::1") as script:
+        script.answer(204)
+        yield script
+
+
+@contextmanager
+def serving(host: str) -> Iterator[Scripted]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -70,7 +88,7 @@ def scripted() -> Iterator[Scripted]:
             for name, value in headers.items():
                 self.send_header(name, value)
             if is_influxdb:
-                self.send_header("X-Influxdb-Version", "v2.7.11")
+                self.send_header("X-Influxdb-Version", script.version)
             if status != 204:
                 self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -80,9 +98,12 @@ def scripted() -> Iterator[Scripted]:
         def log_message(self, format: str, *arguments: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.block_on_close = False
-    script = Scripted(f"http://127.0.0.1:{server.server_port}")
+    class Server(ThreadingHTTPServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        block_on_close = False
+
+    server = Server((host, 0), Handler)
+    script = Scripted(f"http://{host_port(host, server.server_port)}")
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
     yield script
@@ -410,3 +431,90 @@ def test_a_token_that_was_put_right_is_used_without_a_restart(scripted, target):
     with writing(replace(target, token_file="/nowhere/token")) as write, pytest.raises(NotWelcome) as caught:
         write(LINE)
     assert str(caught.value) == "token file /nowhere/token: cannot be read (No such file or directory)"
+
+
+def test_telegraf_which_answers_before_it_has_passed_a_record_on_acknowledges_none(scripted, target):
+    """Its listener's 204 has no header; its /ping, and its complaints, say version 1.0."""
+    scripted.is_influxdb, scripted.pings, scripted.version = False, True, "1.0"
+    scripted.answer(204)
+    with writing(target) as write, pytest.raises(NotWelcome, match="Telegraf"):
+        write(LINE)
+
+
+PLACES = [
+    ("http://db.lab:8086", {"http_proxy": "proxy.lab:3128"}, "http://proxy.lab:3128"),
+    ("http://db.lab:8086", {"HTTP_PROXY": "http://proxy.lab:3128"}, "http://proxy.lab:3128"),
+    ("http://db.lab:8086", {"https_proxy": "http://proxy.lab:3128"}, None),
+    ("https://db.lab", {"all_proxy": "http://[fd78::9]:3128"}, "http://[fd78::9]:3128"),
+    *(
+        (url, {"all_proxy": "http://p:1"}, None)
+        for url in ("http://localhost:1", "http://127.0.0.1", "http://127.9.9.9:1", "https://[::1]:8086")
+    ),
+    *(
+        (url, {"all_proxy": "http://p:1", "no_proxy": f"other.example, {entry}"}, found)
+        for url, entry, found in (
+            ("http://db.lab:8086", "lab", None),
+            ("http://db.lab:8086", ".lab", None),
+            ("http://db.lab:8086", "db.lab:8086", None),
+            ("http://db.lab:8086", "db.lab:8087", "http://p:1"),
+            ("http://xdb.lab:8086", "db.lab", "http://p:1"),
+            ("http://db.lab:8086", "*.lab", "http://p:1"),
+            ("http://10.36.0.1:8086", "10.0.0.0/8", None),
+            ("http://11.36.0.1:8086", "10.0.0.0/8", "http://p:1"),
+            ("http://[fd78::1]:8086", "fd78::1", None),
+            ("http://[fd78::1]:8086", "[fd78::1]", None),
+            ("http://[fd78::1]:8086", "fd78::/64", None),
+            ("http://[fd79::1]:8086", "fd78::/64", "http://p:1"),
+        )
+    ),
+    ("http://db.lab", {"all_proxy": "http://p:1", "no_proxy": "*"}, None),
+]
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    return monkeypatch
+
+
+@pytest.mark.parametrize(("url", "environment", "expected"), PLACES)
+def test_the_environment_says_which_proxy_leads_to_a_server(no_proxies, url, environment, expected):
+    for name, value in environment.items():
+        no_proxies.setenv(name, value)
+    found = proxy_to(url)
+    assert (found and found.url) == expected
+
+
+def test_records_go_by_a_proxy_which_is_no_influxdb_itself(no_proxies, scripted):
+    """The stand-in is the proxy: it is asked for the whole address, or to connect, with its own password."""
+    no_proxies.setenv("all_proxy", scripted.url.replace("//", "//me:p%40ss@"))
+    scripted.answer(204)
+    with writing(InfluxSettings("http://[fd78::1]:8086/x", "b", token_env="")) as write:
+        write(LINE)
+    (path, headers, _) = scripted.requests[0]
+    assert path.startswith("http://[fd78::1]:8086/x/api/v2/write?")
+    assert (headers["Host"], headers["proxy-authorization"]) == ("[fd78::1]:8086", "Basic bWU6cEBzcw==")
+    with writing(InfluxSettings("https://[fd78::1]:8086", "b", token_env="")) as write:
+        for _ in range(2):
+            with pytest.raises(Busy, match="Tunnel connection failed: 501"):
+                write(LINE)
+    no_proxies.setenv("all_proxy", "socks5://me:secret@p:1")
+    with (
+        writing(InfluxSettings("http://db.lab", "b", token_env="")) as write,
+        pytest.raises(NotWelcome, match="expected a proxy as http://HOST:PORT in the environment") as caught,
+    ):
+        write(LINE)
+    assert "secret" not in str(caught.value)
+
+
+def test_an_influxdb_at_an_ipv6_address_is_written_to(no_proxies, influxd_of_ipv6):
+    no_proxies.setenv("http_proxy", "http://127.0.0.1:1")
+    with writing(InfluxSettings(influxd_of_ipv6.url, "b", token_env="")) as write:
+        write(LINE)
+    assert influxd_of_ipv6.requests[0][1]["Host"] == influxd_of_ipv6.url.removeprefix("http://")
+
+
+@pytest.mark.parametrize("url", ["http://fd78::1:8086", "http://2001:db8::1"])
+def test_an_ipv6_address_without_brackets_is_told_where_they_stand(url):
+    assert "brackets" in (url_mistake(url) or "")

@@ -236,7 +236,7 @@ class AgentSession:
             return
         if not self.run_id:
             self.trainer.enter(run)
-            self.meter.enter(run)
+            self.meter.enter(run, *(word[:_MOST_RUN_LETTERS] for word in (welcome.bench, welcome.system)))
             notify(f"STATUS=in run {run}")
             link.reporter.log(f"run {run} begins")
         point.begin(run, welcome.resumes_at, welcome.part, left=comes_back)

@@ -93,13 +93,14 @@ def _known_as(host: Host) -> set[str]:
     resolved: set[str] = set()
     for name in names:
         with suppress(OSError):
-            resolved |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)}
+            resolved |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
     return names | resolved
 
 
 def seen_from(address: str) -> str:
     """This machine's address as `address` sees it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as line:
         line.connect((address, 9))
         return str(line.getsockname()[0])
 

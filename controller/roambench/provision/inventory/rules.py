@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from urllib.parse import urlsplit
 
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
@@ -13,7 +12,7 @@ from roambench.meters.ports import host_port
 from roambench.provision.bench import NO_METER, Host, MeterEntry
 from roambench.provision.inventory.tables import ControllerTable, InfluxTable
 from roambench.provision.power.described import outlet_of
-from roambench.spool.influx_settings import url_mistake
+from roambench.spool.influx_settings import host_beyond, url_mistake
 from roambench.written.mistakes import did_you_mean
 
 _LOOPBACK = ("127.", "localhost", "[::1]")
@@ -34,7 +33,7 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     mistake = url_mistake(influxdb.url)
     if mistake is not None:
         return [f"influxdb.url: {mistake}"]
-    if (urlsplit(influxdb.url).hostname or "") in ("localhost", "127.0.0.1", "::1"):
+    if not host_beyond(influxdb.url):
         return ["influxdb.url: expected an address that the hosts can reach, not their own loopback"]
     return []
 
