@@ -8,11 +8,12 @@ from typing import Any, Final
 
 from roambench.report.numbers import NONE
 from roambench.report.table import ReportTable
-from roambench.study.ab.ab_figures import EndedRun
+from roambench.study.ab.ab_figures import figures_of
 from roambench.study.ab.ab_plan import AbPlan, ArmName
 from roambench.study.ab.ab_results import AbTable, Ended, PairedFigure
 from roambench.study.ab.improvement import Improvement, Interval, MeanInterval
 from roambench.study.campaign.cooling import Cooled
+from roambench.study.sweep.sweep_folder import PointEnd
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.ab/2"
@@ -122,8 +123,8 @@ def ab_document(
     }
 
 
-def _values(run: EndedRun | None) -> dict[str, float]:
-    return {} if run is None else {name: figure.value for name, figure in run.figures.items()}
+def _values(run: PointEnd | None) -> dict[str, float]:
+    return {} if run is None else {name: figure.value for name, figure in figures_of(run).items()}
 
 
 def _row(row: PairedFigure) -> dict[str, Any]:
