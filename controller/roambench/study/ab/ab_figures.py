@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from roambench.report.improvement import Measured
 from roambench.report.quantities import QUANTITIES, Quantity
 from roambench.report.report import report
 from roambench.runs.groups import run_folders
-from roambench.study.ab.improvement import Measured
 from roambench.study.sweep.metrics import metric_of
 from roambench.study.sweep.sweep_folder import PointEnd, write_outcome
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from roambench.report.improvement import Improvement, improvement
 from roambench.report.quantities import Quantity
 from roambench.study.ab.ab_figures import compared_in, figures_of
 from roambench.study.ab.ab_plan import ArmName
-from roambench.study.ab.improvement import Improvement, improvement
 from roambench.study.sweep.sweep_folder import PointEnd
 
 #: (arm, pair) -> the run that finished.

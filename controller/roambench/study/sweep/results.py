@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from roambench.energy.energy_value import total
 from roambench.energy.ledger import Basis
+from roambench.report.spread import Spread, spread
 from roambench.study.sweep.metrics import is_of_task, metric_of
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """`sd` is the sample's (n - 1), None below two values; `mean` is None without any. `u` is the standard
-    uncertainty of the mean by what meters, or a model, have wrong; None of what has none."""
-
-    mean: float | None
-    sd: float | None
-    n: int
-    u: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,16 +91,3 @@ def _cell(name: str, outcomes: Sequence[PointEnd]) -> Spread:
     if not energies or len(energies) < found.n:
         return found
     return replace(found, u=total(energy.times(1.0 / found.n) for energy in energies).u_joules)
-
-
-def spread(values: Sequence[float | None]) -> Spread:
-    """Return the mean and deviation of the values there are; summed exactly, so that their order changes
-    nothing."""
-    there = [value for value in values if value is not None]
-    if not there:
-        return Spread(None, None, 0)
-    mean = math.fsum(there) / len(there)
-    if len(there) < 2:
-        return Spread(mean, None, len(there))
-    squares = math.fsum((value - mean) ** 2 for value in there)
-    return Spread(mean, math.sqrt(squares / (len(there) - 1)), len(there))
