@@ -20,7 +20,10 @@ def figures(
         str, typer.Option("--format", metavar="LIST", help="Any of pdf, svg and png, with commas.")
     ] = "pdf,svg",
     style: Annotated[
-        str, typer.Option(metavar="NAME", help="ieee: a column of 3.5 inches; ieee-wide: 7.16 inches.")
+        str,
+        typer.Option(
+            metavar="NAME", help="ieee: a column of 3.5 inches; ieee-wide: 7.16 inches; slides: 10 inches."
+        ),
     ] = "ieee",
 ) -> None:
     """Draw accuracy over steps and joules, energy by kind of time, outcomes, and joules for a megabyte.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +65,7 @@ def show(
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
     from roambench.runner.screen import in_any_case, print_json, say, tells_little
+    from roambench.runs.groups import runs_at
 
     made = made_of(runs, html=html, open_records=source)
     if as_json:
@@ -74,10 +76,16 @@ def show(
     with in_any_case(console):
         if full:
             terminal.print_report(made.summaries, console)
+        elif made.settings.repeated:
+            terminal.print_settings(made.settings, console, table=not tells_little())
         else:
             terminal.print_brief(made.summaries, console, table=not tells_little())
     if not full:
-        again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
+        shown = list(runs)
+        if made.settings.repeated:  # the folder of all of them
+            common = Path(os.path.commonpath(shown))
+            shown = [common] if runs_at([common]) == shown else shown
+        again = shlex.join(["roambench", "report", *map(str, shown), "--full"])
         say(console, f"all tables: {again}")
     if html is not None:
         with in_any_case(console):

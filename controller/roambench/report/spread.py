@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import scipy
 
+from roambench.energy.energy_value import Energy, total
 from roambench.report.numbers import NONE
 
 CONFIDENCE: Final = 0.95
@@ -86,3 +87,14 @@ def places_of(value: float) -> int:
     """The places behind the point: two digits of an uncertainty, three of a value without one."""
     magnitude = abs(value)
     return min(4, max(0, 1 - math.floor(math.log10(magnitude)))) if magnitude > 0.0 else 2
+
+
+def spread_of(figures: Sequence[Energy | float | None]) -> Spread:
+    """The same of one quantity of several runs; where all of them are energies, with what their meters, or
+    their model, have wrong in the mean."""
+    energies = [figure for figure in figures if isinstance(figure, Energy)]
+    found = spread([figure.joules if isinstance(figure, Energy) else figure for figure in figures])
+    if not energies or len(energies) < found.n:
+        return found
+    parts = (energy.beside_other_runs().times(1.0 / found.n) for energy in energies)
+    return replace(found, u=total(parts).u_joules)

@@ -114,9 +114,11 @@ def _experiment(client: Any, name: str, files: str | None) -> str:
 
 
 def _this(run: TrackedRun) -> str:
-    """MLflow's filter for this run: its id is unique on a bench only, and its time to the second."""
-    tags = {"run_id": run.info.run_id, "created": run.info.created_utc}
-    return " and ".join(f"tags.`roambench.{name}` = {_quoted(value)}" for name, value in tags.items())
+    """MLflow's filter for this run: its id is unique on a bench only, and its time to the second, in which
+    several points of a sweep may begin."""
+    tags = {"roambench.run_id": run.info.run_id, "roambench.created": run.info.created_utc}
+    tags |= {"mlflow.runName": run.name} if run.sweep else {}
+    return " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
 
 
 def _parent(client: Any, run: TrackedRun, place: str) -> str:
