@@ -53,7 +53,7 @@ def settings_charts(found: Settings) -> Iterator[Chart]:
                 f"{name} over joules",
                 "At each cloud aggregation, over the mean energy of all local updates ordered before it. "
                 f"{_BAND}{few}",
-                ChartAxis(f"{basis} {LEARNING}", "J", from_zero=True),
+                ChartAxis(basis, "J", from_zero=True),
                 title,
                 by_joule,
             )
@@ -152,7 +152,7 @@ def _joules(rows: Sequence[Setting]) -> Chart:
         "energy",
         f"Energy {LEARNING}",
         "Means over the seeds; bars of error: the 95 % interval of the mean (Student's t).",
-        ChartAxis(f"{basis} {LEARNING}", "J"),
+        ChartAxis(basis, "J"),
         rows=[ChartRow(str(place), row.name) for place, row in enumerate(rows)],
         bars=[Bars(name, lengths, OUTCOME_COLOURS[of], OUTCOME_PATTERNS[of]) for name, of, lengths in parts],
         # Totals are drawn with twice their u.
