@@ -44,7 +44,10 @@ def report(
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
-    """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled."""
+    """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled.
+
+    Of a sweep, or of runs repeated with other seeds: means over the seeds, and the best setting.
+    """
     from roambench.runner.screen import screen
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)

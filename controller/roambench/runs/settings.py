@@ -24,7 +24,7 @@ def flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
 
 
 def setting(system: str, seed: int, experiment: Mapping[str, Any]) -> dict[str, Any]:
-    """What decides how a run ends: its system, the keys of its experiment, and last its seed."""
+    """The settings that decide how a run ends: its system, the keys of its experiment, and last its seed."""
     keys = {key: value for key, value in flat(experiment) if key not in _NAMING}
     return {SYSTEM: system, **keys, SEED: seed}
 

@@ -63,7 +63,7 @@ def settings_charts(found: Settings) -> Iterator[Chart]:
 
 
 def _shown(metric: Metric, rows: Sequence[Setting]) -> list[Setting]:
-    """As many as have a colour: those with the best last scores, in their order."""
+    """The settings that have a colour: those with the best last scores, in their order."""
     judged = [row for row in rows if any(run.learning.metric == metric for run in row.runs)]
 
     def last(row: Setting) -> float:
