@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from math import comb
 from typing import Any, Final
 
 from roambench.contract.metric import ACCURACY, Metric
@@ -169,8 +169,7 @@ def _best(quantity: Quantity, rows: Sequence[Setting]) -> Best | None:
         return None
     choose = max if quantity.better == "higher" else min
     _, best = choose(means, key=lambda one: one[0])
-    pairs_of_settings = len(list(combinations(means, 2)))
-    confidence = 1.0 - (1.0 - CONFIDENCE) / pairs_of_settings
+    confidence = 1.0 - (1.0 - CONFIDENCE) / comb(len(means), 2)
     own, beside = best.by_seed(quantity), []
     for _, other in means:
         theirs = other.by_seed(quantity)

@@ -7,10 +7,10 @@ import io
 import re
 from typing import Any, Final
 
-from roambench.report.numbers import NONE
+from roambench.report.numbers import NONE, uncertainty
 from roambench.report.quantities import QUANTITIES, Quantity
 from roambench.report.settings import Settings
-from roambench.report.spread import Interval, interval_text, places_of
+from roambench.report.spread import Interval, Spread, interval_text, places_of
 from roambench.report.table import ReportTable
 
 _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
@@ -33,11 +33,14 @@ def settings_table(found: Settings) -> ReportTable:
             str(len(row.runs))
             if len(row.runs) == row.runs_in_all
             else f"{len(row.runs)} of {row.runs_in_all}",
-            *(interval_text(row.spread(quantity), share=quantity.share) for quantity in found.quantities),
+            *(_mean(row.spread(quantity), quantity) for quantity in found.quantities),
         )
         for row in found.rows
     )
-    caption = "Means over the runs of each setting; ±: the 95 % interval of the mean (Student's t)."
+    caption = (
+        "Means over the runs of each setting; ±: the 95 % interval of the mean (Student's t); [± ]: what "
+        "meters, or models, may have wrong in the mean (k = 2)."
+    )
     return ReportTable("settings", "Settings", caption, ("setting", "runs", *heads), rows)
 
 
@@ -113,6 +116,10 @@ def _escaped(text: str) -> str:
     for sign, command in _LATEX.items():
         plain = plain.replace("\0" if sign == "\\" else sign, command)
     return plain
+
+
+def _mean(mean: Spread, quantity: Quantity) -> str:
+    return interval_text(mean, share=quantity.share) + (f" [± {uncertainty(mean.u)}]" if mean.u else "")
 
 
 def _heading(found: Settings, quantity: Quantity) -> str:
