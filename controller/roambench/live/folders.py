@@ -9,7 +9,7 @@ from pathlib import Path
 
 from roambench.contract.errors import RunError
 from roambench.runs.folder import RunFolder
-from roambench.runs.groups import REPORT, run_folders
+from roambench.runs.groups import ANY_DEPTH, REPORT, run_folders
 from roambench.runs.info import RunInfo, RunState
 
 
@@ -102,4 +102,4 @@ class WatchedFolder:
         return found
 
     def _paths(self) -> Iterator[Path]:
-        return run_folders(self.root, 1) if self.one else run_folders(self.root)
+        return run_folders(self.root, 1 if self.one else ANY_DEPTH)

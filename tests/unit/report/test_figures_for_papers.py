@@ -146,7 +146,7 @@ def test_wrong_wishes_are_refused_at_once(pair: tuple[Path, Path], tmp_path: Pat
     told = CliRunner().invoke(app, ["figures", str(pair[0]), "--format", "pdf,eps", "--style", "acm"])
     assert str(told.exception).splitlines() == [
         "--format: expected pdf, svg or png, got 'eps'",
-        "--style: expected one of ieee, ieee-wide, got 'acm'",
+        "--style: expected one of ieee, ieee-wide, slides, got 'acm'",
     ]
 
 

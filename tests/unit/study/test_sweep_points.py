@@ -16,9 +16,10 @@ from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
+from roambench.report.spread import Spread, spread
 from roambench.study.sweep.metrics import METRICS
 from roambench.study.sweep.points import Point, points_of
-from roambench.study.sweep.results import Spread, spread, table_of
+from roambench.study.sweep.results import table_of
 from roambench.study.sweep.results_files import cell, print_table, write_results
 from roambench.study.sweep.sweep_file import read_sweep
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder

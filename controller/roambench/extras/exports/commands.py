@@ -20,7 +20,7 @@ def tensorboard(
 ) -> None:
     """Write accuracy, loss, devices and joules of every step as TensorBoard files.
 
-    It needs the extra `tensorboard`.
+    The points of a sweep are a folder each. It needs the extra `tensorboard`.
     """
     from roambench.extras.exports.tensorboard import export_tensorboard
 
@@ -47,7 +47,7 @@ def mlflow(
 ) -> None:
     """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
 
-    It needs the extra `mlflow`.
+    The points of a sweep are children of a run of its name. It needs the extra `mlflow`.
     """
     from roambench.extras.exports.mlflow import export_mlflow
     from roambench.runner.screen import print_json
@@ -74,7 +74,7 @@ def wandb(
 ) -> None:
     """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
 
-    It needs the extra `wandb`.
+    The points of a sweep are a group. It needs the extra `wandb`.
     """
     from roambench.extras.exports.wandb import export_wandb
     from roambench.runner.screen import print_json

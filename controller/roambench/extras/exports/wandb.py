@@ -28,6 +28,7 @@ class Offline:
 
 def export_wandb(runs: Sequence[Path], out: Path, *, project: str = "") -> list[Offline]:
     """Write each run as an offline run into `out`/wandb; into the project named, else that of its experiment.
+    The runs of a sweep are a group of its name, others one of their experiment's.
 
     Nothing is sent anywhere. ConfigError for runs that are there already; RunError where the library is not
     installed or cannot write.
@@ -77,7 +78,7 @@ def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:
             id=_key(run),
             dir=str(out),
             config={**run.settings, "roambench": run.tags},
-            group=run.experiment,
+            group=run.sweep or run.experiment,
             notes="\n".join([run.finding, *run.summary.flags]),
             tags=[text[:_TAG_LENGTH] for text in (info.system, info.fleet, f"seed {info.seed}")],
             settings=settings,
