@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,14 @@ def sync_log(path: Path) -> None:
     """
     with naming(path):
         sync(Path(f"{path}-wal"))
+
+
+def close_writer(connection: sqlite3.Connection) -> None:
+    """Close it with all that was written in the database itself, also where a reader has it open: what is
+    copied or digested then is one file."""
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
