@@ -64,6 +64,7 @@ def show(
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
     from roambench.runner.screen import in_any_case, print_json, say, tells_little
+    from roambench.runs.crates import source_of
 
     made = made_of(runs, html=html, open_records=source)
     if as_json:
@@ -77,7 +78,9 @@ def show(
         else:
             terminal.print_brief(made.summaries, console, table=not tells_little())
     if not full:
-        again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
+        again = shlex.join(
+            ["roambench", "report", *dict.fromkeys(str(source_of(run)) for run in runs), "--full"]
+        )
         say(console, f"all tables: {again}")
     if html is not None:
         with in_any_case(console):

@@ -1,8 +1,8 @@
 """A filter of runs in words: `accuracy > 0.9 and (system = mohawk or fleet = bench)`.
 
 COLUMN OPERATOR VALUE, joined by `and`, `or`, `not` and parentheses. Operators: = != < <= > >= and ~
-(contains). A value is a number (`90 %` is 0.9), a date (2026-11-28, with a time behind T if wanted) or a text, in quotes
-where it has blanks. It is read by the rules below and never executed. A run without a figure fulfils no
+(contains). A value is a number (`90 %` is 0.9), a date (2026-11-28, with a time behind T if wanted) or a
+text, in quotes where it has blanks. It is read by the rules below and never executed. A run without a figure fulfils no
 comparison of it.
 """
 

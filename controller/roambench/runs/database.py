@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -65,6 +65,16 @@ def open_reader(path: Path) -> sqlite3.Connection:
                 continue
             return connection
     raise RunError(f"{path}: cannot be opened as a database")
+
+
+def copy_database(path: Path, copy: Path) -> None:
+    """Copy a database with what its log holds, also beside a live writer; RunError."""
+    source = open_reader(path)
+    try:
+        with naming(copy), closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    finally:
+        source.close()
 
 
 @contextmanager

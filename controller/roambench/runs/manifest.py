@@ -83,13 +83,14 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or (
-            path.is_file() and name != MANIFEST and path.name not in _LOCKS and not _is_sqlites(path)
+            path.is_file() and name != MANIFEST and path.name not in _LOCKS and not is_index(path)
         ):
             yield path
 
 
-def _is_sqlites(path: Path) -> bool:
-    """A log with something in it is part of its database."""
+def is_index(path: Path) -> bool:
+    """True for SQLite's index of a log and for an empty log; one with something in it is part of its
+    database."""
     if path.name.endswith(".sqlite-shm"):
         return True
     return path.name.endswith(".sqlite-wal") and path.stat().st_size == 0

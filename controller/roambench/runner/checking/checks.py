@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from roambench.contract.json_values import without_nan
 from roambench.report.documents.report import document
 from roambench.report.report import report as report_of
 from roambench.runner.checking.findings import Finding, Outcome, compared
 from roambench.runner.checking.run_check import RunCheck, check_figures, check_run, report_document
+from roambench.runs.crates import crate_of, source_of
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
-
-#: What makes a folder a crate.
-CRATE: Final = "ro-crate-metadata.json"
 
 
 def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bool = False) -> list[RunCheck]:
@@ -26,7 +24,9 @@ def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bo
     crates = {
         crate: [run for run in runs if crate_of(run) == crate] for crate in map(crate_of, runs) if crate
     }
-    found = [RunCheck(crate.name, tuple(_crate(crate, of_crate))) for crate, of_crate in crates.items()]
+    found = [
+        RunCheck(source_of(crate).name, tuple(_crate(crate, of_crate))) for crate, of_crate in crates.items()
+    ]
     found += [check_run(run, digests=crate_of(run) is None, download=download) for run in runs]
     if report is not None:
         found.append(RunCheck(report.name, (_report(report, runs),)))
@@ -37,12 +37,6 @@ def status_of(checks: Sequence[RunCheck]) -> int:
     """0 where all is equal, 1 where something differs, else 2 where something could not be checked."""
     outcomes = {finding.outcome for made in checks for finding in made.findings}
     return 1 if Outcome.DIFFERS in outcomes else 2 if Outcome.NOT_CHECKED in outcomes else 0
-
-
-def crate_of(run: Path) -> Path | None:
-    """The crate that a run lies in; None for a run on its own."""
-    above = run.parent.parent
-    return above if run.parent.name == "runs" and (above / CRATE).is_file() else None
 
 
 def _crate(crate: Path, runs: Sequence[Path]) -> list[Finding]:
