@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
@@ -94,6 +94,11 @@ COLUMNS: Final[Mapping[str, Column]] = MappingProxyType(
 )
 #: Those that a list shows.
 SHOWN: Final = ("name", "when", "system", "fleet", "state", *SHORT)
+
+
+def figure_columns(runs: Sequence[ListedRun]) -> list[Column]:
+    """The columns of all figures that one of the runs has."""
+    return [COLUMNS[name] for name in QUANTITIES if any(name in run.figures.figures for run in runs)]
 
 
 def sorted_by(column: Column, runs: list[ListedRun], *, descending: bool) -> list[ListedRun]:

@@ -2,8 +2,8 @@
 
 COLUMN OPERATOR VALUE, joined by `and`, `or`, `not` and parentheses. Operators: = != < <= > >= and ~
 (contains). A value is a number (`90 %` is 0.9), a date (2026-11-28, with a time behind T if wanted) or a
-text, in quotes where it has blanks. It is read by the rules below and never executed. A run without a figure fulfils no
-comparison of it.
+text, in quotes where it has blanks. It is read by the rules below and never executed. A run without a
+figure fulfils no comparison of it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from roambench.report.run_columns import COLUMNS, Cell, Column, ListedRun
 #: True for a run that fulfils it.
 Filter = Callable[[ListedRun], bool]
 
+#: The option that errors name.
+WHERE: Final = "--where"
 _MOST_TEXT: Final = 2_000
 _MOST_NESTED: Final = 40
 _TOKEN: Final = re.compile(
@@ -43,7 +45,7 @@ _JOINTS: Final = frozenset({"and", "or", "not"})
 def run_filter(text: str) -> Filter:
     """The filter that the text says; ConfigError names the place, the column and those that are known."""
     if len(text) > _MOST_TEXT:
-        raise ConfigError([f"--where: expected at most {_MOST_TEXT:,} characters, got {len(text):,}"])
+        raise ConfigError([f"{WHERE}: expected at most {_MOST_TEXT:,} characters, got {len(text):,}"])
     parser = _Parser(text)
     found = parser.either(0)
     if parser.token:
@@ -68,7 +70,7 @@ class _Parser:
         rest = self._tokens[self._at] if self._at < len(self._tokens) else None
         place = len(self._text) if rest is None else rest.end() - len(self.token)
         got = f"got {printable(self.token)}" if self.token else "it ends there"
-        return ConfigError([f"--where: character {place + 1}: {expected}; {got}"])
+        return ConfigError([f"{WHERE}: character {place + 1} ({got}): {expected}"])
 
     def either(self, depth: int) -> Filter:
         """Both sides of `or`s."""
