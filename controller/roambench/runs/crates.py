@@ -68,7 +68,7 @@ def _unpack(path: Path, archive: zipfile.ZipFile, place: Path) -> None:
                 left -= len(block)
                 if left < 0:
                     raise RunError(
-                        f"{path}: {printable(entry.filename)}: more than a crate of its size can hold"
+                        f"{path}: {printable(entry.filename)}: more than a crate of its size holds"
                     )
                 out.write(block)
 

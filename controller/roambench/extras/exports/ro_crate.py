@@ -66,8 +66,8 @@ made of them.
 figure of `report.json` and of the tables.
 
 It ends with 0 where all is equal, 1 where something differs, which it names, and 2 where
-something could not be checked, as without the data set. It takes the zip file, too. Scores of steps before the
-last model can be checked only by repeating the run.
+something could not be checked, as without the data set. It takes the zip file, too. Scores of
+steps before the last model can be checked only by repeating the run.
 """
 
 
