@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.common_options import JsonOption, RunsArgument
+from roambench.contract.errors import ConfigError, RoambenchError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,7 +39,10 @@ def check(
     from roambench.runner.screen import print_json, progress_screen
 
     console = progress_screen(stderr=as_json)
-    checks = check_runs(runs, report=report, download=download)
+    try:
+        checks = check_runs(runs, report=report, download=download)
+    except RoambenchError as error:  # what is no run, or goes on, cannot be checked
+        raise ConfigError(str(error).splitlines()) from None
     if as_json:
         print_json({"status": status_of(checks), "checks": [asdict(made) for made in checks]})
     else:
