@@ -24,7 +24,7 @@ from roambench.runs.groups import run_name
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What a run folder says of how it was made. `fleet` is spelled as on the command line."""
+    """A run as its folder says that it was made. `fleet` is spelled as on the command line."""
 
     path: Path
     written: WrittenExperiment
@@ -33,7 +33,7 @@ class RecordedRun:
 
 
 def recorded_run(path: Path, fleet: str = "") -> RecordedRun:
-    """Read the folder; `fleet` to use instead of its own. RunError where it cannot be repeated."""
+    """Read the folder; `fleet` replaces the recorded one. RunError where it cannot be repeated."""
     with RunFolder.open(path) as folder:
         experiment = folder.experiment
         values = resolved(experiment) | {"systems": [folder.info.system]}

@@ -42,7 +42,14 @@ _TYPES: Final = {
     ".safetensors": "application/octet-stream",
 }
 #: What a check needs besides the public files and the databases.
-_TO_CHECK: Final = ("trace.parquet", "host.parquet", "exchanges.parquet", "figures.json", GLOBAL_MODEL)
+_TO_CHECK: Final = (
+    "trace.parquet",
+    "host.parquet",
+    "exchanges.parquet",
+    "figures.json",
+    "emulator.json",
+    GLOBAL_MODEL,
+)
 _README: Final = """\
 # Runs of roambench {version}
 
@@ -198,7 +205,7 @@ def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch:
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
     }
     for name, (text, meaning, media_type) in texts.items():
-        (scratch / name).write_text(text, encoding="utf-8")
+        (scratch / name).write_text(text.replace(f"{scratch}/", ""), encoding="utf-8")  # notes name runs
         _file(crate, scratch / name, name, meaning, media_type)
     for run in runs:
         folder, below = scratch / "runs" / run.name, f"runs/{run.name}"

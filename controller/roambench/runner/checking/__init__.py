@@ -1,1 +1,1 @@
-"""What a run folder or a crate says of a run, beside what its raw records and its model give now."""
+"""Comparison of all that a run folder or a crate says with what its raw records and its model give now."""

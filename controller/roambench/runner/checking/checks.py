@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.json_values import without_nan
+from roambench.contract.printable import printable
 from roambench.report.documents.report import document
 from roambench.report.report import report as report_of
 from roambench.runner.checking.findings import Finding, Outcome, compared
@@ -55,15 +56,16 @@ def _crate(crate: Path, runs: Sequence[Path]) -> list[Finding]:
 
 
 def _report(path: Path, runs: Sequence[Path]) -> Finding:
-    """Runs by their ids: a report has them in its own order."""
+    """The finding on a report, whose runs are found by their ids: it has them in an order that it chose."""
     recorded = report_document(path)
     listed: list[Any] = recorded.get("runs", [])
     ids = [str(run.get("run_id", "")) for run in listed if isinstance(run, dict)]
-    made = report_of(runs)
-    by_id = {summary.info.run_id: number for number, summary in enumerate(made.summaries)}
-    if sorted(ids) != sorted(by_id):
-        text = f"it is of {', '.join(ids) or 'no run'}; these are {', '.join(by_id)}"
+    summaries = report_of(runs).summaries
+    ours = [summary.info.run_id for summary in summaries]
+    if sorted(ids) != sorted(ours):
+        text = f"it is of {', '.join(map(printable, ids)) or 'no run'}; these are {', '.join(ours)}"
         return Finding(path.name, Outcome.DIFFERS, (text,))
-    ordered = [made.summaries[by_id[each]] for each in ids]
-    now = json.loads(json.dumps(without_nan(document(ordered))))
+    if len(set(ours)) == len(ours):
+        summaries = tuple(summaries[ours.index(each)] for each in ids)
+    now = json.loads(json.dumps(without_nan(document(summaries))))
     return check_figures(path.name, recorded, now)
