@@ -12,7 +12,7 @@ from rich.console import Console
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.experiment.load import WrittenExperiment
-from roambench.experiment.sections import Experiment, TraceSection, resolved
+from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.trace import MAX_STEPS
 from roambench.rounds.records import CloudAggregated, ModelsScored
 from roambench.runner.places.table import fleet_again
@@ -83,5 +83,5 @@ def _replayed(path: Path, values: dict[str, Any]) -> dict[str, Any]:
     """The sections that replay the folder's trace as it is: already cut, on its boards, with its access
     points."""
     file = str((path / "trace.parquet").resolve())
-    trace = TraceSection(file=file, steps=MAX_STEPS, window="first").model_dump(mode="json")
+    trace = {"file": file, "window": "first", "steps": MAX_STEPS, "offset": 0, "repeat": 1}
     return {"trace": trace, "fleet": {**values["fleet"], "agents": 0, "aps": 0}}
