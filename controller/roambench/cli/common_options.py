@@ -13,15 +13,18 @@ import typer
 
 
 def _runs(named: list[Path]) -> list[Path]:
+    from roambench.runs.crates import unpacked
     from roambench.runs.groups import runs_at
 
-    return runs_at(named)
+    return runs_at([unpacked(path) for path in named])
 
 
 RunsArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN...", callback=_runs, help="Run folders; of a group, latest or a sweep all its runs."
+        metavar="RUN...",
+        callback=_runs,
+        help="Run folders; of a group, latest, a sweep or a crate all its runs.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]

@@ -68,6 +68,7 @@ def show(
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
     from roambench.runner.screen import in_any_case, print_json, say, tells_little
+    from roambench.runs.crates import source_of
     from roambench.runs.groups import runs_at
 
     made = made_of(runs, html=html, open_records=source)
@@ -84,7 +85,7 @@ def show(
         else:
             terminal.print_brief(made.summaries, console, table=not tells_little())
     if not full:
-        shown = list(runs)
+        shown = list(dict.fromkeys(map(source_of, runs)))
         if made.settings.repeated:  # the folder of all of them
             common = Path(os.path.commonpath(shown))
             shown = [common] if runs_at([common]) == shown else shown

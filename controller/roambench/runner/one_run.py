@@ -9,6 +9,7 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.experiment.sections import Experiment
+from roambench.report.run_figures import write_figures
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
 from roambench.runner.agents.checkpoints import Checkpoints
@@ -77,6 +78,7 @@ async def run_system(
             say(console, note)
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
+    write_figures(folder.path)
     if checkpoints is not None:
         checkpoints.forget()
 

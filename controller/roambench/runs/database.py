@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -43,6 +43,14 @@ def sync_log(path: Path) -> None:
         sync(Path(f"{path}-wal"))
 
 
+def close_writer(connection: sqlite3.Connection) -> None:
+    """Close it with all that was written in the database itself, also where a reader has it open: what is
+    copied or digested then is one file."""
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+
+
 def open_reader(path: Path) -> sqlite3.Connection:
     """A read-only connection; works beside a live writer, after a killed one, and on read-only media."""
     if not path.is_file():
@@ -64,6 +72,16 @@ def open_reader(path: Path) -> sqlite3.Connection:
                 raise
             return connection
     raise RunError(f"{path}: cannot be opened as a database")
+
+
+def copy_database(path: Path, copy: Path) -> None:
+    """Copy a database with what its log holds, also beside a live writer; RunError."""
+    source = open_reader(path)
+    try:
+        with naming(copy), closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    finally:
+        source.close()
 
 
 @contextmanager

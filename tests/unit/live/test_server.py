@@ -105,6 +105,20 @@ def test_the_report_of_a_start_is_served_where_it_cannot_reach_this_server(
     (runs / "report.html").unlink()
 
 
+def test_all_runs_have_their_figures_are_filtered_and_compared(server: Watching) -> None:
+    columns = [column["name"] for column in json.loads(server.get("/columns.json")[1])]
+    assert columns == ["name", "when", "system", "fleet", "state", "accuracy", "joules", "wasted"]
+    (virtual,) = json.loads(server.get("/runs.json?where=accuracy+%3E+70%25+and+fleet+%3D+simulated")[1])
+    assert virtual["name"] == "demo-virtual"
+    assert virtual["cells"]["accuracy"] == [0.75, "75.0 %"]
+    answer, text = server.get("/runs.json?where=acuracy+%3E+1")
+    assert answer.status == 400
+    assert text.startswith("character 1 (got acuracy): no column acuracy, did you mean accuracy?")
+    compared = json.loads(server.get("/figures.json?run=demo-virtual&run=demo-mohawk&run=../secret")[1])
+    assert compared["runs"] == ["demo-virtual", "demo-mohawk"]
+    assert ["final accuracy", "75.0 %", "50.0 %"] in compared["rows"]
+
+
 def test_names_that_boards_could_choose_stay_inside_their_label() -> None:
     name = 'pi"} 1\n# EOF\\'
     family = Family("roambench_x", "gauge", "", 'help\n"', (({"device": name}, 1.5),))

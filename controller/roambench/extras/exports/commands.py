@@ -100,9 +100,10 @@ def ro_crate(
         list[str] | None, typer.Option(metavar="NAME", help="An author; as often as wanted.")
     ] = None,
 ) -> None:
-    """Pack runs with their report, tables, settings and CITATION.cff for artifact evaluation or an archive.
+    """Pack runs with their report, raw records, trace and truth for artifact evaluation or an archive.
 
-    An RO-Crate of version 1.1. No trace, no address, no key goes into it. It needs the extra `ro-crate`.
+    An RO-Crate of version 1.1 that `roambench check`, `report` and `compare` open. No key, log or description
+    of a bench goes into it. It needs the extra `ro-crate`.
     """
     from roambench.extras.exports.ro_crate import About, export_ro_crate
 

@@ -119,8 +119,9 @@
     $("doubts").replaceChildren(...(head.doubts || []).map((doubt) => make("li", doubt)));
     $("play").textContent = "replay";
     const choice = $("power-board");
-    if (choice.options.length !== head.devices.length + 1) {
-      choice.replaceChildren(new Option("all together", ""), ...head.devices.map((name, device) => new Option(name, device)));
+    const boards = head.basis === "measured" ? head.devices : [];  // others have no power to show
+    if (choice.options.length !== boards.length + 1) {
+      choice.replaceChildren(new Option("all together", ""), ...boards.map((name, device) => new Option(name, device)));
     }
     const key = (list, names, kind) => list.map((name, i) => {
       const item = make("li"), sign = make("i", undefined, kind);
