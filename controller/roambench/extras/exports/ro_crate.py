@@ -151,7 +151,7 @@ def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch:
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
     }
     for name, (text, meaning, media_type) in texts.items():
-        (scratch / name).write_text(text, encoding="utf-8")
+        (scratch / name).write_text(text, encoding="utf-8", errors="backslashreplace")
         _file(crate, scratch / name, name, meaning, media_type)
     for run in runs:
         folder = scratch / run.name
@@ -160,7 +160,9 @@ def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch:
         parts: list[Any] = []
         settings = {"settings": run.settings, "tags": run.tags}
         (folder / "settings.json").write_text(
-            json.dumps(without_nan(settings), indent=2, ensure_ascii=False, default=str), encoding="utf-8"
+            json.dumps(without_nan(settings), indent=2, ensure_ascii=False, default=str),
+            encoding="utf-8",
+            errors="backslashreplace",
         )
         meaning = "Every setting, defaults filled in; who made the run, and what to doubt"
         parts.append(_file(crate, folder / "settings.json", f"{below}/settings.json", meaning))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -12,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from roambench.contract.errors import TraceError
+from roambench.contract.printable import printable
 from roambench.mobility.readers.archives import PACKINGS, Archives, is_archive, unpacked
 from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, text_lines
@@ -132,6 +134,8 @@ def documents_of(
     licence, PDF). Hidden files do not count. A file given by name is always read. Members can
     be opened until `archives` is closed.
     """
+    if "\0" in str(path):
+        raise TraceError(f"{printable(str(path))}: expected a path without NUL")
     if path.is_dir():
         listed = [
             document
@@ -213,7 +217,7 @@ def _source(path: Path, belongs: Callable[[str], bool]) -> TraceFile:
     ]
     text = "".join(f"{part.sha256}  {name}\n" for name, part in parts)
     size = sum(part.size_bytes for _, part in parts)
-    return TraceFile(path.name, hashlib.sha256(text.encode()).hexdigest(), size, len(parts))
+    return TraceFile(path.name, hashlib.sha256(os.fsencode(text)).hexdigest(), size, len(parts))
 
 
 def file_source(path: Path) -> TraceFile:
