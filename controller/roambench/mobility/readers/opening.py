@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -51,6 +52,8 @@ class SourceOptions:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"
+    time_zone: str = ""
+    time_doubts: Counter[str] = field(default_factory=Counter)
     utc_offset_h: float | None = None
     ap_hosts: tuple[str, ...] = ()
     globe: bool | None = None
@@ -100,6 +103,8 @@ def _read_all(
             file=file,
             columns=options.columns,
             time_format=options.time_format,
+            time_zone=options.time_zone,
+            time_doubts=options.time_doubts,
             step_s=step_s,
             utc_offset_h=options.utc_offset_h,
             ap_hosts=options.ap_hosts,
