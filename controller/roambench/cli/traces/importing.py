@@ -261,7 +261,7 @@ def _offset_problems(reader: str) -> list[str]:
 
 
 def _column_problems(reader: str, given: Sequence[str]) -> list[str]:
-    """Options of tables that a format of its own would pass over in silence."""
+    """Options of tables that another format would pass over in silence."""
     from roambench.mobility.readers import READERS
 
     if not given or not READERS.is_ours(reader) or READERS.load(reader).takes_columns:
@@ -273,19 +273,18 @@ def _print_times(found: Imported, zone: str) -> None:
     """Print the zone of times that name none, and which of them mean two times or none."""
     from roambench.mobility.readers.zones import REPEATED, SKIPPED, WITHOUT_ZONE
 
-    if zone and found.time_doubts.get(WITHOUT_ZONE):
+    doubts = found.time_doubts
+    if zone and doubts.get(WITHOUT_ZONE):
         more = " (--time-zone gives another)" if zone == "UTC" else ""
+        typer.echo(f"times: {doubts[WITHOUT_ZONE]} without a zone, taken as {zone}{more}", err=True)
+    if doubts.get(REPEATED):
         typer.echo(
-            f"times: {found.time_doubts[WITHOUT_ZONE]} without a zone, taken as {zone}{more}", err=True
-        )
-    if found.time_doubts.get(REPEATED):
-        typer.echo(
-            f"times: {found.time_doubts[REPEATED]} lie in an hour that clocks of {zone} show twice, taken as the "
-            "first; write them in UTC or with an offset",
+            f"times: {doubts[REPEATED]} lie in an hour that clocks of {zone} show twice, taken as the first; "
+            "write them in UTC or with an offset",
             err=True,
         )
-    if found.time_doubts.get(SKIPPED):
-        typer.echo(f"times: {found.time_doubts[SKIPPED]} lie in an hour that clocks of {zone} skip", err=True)
+    if doubts.get(SKIPPED):
+        typer.echo(f"times: {doubts[SKIPPED]} lie in an hour that clocks of {zone} skip", err=True)
 
 
 def _print_aps(found: Imported) -> None:

@@ -20,7 +20,7 @@ from roambench.mobility.readers.time_columns import TIME_FORMS
 
 Ints = npt.NDArray[np.int64]
 
-#: What `TimeDoubts` counts: rows whose time names no zone; those of an hour that a clock shows twice, or never.
+#: What `TimeDoubts` counts: times that name no zone; those of an hour that a clock shows twice, or never.
 WITHOUT_ZONE: Final = "without zone"
 REPEATED: Final = "repeated"
 SKIPPED: Final = "skipped"
@@ -36,7 +36,7 @@ _STEP_S: Final = 900  # no zone changes its offset within a quarter of an hour
 def time_form(name: str, zone: str, time_doubts: TimeDoubts) -> Form:
     """The form of that name, or of a pattern as `strptime` has it (`%d.%m.%Y %H:%M`), in UTC. Times that name
     no zone are in `zone` (`Europe/Berlin`, `+02:00`; "": UTC). ConfigError for what is neither."""
-    mistakes = []
+    mistakes: list[str] = []
     where = _zone(zone, mistakes)
     pattern = "%" in name
     form = _pattern(name, mistakes) if pattern else TIME_FORMS.get(name)
