@@ -82,7 +82,9 @@ def read_syslog(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
                     card = _CARD.search(text)
                     if card is None:
                         raise ValueError("no MAC address of a card after the access point")
-                    messages.add(parse(time), _plain(card[0]), check_id(ap, "access point"), kind, number)
+                    messages.add(
+                        int(parse(time)), _plain(card[0]), check_id(ap, "access point"), kind, number
+                    )
                 except (ValueError, OverflowError) as error:
                     stays.account.reject(number, str(error), document.path)
     messages.close(stays)
