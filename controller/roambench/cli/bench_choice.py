@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +16,24 @@ if TYPE_CHECKING:
     from roambench.study.campaign.campaign import CampaignOptions
     from roambench.study.campaign.campaign_log import Listener
 
+
+def completing(*fleets: str) -> Callable[[str], list[str]]:
+    """Complete the fleets that an option takes; behind `bench:` TOML files of this folder."""
+
+    def complete(incomplete: str) -> list[str]:
+        bench = "bench:"
+        files = [f"{bench}{path}" for path in sorted(Path().glob("*.toml"))] if bench in fleets else []
+        found = files if incomplete.startswith(bench) else fleets
+        return [fleet for fleet in found if fleet.startswith(incomplete)]
+
+    return complete
+
+
 FleetOption = Annotated[
     str,
     typer.Option(
         metavar="local|bench:FILE",
+        autocompletion=completing("local", "bench:"),
         help="local: agent processes on this machine with emulated meters. bench:FILE: the hosts of a bench.",
     ),
 ]

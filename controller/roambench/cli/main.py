@@ -84,6 +84,20 @@ def _options(
     pass
 
 
+@app.command("help", hidden=True)
+def help_(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND...]", help="A command.")] = None,
+) -> None:
+    """Print the help of a command, as COMMAND --help does."""
+    command()(args=[*(words or []), "--help"], prog_name="roambench")
+
+
+@app.command("version", hidden=True)
+def version_() -> None:
+    """Print the version, as --version does."""
+    _version(asked=True)
+
+
 app.command(rich_help_panel=_RUN)(with_progress(demo))
 app.command(rich_help_panel=_RUN)(init)
 app.command(rich_help_panel=_RUN)(with_progress(run))

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import HostChoice, WaitOption
+from roambench.cli.bench_choice import HostChoice, WaitOption, completing
 from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
@@ -42,6 +42,7 @@ def run(
         str | None,
         typer.Option(
             metavar="local|simulated|rehearsal|bench:FILE",
+            autocompletion=completing("local", "simulated", "rehearsal", "bench:"),
             help="local: agent processes on this machine, real gRPC, emulated meters. "
             "simulated: virtual devices, trained by one worker per core. "
             "rehearsal: who trains, uploads and wastes, without training or energy. "

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from roambench.contract.errors import PluginError
 from roambench.experiment.sections import Experiment
+from roambench.learning.datasets.catalogue import require_files
 from roambench.mobility.files import write_trace
 from roambench.runner.bench_options import USUAL, BenchOptions
 from roambench.runner.foreign_code import foreign_code
@@ -60,6 +61,9 @@ def run_experiment(
     KeyboardInterrupt leaves a readable run folder behind.
     """
     place = place_of(experiment, fleet, bench)
+    learning = experiment.learning
+    if place.kind.trains and not learning.task and not learning.download:
+        require_files(learning.dataset, Path(learning.data_path) if learning.data_path else None)
     last = None if fresh else latest_group(runs_dir, experiment.name)
     report = functools.partial(say, console)
     left = unfinished(place, last, report) if last is not None else Unfinished({}, {})

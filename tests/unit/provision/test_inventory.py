@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benches import bench_of
+from problem_lines import without_lines
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import METER_LINK
@@ -21,7 +22,7 @@ def _problems(folder: Path, text: str) -> list[str]:
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
         load_bench(path)
-    return list(raised.value.problems)
+    return list(without_lines(raised.value.problems))
 
 
 def test_ranges_advance_together_and_keep_their_width(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from problem_lines import without_lines
 from roambench.api.columns import Columns
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import UncertaintyPart
@@ -38,7 +39,7 @@ def points(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[Point
 def problems(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         points(folder, sweep, experiment)
-    return list(caught.value.problems)
+    return list(without_lines(caught.value.problems))
 
 
 def told(found: list[Point]) -> list[tuple[object, ...]]:

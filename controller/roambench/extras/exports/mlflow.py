@@ -180,7 +180,7 @@ def _artifacts(client: Any, key: str, run: TrackedRun, limit_mib: float) -> tupl
     left_out = []
     with tempfile.TemporaryDirectory() as scratch:
         shown = Path(scratch) / "report.html"
-        shown.write_text(page([run.evidence], [run.summary]), encoding="utf-8")
+        shown.write_text(page([run.evidence], [run.summary]), encoding="utf-8", errors="backslashreplace")
         files = [shown, *(run.evidence.path / name for name in PUBLIC_FILES)]
         for file in files:
             if not file.is_file():

@@ -205,7 +205,9 @@ def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch:
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
     }
     for name, (text, meaning, media_type) in texts.items():
-        (scratch / name).write_text(text.replace(f"{scratch}/", ""), encoding="utf-8")  # notes name runs
+        (scratch / name).write_text(  # notes name runs
+            text.replace(f"{scratch}/", ""), encoding="utf-8", errors="backslashreplace"
+        )
         _file(crate, scratch / name, name, meaning, media_type)
     for run in runs:
         folder, below = scratch / "runs" / run.name, f"runs/{run.name}"

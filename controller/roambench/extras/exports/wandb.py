@@ -51,7 +51,9 @@ def export_wandb(runs: Sequence[Path], out: Path, *, project: str = "") -> list[
 
 def _key(run: TrackedRun) -> str:
     """The same for the same run, so that what is sent twice is one run on the server."""
-    return sha256(f"{run.name} {run.info.run_id} {run.info.created_utc}".encode()).hexdigest()[:16]
+    return sha256(
+        f"{run.name} {run.info.run_id} {run.info.created_utc}".encode(errors="surrogateescape")
+    ).hexdigest()[:16]
 
 
 def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:

@@ -402,15 +402,17 @@
   let drawnEvents = "";
   const events = (step) => {
     const there = run.events.filter((event) => event[0] <= step || at === null);
-    const stamp = `${run.name}:${there.length}:${step}:${at}`;
+    const failed = at === null && run.head.state === "failed";
+    const stamp = `${run.name}:${there.length}:${step}:${at}:${failed}`;
     if (stamp === drawnEvents) return;
     drawnEvents = stamp;
-    const lines = together(there), grave = lines.filter((line) => line.gravity === 2);
+    const end = { step, kind: "the run failed", gravity: 2, devices: [], detail: run.head.reason || "controller.log in its folder may say why" };
+    const lines = failed ? [end, ...together(there)] : together(there), grave = lines.filter((line) => line.gravity === 2);
     $("alerts").hidden = !grave.length;
     $("grave").replaceChildren(...grave.slice(0, 4).map(eventRow));
     if (grave.length > 4) $("grave").append(make("li", `and ${grave.length - 4} more below`));
     $("events").replaceChildren(...lines.slice(0, 200).map(eventRow));
-    $("events-caption").textContent = !there.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (lines.length > 200 ? ` ${lines.length - 200} more are in the run folder.` : "");
+    $("events-caption").textContent = !lines.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (lines.length > 200 ? ` ${lines.length - 200} more are in the run folder.` : "");
   };
 
   const lead = (step) => {

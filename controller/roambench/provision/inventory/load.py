@@ -32,6 +32,7 @@ from roambench.provision.inventory.tables import (
 )
 from roambench.provision.power.described import default_mistakes, inherited, power_of
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import mistakes_of, shown
 from roambench.written.toml_file import read_toml
 
@@ -57,21 +58,27 @@ def load_bench(path: Path | str) -> Bench:
     mistaken = _mistaken(HostDefaults, defaults)
     forgiven: set[str] = set()
     if isinstance(defaults, Mapping) and isinstance(defaults.get("power"), Mapping):
-        forgiven, lines = default_mistakes(defaults["power"])
+        forgiven, wrong = default_mistakes(defaults["power"])
         mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
-        problems += [f"{path.name}: defaults.{line}" for line in lines]
+        problems += [f"{path.name}: defaults.{line}" for line in wrong]
     groups = _groups(groups, path.name, problems)
-    hosts = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
+    entries = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
+    hosts = [host for _, host in entries]
     problems += [
         f"{path.name}: groups.{name}: expected the tag of a host, and no host has it"
         for name in groups
         if hosts and not any(name in host.tags for host in hosts)
     ]
+    lines = KeyLines(path)
+    problems = lines.put_in(problems, path.name)
     if bench is not None:
-        problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
+        broken = [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
+        problems += lines.put_in(broken, path.name)
     # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
     meters_known = not any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken)
-    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts, meters_known=meters_known)]
+    entry_of = {id(host): entry for entry, host in entries}
+    for host, mistake in host_mistakes(hosts, meters_known=meters_known):
+        problems.append(f"{path.name}{lines.at(entry_of[id(host)])}: {mistake}")
     if problems or bench is None:
         raise ConfigError(problems)
     name = bench.name or path.stem
@@ -142,11 +149,12 @@ def _hosts(
     path: Path,
     problems: list[str],
     forgiven: Collection[str],
-) -> list[Host]:
+) -> list[tuple[str, Host]]:
+    """The hosts that can be read, each with the entry that describes it: `hosts[3]`."""
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
         return []
-    hosts: list[Host] = []
+    hosts: list[tuple[str, Host]] = []
     place = 0
     for number, table in enumerate(tables, start=1):
         entry = f"hosts[{number}]"
@@ -167,7 +175,7 @@ def _hosts(
                 found += [f"{path.name}: {entry}.{line}" for line in lines]
             host = _checked(HostTable, values, (entry,), path.name, found)
             if host is not None:
-                hosts.append(_host(host, path.parent, power))
+                hosts.append((entry, _host(host, path.parent, power)))
         problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
     return hosts
 

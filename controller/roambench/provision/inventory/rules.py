@@ -38,15 +38,17 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     return []
 
 
-def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[str]:
-    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts.
+def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[tuple[Host, str]]:
+    """Mistakes of single hosts, and what two hosts may not share (by the last of them); every line names its
+    hosts.
 
     Not `meters_known`: the meters may lack what the file wanted them to have.
     """
-    lines = (
-        line for host in hosts for line in (*_meter_mistakes(host, known=meters_known), *_card_mistakes(host))
-    )
-    problems = list(dict.fromkeys(lines))
+    problems = [
+        (host, line)
+        for host in hosts
+        for line in dict.fromkeys((*_meter_mistakes(host, known=meters_known), *_card_mistakes(host)))
+    ]
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
@@ -63,9 +65,8 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
         for value, sharing in owners.items():
             if len(sharing) > 1:
                 names = ", ".join(f"{host.name} (slot {host.slot})" for host in sharing)
-                problems.append(
-                    f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
-                )
+                shared = f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
+                problems.append((sharing[-1], shared))
     return problems
 
 
