@@ -50,7 +50,7 @@ $(VENV)/.ready: pyproject.toml $(LOCKS)/constraints.txt $(LOCKS)/setup.txt
 
 # What tests and linters need beside it: half as much again, for people who change the code. Tests start hundreds of
 # processes, many at once: what these load is compiled before, two thirds of all sources.
-UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
+UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing/_internal)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
 test-setup: $(VENV)/.tests
 $(VENV)/.tests: $(LOCKS)/tests.txt $(VENV)/.ready
 	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r $(LOCKS)/setup.txt -r $(LOCKS)/tests.txt

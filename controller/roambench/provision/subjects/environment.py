@@ -56,8 +56,8 @@ sha256sum --check --quiet --strict SHA256SUMS || {{
     exit {_CORRUPT}
 }}
 sync -f . && mv "$target.new" "$target\"""")
-#: Half of all sources, which no agent loads: byte code of them is minutes of a Pi's work.
-_UNLOADED = "/(tests|torch/(_dynamo|_inductor|onnx|testing)|sympy|networkx)/"
+#: Nearly half of all sources, which no agent loads: byte code of them is minutes of a Pi's work.
+_UNLOADED = "/(tests|torch/(_dynamo|_inductor|onnx)|sympy|networkx)/|/torch/testing/_internal/common_[^d]"
 #: Nothing where another caller has finished it. Hashes of the build and its wheelhouse, the wheels of pip and
 #: of roambench, what build.json says; digests
 #: and names of the user's own packages, and their wheels.
