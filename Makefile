@@ -146,7 +146,7 @@ pictures: test-setup
 	$(BIN)/python packaging/pictures.py
 
 $(VENV)/.docs: $(LOCKS)/docs.txt $(VENV)/.ready
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/docs.txt
+	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r $(LOCKS)/docs.txt
 	@touch $@
 
 # After a change of pyproject.toml, constraints.txt or the versions in boards.txt.
