@@ -259,7 +259,7 @@ def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_pa
 
 
 def test_a_killed_point_harms_no_other_and_neither_does_the_death_of_what_forks_them(tmp_path: Path) -> None:
-    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 60"))
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 96"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 3\n')
     running = subprocess.Popen(
         [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"],
