@@ -49,13 +49,14 @@ $(VENV)/.ready: pyproject.toml $(LOCK) packaging/locked.py packaging/torch.sh
 	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What tests and linters need beside it: half as much again, and nobody's who only runs experiments. Tests start
-# hundreds of processes, many at once: everything is compiled before.
+# What tests and linters need beside it: half as much again, for people who change the code. Tests start hundreds of
+# processes, many at once: what these load is compiled before, two thirds of all sources.
+UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing/_internal)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
 test-setup: $(VENV)/.tests
 $(VENV)/.tests: $(VENV)/.ready
 	$(LOCKED) controller test >$(VENV)/tests.txt
-	$(INSTALL) --require-hashes -r $(VENV)/tests.txt
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/tests.txt
+	$(BIN)/python -m compileall -q -j 0 -x '$(UNLOADED)' $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.
@@ -90,14 +91,18 @@ unexport PYTHONDONTWRITEBYTECODE
 # are last. ORDER=N repeats the order of a run that printed --randomly-seed=N.
 ORDER ?= $(shell date +%s)
 SPREAD := --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
-# Many tests wait for device time or a browser: four files at once keep two cores busy. What measures the machine runs alone.
+# The pure packages by their own tests, two at once; CI measures in this one run how much of them these reach, branches
+# included: below the floor in pyproject.toml it fails (`make coverage` is the same for people). Then the rest, of
+# which much waits for device time or a browser: four files at once keep two cores busy. What measures the machine is
+# alone.
+USUAL := not slow and not hardware and not hosts and not alone
 test: check servers
-	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --durations=15 $(if $(CI),--cov) -m "$(USUAL)" $(PURE)
+	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "$(USUAL)" $(addprefix --ignore=,$(PURE))
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
 
-# The coverage of the pure packages by their own tests, branches included; below the floor in pyproject.toml it fails.
 coverage: test-setup
-	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --cov -m "not slow" $(PURE)
+	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --cov -m "$(USUAL)" $(PURE)
 
 # In the order of the files: three hosts are provisioned once, and a test finds them as others left them.
 test-hosts: test-setup host-tools
@@ -144,7 +149,7 @@ pictures: test-setup
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(LOCKED) docs >$(VENV)/docs.txt
-	$(INSTALL) --require-hashes -r $(VENV)/docs.txt
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/docs.txt
 	@touch $@
 
 # After a change of pyproject.toml or packaging/lock.in.

@@ -16,9 +16,11 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 from roambench.cli.main import main
 from roambench.fleet import fork_server_process
@@ -79,10 +81,11 @@ class Command:
         self.send_signal(signal.SIGKILL)
 
 
-def roambench(
+@contextmanager
+def started(
     *words: str, cwd: Path, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command at its end; what it printed went through a pipe."""
+) -> Iterator[tuple[Command, TextIO, Path]]:
+    """The command in progress, what it prints, and the file of its errors; it is killed at the end."""
     with tempfile.TemporaryDirectory() as kept:
         errors, (ours, theirs) = Path(kept, "errors"), os.pipe()
         with os.fdopen(ours, encoding="utf-8") as out:
@@ -91,11 +94,18 @@ def roambench(
             finally:
                 os.close(theirs)
             try:
-                printed = out.read()
-                status = command.wait()
+                yield command, out, errors
             finally:
                 command.kill()
                 command.wait()
+
+
+def roambench(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command at its end; what it printed went through a pipe."""
+    with started(*words, cwd=cwd, env=env) as (command, out, errors):
+        printed, status = out.read(), command.wait()
         return subprocess.CompletedProcess(command.args, status, printed, errors.read_text("utf-8"))
 
 

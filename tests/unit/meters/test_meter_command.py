@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from roambench.cli.main import main
 from roambench.emulation import control
 from roambench.meters.transcript import read_transcript, recorded_meter
@@ -26,7 +27,7 @@ LINE = b"5.161,0.662,3.416,0.000\r\n"
 
 def meter(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=300, env=environment)
+    return roambench("meter", *arguments, cwd=Path.cwd(), env=environment)
 
 
 @pytest.fixture

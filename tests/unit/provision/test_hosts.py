@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import paramiko
@@ -25,12 +24,6 @@ from roambench.provision.ssh.login import logged_in
 from roambench.provision.ssh.sudo import _KEPT, keep_password
 from roambench.provision.step import HostStep
 from ssh_server import SshServer, free_port, make_key, ssh_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
 
 
 @pytest.fixture

@@ -25,12 +25,6 @@ from ssh_server import SshServer, free_port, make_key, ssh_server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
     with ssh_server(tmp_path_factory.mktemp("gate")) as running:
         yield running

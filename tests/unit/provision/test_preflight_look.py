@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ from roambench.provision.power.meter import autorun_of
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen
 from roambench.provision.preflight.preflight import builds_of, check
 from roambench.provision.wheels.agent_build import NOT_MADE
-from ssh_server import SshServer, free_port, ssh_server
+from ssh_server import SshServer, free_port
 
 
 def probed(root: Path) -> Facts:
@@ -146,12 +145,6 @@ def test_the_probe_runs_on_this_machine() -> None:
     assert "lo" in found.interfaces
     assert "lo" not in found.board.power_save
     assert found.machine == os.uname().machine
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
 
 
 @pytest.fixture

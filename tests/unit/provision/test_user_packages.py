@@ -1,7 +1,8 @@
-"""Packages of the user's own on their way to hosts: real wheels, made by pip and hatchling."""
+"""Packages of the user's own on their way to hosts: real wheels by hatchling, some of them through pip."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.build import build_wheel
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.facts import questions_before_a_run
@@ -53,16 +55,26 @@ Make = Callable[..., UserPackage]
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """A project folder's package, built once while no package index can be reached."""
+    """A project folder's package, built once while no package index can be reached. `by_pip`: of the folder,
+    as a user's is; else of the wheel that pip would have hatchling build."""
 
     @cache
-    def made(version: str = "0.1", needs: str = "", code: str = "flat = len\n", name: str = "project"):
+    def made(
+        version: str = "0.1",
+        needs: str = "",
+        code: str = "flat = len\n",
+        name: str = "project",
+        by_pip: bool = False,
+    ) -> UserPackage:
         base = tmp_path_factory.mktemp(name)
         code_folder = base / name / "bench_pack"
         code_folder.mkdir(parents=True)
         (base / name / "pyproject.toml").write_text(_PROJECT.format(version=version, needs=needs))
         (code_folder / "__init__.py").write_text(code)
-        return wheel_of(base / name, base / "made")
+        if by_pip:
+            return wheel_of(base / name, base / "made")
+        with contextlib.chdir(base / name):
+            return wheel_of(base / "built" / build_wheel(str(base / "built")), base / "made")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
@@ -83,10 +95,10 @@ def _problems(tmp_path: Path, *packages: UserPackage, python: str = "3.11") -> t
 
 
 def test_a_folder_becomes_a_wheel_and_the_same_folder_the_same_wheel(tmp_path: Path, make: Make) -> None:
-    package, again = make(), make(name="copy")
+    package, again = make(by_pip=True), make(name="copy", by_pip=True)
     assert package.pin == f"bench-pack==0.1 --hash=sha256:{package.wheel.sha256}"
     assert again.pin == package.pin
-    assert make(code="flat = max\n", name="changed").pin != package.pin
+    assert make(code="flat = max\n", name="changed", by_pip=True).pin != package.pin
 
 
 def test_the_build_of_a_host_has_another_hash_with_a_package(tmp_path: Path, make: Make) -> None:
@@ -157,7 +169,7 @@ def test_what_is_no_package_is_one_sentence(tmp_path: Path, make: Make) -> None:
     with pytest.raises(ConfigError, match=r"text\.whl: not a wheel"):
         wheel_of(tmp_path / "text.whl", tmp_path / "made")
     with pytest.raises(ConfigError, match=r"no wheel can be built of it: .*[Ee]rror"):
-        make(name="broken", version="not a version")
+        make(name="broken", version="not a version", by_pip=True)
 
 
 def test_the_look_at_a_package_on_the_host_and_the_probe_of_a_run_know_it(tmp_path: Path, make: Make) -> None:

@@ -57,6 +57,8 @@ sha256sum --check --quiet --strict SHA256SUMS || {{
     exit {_CORRUPT}
 }}
 sync -f . && mv "$target.new" "$target\"""")
+#: Nearly half of all sources, which no agent loads: byte code of them is minutes of a Pi's work.
+_UNLOADED = "/(tests|torch/(_dynamo|_inductor|onnx)|sympy|networkx)/|/torch/testing/_internal/common_[^d]"
 #: Nothing where another caller has finished it. Hashes of the build and its wheelhouse, the wheels of pip and
 #: of roambench, what build.json says; digests
 #: and names of the user's own packages, and their wheels.
@@ -67,8 +69,9 @@ exec 9>{layout.LOCK}; flock 9
 if [ -e "$folder/build.json" ]; then cd {layout.OPT}; rm -f -- "./$wheel" "$@"; exit 0; fi
 rm -rf "$folder"; mkdir -p "$folder"; cd {layout.OPT}; mv "./$wheel" "$@" "$folder/"; cd "$folder"
 python3 -m venv --without-pip "$venv"
-"$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-cache-dir \\
+"$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-compile --no-cache-dir \\
     --disable-pip-version-check --find-links "$house" "./$wheel"
+"$venv/bin/python" -m compileall -q -x {shlex.quote(_UNLOADED)} "$venv/lib" >/dev/null 2>&1 || :
 if [ $# -gt 0 ]; then
     printf '%s' "$sums" | sha256sum --check --quiet --strict || exit {_CORRUPT}
     "$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-deps --no-cache-dir \\
