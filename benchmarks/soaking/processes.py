@@ -11,11 +11,11 @@ import psutil
 
 def processes_of(folder: Path) -> list[psutil.Process]:
     """Living processes whose command line names something in `folder` (those that are forked keep the
-    command's)."""
+    command's), or that print into it."""
     found = []
     for process in psutil.process_iter():
         try:
-            named = any(str(folder) in part for part in process.cmdline())
+            named = any(str(folder) in part for part in (*process.cmdline(), output_of(process)))
             if named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:

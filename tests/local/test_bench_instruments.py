@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from living_agents import LivingBench
-from local.conftest import ROAMBENCH
 from roambench.contract.records import RecordKind
 from roambench.instrument.calibration_run import CalibrationPlan
 from roambench.runs.folder import RunFolder
@@ -41,10 +41,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivingBench]:
 
 
 def measured(bench: LivingBench, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [ROAMBENCH, command, str(bench.folder / "own.toml"), *words, "--json", "--no-preflight", "--unproven",
-         "--fleet", f"bench:{bench.file}", "--runs-dir", str(bench.folder / "runs")],
-        capture_output=True, text=True, timeout=200, check=False,
+    return roambench(
+        command, str(bench.folder / "own.toml"), *words, "--json", "--no-preflight", "--unproven",
+        "--fleet", f"bench:{bench.file}", "--runs-dir", str(bench.folder / "runs"), cwd=bench.folder,
     )  # fmt: skip
 
 
@@ -109,12 +108,9 @@ def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back
 
 
 @pytest.mark.parametrize("command", [["overhead"], ["calibrate", "--out", "m.toml"]])
-def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, capfd, command: list[str]):
+def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, command: list[str]):
     (tmp_path / "own.toml").write_text(EXPERIMENT)
-    done = subprocess.run(
-        [ROAMBENCH, command[0], str(tmp_path / "own.toml"), *command[1:], "--fleet", "simulated"],
-        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = roambench(command[0], "own.toml", *command[1:], "--fleet", "simulated", cwd=tmp_path)
     assert done.returncode == 2
     assert "--fleet: expected one of local, bench:FILE, got 'simulated'" in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -34,8 +34,8 @@ KINDS = (5500, 2000, 500, 2000)
 KINDS_AT_PEERS = (1400, 500, 400, 500)
 WARM_UP = 300  # sequences of each kind before memory is looked at
 #: A part of each of them; all of them take minutes.
-SHARES = pytest.mark.parametrize("share", sampled([0.1], [1.0]))
-PARTS = 10
+SHARES = pytest.mark.parametrize("share", sampled([0.05], [1.0]))
+PARTS = 5
 MOST_GROWTH_BYTES = 64 * 2**20
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.mobility.association import hash_of_steps
 from roambench.rounds.records import ReplayPaused, ReplayResumed, StepClosed, StepOpened
@@ -22,13 +22,7 @@ HELD_S = 1.5  # of this machine's time, 4 times as much of device time
 
 def command(launch, word, driven, *more, ready):
     launch.until(ready.exists, 60.0, f"{ready}")
-    done = subprocess.run(
-        [launch.roambench, word, str(driven.folder()), *more],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = roambench(word, str(driven.folder()), *more, cwd=driven.runs_dir)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -32,7 +32,7 @@ from small_traces import drawn_trace
 
 from .late_agents import late_agents
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 DEVICES, STEPS = 5, 3
 #: All that move by a model, and a trace in which devices come and go.

@@ -17,7 +17,11 @@ import pytest
 import roambench as rb
 from roambench.contract.errors import ConfigError
 
-pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.lengthy,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("workers_of_one_server"),
+]
 EXPERIMENT = {
     "systems": ["mohawk"],
     "trace": {"parameters": {"devices": 40, "steps": 48}, "steps": 2},

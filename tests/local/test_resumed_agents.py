@@ -27,7 +27,7 @@ from soaking.processes import processes_of
 
 from .resumed import KILLS, command, ended, killed_at_random, killed_when, rows, story
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("workers_of_one_server")]
 
 #: Devices keep models of their own, and models that are uploaded in the step after.
 ROUNDS = """

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -101,6 +102,7 @@ def _plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     return Happened(plan, run, after_s - before_s, wall_s, idle_s)
 
 
+@cache
 def start_cpu_s() -> float:
     """CPU that the process of the workers needs before it can do anything."""
     before_s = cpu_s(resource.RUSAGE_CHILDREN)
