@@ -33,7 +33,7 @@ class AgentProcesses:
 
 
 def agent_processes(folder: Path, name: str) -> AgentProcesses:
-    """Of the run in `folder`; found by its log, which is the standard output of all its processes.
+    """Return an agent of the run in `folder`, found by its log: the standard output of all its processes.
 
     ValueError while one of them is missing."""
     log = str(folder / "agents" / name / "agent.log")

@@ -1,4 +1,4 @@
-"""Whole runs with real processes: a run is a process of its own, watched from outside like a user would.
+"""Whole runs with real processes: a run is a process that is watched from outside, as a user would.
 
 What happens inside is read from its run folder; its agents are found in /proc by the files they hold.
 """
@@ -89,7 +89,7 @@ def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Foun
 
 
 def command_lines(processes: Sequence[psutil.Process]) -> list[str]:
-    """Of those that are still there."""
+    """Return those of the processes that are still there."""
     named = []
     for process in processes:
         with suppress(psutil.Error):
@@ -133,11 +133,11 @@ class Driven:
         return [record for record in self.records(system) if isinstance(record, kind)]
 
     def events(self, kind: str, name: str, system: str = "mohawk") -> list[FleetEvent]:
-        """What the fleet saw of the device, of that kind."""
+        """Return the events of that kind that the fleet saw of the device."""
         return [e for e in self.of(FleetEvent, system) if e.kind == kind and e.name == name]
 
     def count(self, kind: str, name: str, detail: str = "%") -> int:
-        """How many such events the fleet saw; `detail` as in LIKE.
+        """Return the number of such events that the fleet saw; `detail` as in LIKE.
 
         SQLite counts them in a millisecond: reading the whole journal would take the agents' CPU.
         """

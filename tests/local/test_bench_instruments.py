@@ -62,16 +62,16 @@ def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_prove
         "--idle-s", "4", "--at-once", "2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [(row["device"], row["windows"]) for row in told["devices"]] == [("board-a", 4), ("board-c", 4)]
+    result = json.loads(done.stdout)
+    assert [(row["device"], row["windows"]) for row in result["devices"]] == [("board-a", 4), ("board-c", 4)]
     waived = "the run began without a preflight of the bench (--no-preflight)"
-    assert told["doubts"][0] == waived
-    assert [doubt.split("'s meter")[0] for doubt in told["doubts"][1:]] == [
+    assert result["doubts"][0] == waived
+    assert [doubt.split("'s meter")[0] for doubt in result["doubts"][1:]] == [
         "--unproven: whose joules board-a",
         "--unproven: whose joules board-c",
     ]
     assert waived in page.read_text()
-    points = [point for row in told["devices"] for point in row["points"]]
+    points = [point for row in result["devices"] for point in row["points"]]
     assert len(points) == 2 * 4
     for point in points:
         fixed_w, w_per_mbit_s = RADIO[point["direction"]]
@@ -93,11 +93,11 @@ def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back
         bench, "overhead", "--minutes", "1", "--agents", "2", "--only", "board-b", "--only", "board-a"
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [row["device"] for row in told["boards"]] == ["board-a", "board-b"]
-    assert [row["true_instrument_w"] for row in told["boards"]] == [None, None]
-    assert len(told["doubts"]) == 3
-    for row in told["boards"]:
+    result = json.loads(done.stdout)
+    assert [row["device"] for row in result["boards"]] == ["board-a", "board-b"]
+    assert [row["true_instrument_w"] for row in result["boards"]] == [None, None]
+    assert len(result["doubts"]) == 3
+    for row in result["boards"]:
         assert set(row["idle_w"]) == {"reader", "agent", "streaming"}
         assert all(1.0 < watts < 3.0 for watts in row["idle_w"].values())
     with RunFolder.open(bench.folder / "runs/own-overhead") as folder:

@@ -1,4 +1,4 @@
-"""How a run ends before its time: by Ctrl-C in good order, by kill -9 of the controller without any."""
+"""Ends of runs before their time: by Ctrl-C in good order, by kill -9 of the controller without any."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, name):
     assert folder.info.state is RunState.FAILED
     assert "the fleet is gone" in folder.info.reason
     folder.close()
-    # Nobody waits for agents whose parent is dead: they close their spools a moment after their session.
+    # No process waits for agents whose parent is dead: they close their spools a moment after their session.
     launch.until(lambda: run.processes() == [], 300, "an end of the agents")
 
 

@@ -1,4 +1,4 @@
-"""What the bench says of itself: its clocks, its boards, and what it costs them. Real processes."""
+"""The facts that a bench gives of itself: its clocks, its boards, and what it costs them. Real processes."""
 
 from __future__ import annotations
 

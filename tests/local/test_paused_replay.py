@@ -76,5 +76,5 @@ def test_no_board_works_while_the_replay_is_held_and_every_later_step_is_due_as_
 
 
 def test_the_report_says_that_the_joules_hold_a_pause(run, launch):
-    told = command(launch, "report", run, "--full", ready=run.folder())
-    assert "the replay was paused once, for " in " ".join(told.split())
+    printed = command(launch, "report", run, "--full", ready=run.folder())
+    assert "the replay was paused once, for " in " ".join(printed.split())

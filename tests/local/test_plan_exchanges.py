@@ -90,8 +90,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Happened]:
 
 def moved_bytes(run: Path) -> int:
     with RunFolder.open(run) as folder:
-        told = [record for record in folder.read_log() if isinstance(record, ModelsExchanged)]
-    return sum(record.sent_bytes + record.received_bytes + record.downloaded_bytes for record in told)
+        exchanges = [record for record in folder.read_log() if isinstance(record, ModelsExchanged)]
+    return sum(record.sent_bytes + record.received_bytes + record.downloaded_bytes for record in exchanges)
 
 
 @FLEETS

@@ -79,7 +79,7 @@ class Watched:
         self.folder = self._latest.resolve() / "mohawk"
 
     def moved(self) -> list[tuple[str, int, int]]:
-        """Of every phase in which a model may move: which, its step, and the bytes that the agent counted."""
+        """Return each phase in which a model may move, its step, and the bytes that the agent counted."""
         with RunFolder.open(self.folder) as folder:
             spans = folder.records.spans("pi-01")
         return [
@@ -124,7 +124,7 @@ def pages(folder: Path, got: Sequence[list[dict[str, Any]]]) -> Iterator[Watchin
 
 
 def saw_the_end(messages: list[dict[str, Any]]) -> bool:
-    """Whether a page had the run while it went on, and how it ended."""
+    """Return true if a page had the run while it went on, and how it ended."""
     states = [message["head"]["state"] for message in messages if "head" in message]
     return "running" in states and states[-1] == "finished"
 

@@ -1,4 +1,4 @@
-"""`roambench` as a command of its own process, forked of one that has read what all commands read.
+"""`roambench` as a command in a process, forked of one that has read what all commands read.
 
 As a sweep forks its points: a small run on virtual devices takes 2 s of CPU time, one that loads torch itself
 takes 5. For tests of what a command does. How it starts (`python -m`, the script, what it imports, which
@@ -54,7 +54,7 @@ class Command:
     ) -> None:
         self.args = [str(script or "roambench"), *words]
         self.returncode: int | None = None
-        # A server of its own, where it is itself, forks what it asks for: a run's workers, a sweep's points.
+        # A server beside it, in its folder, forks what it asks for: a run's workers, a sweep's points.
         place = {"folder": str(cwd), "environ": dict(os.environ if env is None else env)}
         command = {"words": words, "errors": str(errors), "script": str(script or "")}
         with (

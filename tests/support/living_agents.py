@@ -81,7 +81,7 @@ class LivingBench:
             self.start_agent(name)
 
     def start_agent(self, name: str) -> None:
-        """As systemd does, at boot and after every death."""
+        """Start it as systemd does, at boot and after every death."""
         self._spawn(name, _AGENT, f"{self.folder}/{name}/settings.json")
 
     def kill(self, name: str) -> None:

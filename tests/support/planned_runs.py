@@ -67,7 +67,7 @@ def cpu_s(who: int) -> float:
 
 def plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     """A plan and its run. A plan takes the machine's speed in two seconds: where the run was far from it, and
-    the machine is another one by now, both are made anew."""
+    the machine is another one by now, both are made again."""
     for attempt in ("first", "second"):
         (folder / attempt).mkdir()
         happened = _plan_and_run(folder / attempt, text, fleet)
@@ -86,7 +86,7 @@ def _plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     experiment = load_experiment(file)
     there = set(folder.iterdir())
     (plan,) = plan_experiment(experiment, fleet)
-    assert set(folder.iterdir()) == there  # nothing was left behind
+    assert set(folder.iterdir()) == there  # no file is left
     before = psutil.cpu_times()
     before_s, started_s = cpu_s(resource.RUSAGE_CHILDREN) + cpu_s(resource.RUSAGE_SELF), time.monotonic()
     (run,) = run_experiment(
