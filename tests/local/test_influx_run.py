@@ -196,7 +196,7 @@ def test_a_run_on_a_bench_is_read_back_from_the_benchs_influxdb_with_joules_by_p
     (before,) = influxd.rows('SELECT count("watts") FROM "power" WHERE "run" = \'\'', "lab")
     assert before["count"] > 20
     assert_reports_are_equal(run)
-    report = json.loads(roambench("report", str(run.folder()), "--json", cwd=tmp_path_factory.getbasetemp()).stdout)
+    report = json.loads(printed("report", run))
     of_report = {
         phase: values["gross"]["joules"] for phase, values in report["runs"][0]["energy"]["phases"].items()
     }
