@@ -48,8 +48,10 @@ def test_a_sequence_number_is_never_given_twice_not_even_after_emptying_and_rest
     assert again.depth == 0
     assert again.append(RecordKind.READING, b"") == 8
     assert again.uuid == name
-    assert Spool(tmp_path / "other.sqlite").uuid != name
+    other = Spool(tmp_path / "other.sqlite")
+    assert other.uuid != name
     again.close()
+    other.close()
 
 
 WRITER = """
