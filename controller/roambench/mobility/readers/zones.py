@@ -112,7 +112,7 @@ def _zone(name: str, mistakes: list[str]) -> tzinfo:
 def _pattern(pattern: str, mistakes: list[str]) -> Form | None:
     def one(text: str) -> float:
         try:
-            moment = datetime.strptime(text, pattern)  # noqa: DTZ007  (`_InZone` knows the zone)
+            moment = datetime.strptime(text, pattern)
         except ValueError:
             raise ValueError(f"{text[:40]!r} is not a time like {pattern}") from None
         return math.floor((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
