@@ -38,11 +38,13 @@ def keys_in_folder(path: Path) -> set[Key]:
 
 
 def keys_in_influxdb(influxd: Influxd, database: str) -> tuple[set[Key], int]:
-    """The records there are, and how many points they take."""
+    """The records of runs, and how many points they take."""
     rows = [
         row
         for measurement in MEASUREMENTS
-        for row in influxd.rows(f'SELECT "seq", "spool" FROM "{measurement}" GROUP BY "device"', database)
+        for row in influxd.rows(
+            f'SELECT "seq", "spool" FROM "{measurement}" WHERE "run" <> \'\' GROUP BY "device"', database
+        )
     ]
     return {(row["device"], row["spool"], row["seq"]) for row in rows}, len(rows)
 

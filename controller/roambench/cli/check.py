@@ -14,7 +14,7 @@ from roambench.contract.errors import ConfigError, RoambenchError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roambench.runner.checking.findings import Finding
+    from roambench.runner.checking.findings import CheckFinding
     from roambench.runner.checking.run_check import RunCheck
 
 
@@ -67,14 +67,18 @@ def _print(checks: list[RunCheck], console: Console) -> None:
     say(console, f"{text}; {LIMITS}.")
 
 
-def _print_finding(found: Finding, width: int, console: Console) -> None:
+def _print_finding(found: CheckFinding, width: int, console: Console) -> None:
     """A line for each difference; a terminal's width breaks none of them."""
     from rich.text import Text
 
-    from roambench.runner.checking.findings import Outcome
+    from roambench.runner.checking.findings import CheckOutcome
     from roambench.runner.screen import say
 
-    style = {Outcome.EQUAL: "green", Outcome.DIFFERS: "bold red", Outcome.NOT_CHECKED: "yellow"}
+    style = {
+        CheckOutcome.EQUAL: "green",
+        CheckOutcome.DIFFERS: "bold red",
+        CheckOutcome.NOT_CHECKED: "yellow",
+    }
     head = Text.assemble(
         "  ", found.what.ljust(width), "  ", (found.outcome.value, style.get(found.outcome, "dim"))
     )

@@ -72,6 +72,7 @@ ORDERED: Final = (
     "roambench.agent.session.identity_files",
     "roambench.agent.session.quiet",
     "roambench.agent.session.transfer_stamps",
+    "roambench.contract.addresses",
     "roambench.contract.duty",
     "roambench.contract.pacing",
     "roambench.wire.fields",

@@ -53,7 +53,7 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Return the reason why a host like this can never be provisioned."""
     found = []
-    flash = f"flash {IMAGE}"
+    flash = f"flash {IMAGE}, or another system that docs/build.md names"
     if facts.machine not in MACHINES or facts.bits != 64:
         kinds = ", ".join(MACHINES)
         found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))

@@ -25,7 +25,7 @@ _COMPARED: Final = ("rounds_to_threshold", "wasted_share", "consumed_j", "wasted
 
 
 @dataclass(frozen=True)
-class Setting:
+class RepeatedSetting:
     """`values`: its keys that differ from other settings'. `runs`: those of the means; `runs_in_all`: all of
     them."""
 
@@ -60,7 +60,7 @@ class Settings:
     """The settings in the order of their values, the quantities by which they are compared, and notes on runs
     that are in no mean."""
 
-    rows: tuple[Setting, ...]
+    rows: tuple[RepeatedSetting, ...]
     quantities: tuple[Quantity, ...]
     notes: tuple[str, ...]
 
@@ -89,8 +89,8 @@ class Best:
     pairs of one seed, with intervals that hold for all pairs of settings together."""
 
     quantity: Quantity
-    setting: Setting
-    beside: tuple[tuple[Setting, Improvement], ...]
+    setting: RepeatedSetting
+    beside: tuple[tuple[RepeatedSetting, Improvement], ...]
 
     @property
     def sentence(self) -> str:
@@ -134,7 +134,9 @@ def settings_of(runs: Sequence[RunSummary]) -> Settings:
         ordered = sorted(fit, key=lambda run: run.info.seed)
         figures = tuple(_figures(run, judged.values()) for run in ordered)
         rows.append(
-            Setting(name, {k: values[key].get(k) for k in keys}, tuple(ordered), len(members), figures)
+            RepeatedSetting(
+                name, {k: values[key].get(k) for k in keys}, tuple(ordered), len(members), figures
+            )
         )
     named_ones = [QUANTITIES[name] for name in ("final_accuracy", *_COMPARED)]
     known = {name for row in rows for figures in row.figures for name in figures}
@@ -163,7 +165,7 @@ def _figures(run: RunSummary, judged: Iterable[Quantity]) -> dict[str, Energy | 
     return found | {one.name: value for one in judged if (value := one.figure(run)) is not None}
 
 
-def _best(quantity: Quantity, rows: Sequence[Setting]) -> Best | None:
+def _best(quantity: Quantity, rows: Sequence[RepeatedSetting]) -> Best | None:
     means = [(mean, row) for row in rows if (mean := row.spread(quantity).mean) is not None]
     if len(means) < 2 or not quantity.better:
         return None

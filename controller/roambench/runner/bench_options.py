@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from roambench.provision.bench import chosen_words
-
 #: Hosts with this tag wait in a campaign until one of them takes the place of a board.
 SPARE: Final = "spare"
 
@@ -39,6 +37,8 @@ class BenchOptions:
 
     def waits(self, host: Tagged) -> bool:
         """Return whether the host is a spare that waits; one called for by its name does not."""
+        from roambench.provision.bench import chosen_words  # late: help needs none of what it brings
+
         return self.spares_wait and SPARE in host.tags and host.name not in chosen_words(self.only)[0]
 
 

@@ -434,7 +434,7 @@ def test_a_group_is_what_hosts_with_its_tag_have_in_common(tmp_path: Path) -> No
     wrong = text.replace("[groups.cold]", "[groups.attic]").replace('ssh_user = "lab"', 'ssh_usr = "lab"')
     with pytest.raises(ConfigError) as error:
         bench_of(tmp_path, wrong)
-    assert list(error.value.problems) == [
+    assert list(without_lines(error.value.problems)) == [
         "bench.toml: groups.kitchen.ssh_usr: unknown key, did you mean ssh_user?",
         "bench.toml: groups.attic: expected the tag of a host, and no host has it",
     ]

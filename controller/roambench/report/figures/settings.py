@@ -22,7 +22,7 @@ from roambench.report.figures.learning import bought
 from roambench.report.figures.look import OUTCOME_COLOURS, OUTCOME_PATTERNS, RUN_COLOURS
 from roambench.report.joule_names import LEARNING, WASTED
 from roambench.report.quantities import QUANTITIES
-from roambench.report.settings import Setting, Settings
+from roambench.report.settings import RepeatedSetting, Settings
 from roambench.report.spread import Spread, spread
 from roambench.report.summaries.run import RunSummary
 
@@ -62,11 +62,11 @@ def settings_charts(found: Settings) -> Iterator[Chart]:
         yield _joules(joules)
 
 
-def _shown(metric: Metric, rows: Sequence[Setting]) -> list[Setting]:
+def _shown(metric: Metric, rows: Sequence[RepeatedSetting]) -> list[RepeatedSetting]:
     """The settings that have a colour: those with the best last scores, in their order."""
     judged = [row for row in rows if any(run.learning.metric == metric for run in row.runs)]
 
-    def last(row: Setting) -> float:
+    def last(row: RepeatedSetting) -> float:
         mean = spread([run.learning.final_score for run in row.runs]).mean
         return -math.inf if mean is None else mean if metric.better == "higher" else -mean
 
@@ -74,7 +74,7 @@ def _shown(metric: Metric, rows: Sequence[Setting]) -> list[Setting]:
     return [row for row in judged if row in best]
 
 
-def _by_step(place: int, row: Setting, metric: Metric) -> Series:
+def _by_step(place: int, row: RepeatedSetting, metric: Metric) -> Series:
     """At every step at which a run was scored, while all of them go on; between its scores a run keeps the
     last."""
     curves = [_scores(run, metric) for run in row.runs]
@@ -87,7 +87,7 @@ def _by_step(place: int, row: Setting, metric: Metric) -> Series:
     )
 
 
-def _by_joule(place: int, row: Setting, metric: Metric) -> Series:
+def _by_joule(place: int, row: RepeatedSetting, metric: Metric) -> Series:
     curves = [
         bought(run, run.spent) for run in row.runs if run.spent is not None and run.learning.metric == metric
     ]
@@ -107,7 +107,7 @@ def _scores(run: RunSummary, metric: Metric) -> dict[int, float]:
 
 def _series(
     place: int,
-    row: Setting,
+    row: RepeatedSetting,
     x: Sequence[float],
     means: Sequence[Spread],
     text: str,
@@ -132,7 +132,7 @@ def _series(
     )
 
 
-def _joules(rows: Sequence[Setting]) -> Chart:
+def _joules(rows: Sequence[RepeatedSetting]) -> Chart:
     """Bars of means; what is wasted is a part of what was used for learning."""
     consumed = [row.spread(QUANTITIES["consumed_j"]) for row in rows]
     wasted = [

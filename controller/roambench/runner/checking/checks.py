@@ -11,7 +11,7 @@ from roambench.contract.json_values import without_nan
 from roambench.contract.printable import printable
 from roambench.report.documents.report import document
 from roambench.report.report import report as report_of
-from roambench.runner.checking.findings import Finding, Outcome, compared
+from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
 from roambench.runner.checking.run_check import RunCheck, check_figures, check_run, report_document
 from roambench.runs.crates import crate_of, source_of
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
@@ -37,14 +37,16 @@ def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bo
 def status_of(checks: Sequence[RunCheck]) -> int:
     """0 where all is equal, 1 where something differs, else 2 where something could not be checked."""
     outcomes = {finding.outcome for made in checks for finding in made.findings}
-    return 1 if Outcome.DIFFERS in outcomes else 2 if Outcome.NOT_CHECKED in outcomes else 0
+    return 1 if CheckOutcome.DIFFERS in outcomes else 2 if CheckOutcome.NOT_CHECKED in outcomes else 0
 
 
-def _crate(crate: Path, runs: Sequence[Path]) -> list[Finding]:
+def _crate(crate: Path, runs: Sequence[Path]) -> list[CheckFinding]:
     manifest = read_manifest(crate)
     if manifest is None:
         found = [
-            Finding("files", Outcome.NOT_RECORDED, (f"no {MANIFEST}: an older version made this crate",))
+            CheckFinding(
+                "files", CheckOutcome.NOT_RECORDED, (f"no {MANIFEST}: an older version made this crate",)
+            )
         ]
     else:
         text = f"{len(manifest)} files have the digests that the crate was packed with"
@@ -55,7 +57,7 @@ def _crate(crate: Path, runs: Sequence[Path]) -> list[Finding]:
     return found
 
 
-def _report(path: Path, runs: Sequence[Path]) -> Finding:
+def _report(path: Path, runs: Sequence[Path]) -> CheckFinding:
     """The finding on a report, whose runs are found by their ids: it has them in an order that it chose."""
     recorded = report_document(path)
     listed: list[Any] = recorded.get("runs", [])
@@ -64,7 +66,7 @@ def _report(path: Path, runs: Sequence[Path]) -> Finding:
     ours = [summary.info.run_id for summary in summaries]
     if sorted(ids) != sorted(ours):
         text = f"it is of {', '.join(map(printable, ids)) or 'no run'}; these are {', '.join(ours)}"
-        return Finding(path.name, Outcome.DIFFERS, (text,))
+        return CheckFinding(path.name, CheckOutcome.DIFFERS, (text,))
     if len(set(ours)) == len(ours):
         summaries = tuple(summaries[ours.index(each)] for each in ids)
     now = json.loads(json.dumps(without_nan(document(summaries))))

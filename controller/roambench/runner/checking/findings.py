@@ -20,7 +20,7 @@ _MOST_NAMED: Final = 8
 _MOST_TEXT: Final = 80
 
 
-class Outcome(StrEnum):
+class CheckOutcome(StrEnum):
     """The outcome of one comparison."""
 
     EQUAL = "equal"
@@ -30,22 +30,22 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """One comparison: `what` was compared, and a sentence for each difference, or the reason."""
 
     what: str
-    outcome: Outcome
+    outcome: CheckOutcome
     texts: tuple[str, ...] = ()
 
 
-def compared(what: str, differences: Sequence[str], equal: str = "") -> Finding:
+def compared(what: str, differences: Sequence[str], equal: str = "") -> CheckFinding:
     """The finding of a comparison with these differences; `equal` is said where there are none."""
     if not differences:
-        return Finding(what, Outcome.EQUAL, (equal,) if equal else ())
+        return CheckFinding(what, CheckOutcome.EQUAL, (equal,) if equal else ())
     named = list(differences[:_MOST_NAMED])
     if len(differences) > _MOST_NAMED:
         named.append(f"and {len(differences) - _MOST_NAMED:,} more")
-    return Finding(what, Outcome.DIFFERS, tuple(named))
+    return CheckFinding(what, CheckOutcome.DIFFERS, tuple(named))
 
 
 def differing_values(recorded: Any, now: Any, at: str = "") -> Iterator[str]:

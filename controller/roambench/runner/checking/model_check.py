@@ -13,7 +13,7 @@ from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, MetricsScored, ModelsScored, StepClosed
-from roambench.runner.checking.findings import Finding, Outcome, compared
+from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.world import LearningTask, learning_task_of
@@ -38,15 +38,17 @@ class LastScore:
     metrics: Mapping[str, float]
 
 
-def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> Iterator[Finding]:
+def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> Iterator[CheckFinding]:
     """The findings; a data set that is missing is fetched with `download`."""
     if not folder.info.kind.trains:
-        yield Finding(_SCORE, Outcome.NOT_RECORDED, ("a rehearsal trains no model",))
+        yield CheckFinding(_SCORE, CheckOutcome.NOT_RECORDED, ("a rehearsal trains no model",))
         return
     if not (folder.path / GLOBAL_MODEL).is_file():
         # Its marks say whether it was ever there.
-        outcome = Outcome.DIFFERS if GLOBAL_MODEL in folder.info.marks.files else Outcome.NOT_RECORDED
-        yield Finding(_SCORE, outcome, (f"{GLOBAL_MODEL} is not there",))
+        outcome = (
+            CheckOutcome.DIFFERS if GLOBAL_MODEL in folder.info.marks.files else CheckOutcome.NOT_RECORDED
+        )
+        yield CheckFinding(_SCORE, outcome, (f"{GLOBAL_MODEL} is not there",))
         return
     try:
         model = load_model(folder.path / GLOBAL_MODEL)
@@ -55,7 +57,7 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
         why = str(error).splitlines()
         if isinstance(error, ConfigError | DataError):
             why.append(f"where the data set is missing: roambench check {folder.path} --download")
-        yield Finding(_SCORE, Outcome.NOT_CHECKED, tuple(why))
+        yield CheckFinding(_SCORE, CheckOutcome.NOT_CHECKED, tuple(why))
         return
     other = [
         f"the {name} are not those that the run was made of"
@@ -65,10 +67,12 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
     if folder.info.data:
         yield compared(_DATA, other, "as loaded here it is what the run was made of")
     else:
-        yield Finding(_DATA, Outcome.NOT_RECORDED, ("this version's digests of it are not in run.json",))
+        yield CheckFinding(
+            _DATA, CheckOutcome.NOT_RECORDED, ("this version's digests of it are not in run.json",)
+        )
     if model.size != task.layout.size:
         text = f"{model.size:,} parameters; the experiment's model has {task.layout.size:,}"
-        yield Finding(_MODEL, Outcome.DIFFERS, (text,))
+        yield CheckFinding(_MODEL, CheckOutcome.DIFFERS, (text,))
         return
     yield from _named_by_the_log(model, task, log, folder)
     last = last_score(log)
@@ -76,7 +80,7 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
         finished = folder.info.state is RunState.FINISHED
         text = "the event log has no score of the last model"
         text += ", which every run has that ends" if finished else ""
-        yield Finding(_SCORE, Outcome.DIFFERS if finished else Outcome.NOT_RECORDED, (text,))
+        yield CheckFinding(_SCORE, CheckOutcome.DIFFERS if finished else CheckOutcome.NOT_RECORDED, (text,))
         return
     found = asyncio.run(TestSetEvaluator(folder.experiment, task).score(model))
     images = folder.experiment.learning.test_images or len(task.dataset.test_labels)
@@ -101,7 +105,7 @@ def last_score(log: EventLog) -> LastScore | None:
     return LastScore(closed[-1].accuracy, closed[-1].loss, metrics)
 
 
-def scored_again(last: LastScore, found: Score, images: int) -> Finding:
+def scored_again(last: LastScore, found: Score, images: int) -> CheckFinding:
     """The finding on a model that the event log gives `last`, and that scored `found` on `images`."""
     wrong, equal = [], []
     if last.accuracy is not None and found.accuracy is not None:
@@ -132,7 +136,7 @@ def _learning_task(folder: RunFolder, *, download: bool) -> LearningTask:
 
 def _named_by_the_log(
     model: Vector, task: LearningTask, log: EventLog, folder: RunFolder
-) -> Iterator[Finding]:
+) -> Iterator[CheckFinding]:
     """The event log names models by their bytes. What an algorithm sends beside a model is in no file."""
     names = log.texts(CloudAggregated, "digest")
     blob = encode(model, task.layout.fingerprint)

@@ -16,8 +16,8 @@ from roambench.contract.sources import own_code
 from roambench.mobility.files import content_hash, read_trace
 from roambench.report.run_figures import FIGURES, figures_of_folder, recorded_figures
 from roambench.runner.checking.findings import (
-    Finding,
-    Outcome,
+    CheckFinding,
+    CheckOutcome,
     compared,
     differing_rows,
     differing_values,
@@ -45,7 +45,7 @@ class RunCheck:
     """The findings on one run. `versions`: by what it was made and is checked, where that is not the same."""
 
     name: str
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
     versions: str = ""
 
 
@@ -54,7 +54,7 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
 
     `digests`: compare its files with its manifest. `download`: fetch its data set where that is missing.
     """
-    findings: list[Finding] = [_files(path)] if digests else []
+    findings: list[CheckFinding] = [_files(path)] if digests else []
     with RunFolder.open(path) as folder:
         if folder.info.state is RunState.RUNNING:
             raise RunError(f"{path}: goes on; check it when it has ended: roambench watch {path}")
@@ -66,37 +66,37 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
             findings += _tables(folder, log)
             findings += _figures(folder)
         except RoambenchError as error:  # the run itself could read what it wrote
-            findings.append(Finding("figures", Outcome.DIFFERS, tuple(str(error).splitlines())))
+            findings.append(CheckFinding("figures", CheckOutcome.DIFFERS, tuple(str(error).splitlines())))
         return RunCheck(path.name, tuple(findings), _versions(folder))
 
 
-def check_figures(what: str, recorded: Any, now: Any) -> Finding:
+def check_figures(what: str, recorded: Any, now: Any) -> CheckFinding:
     """The finding on a report's document: every number in it, and every word that is no sentence."""
     return compared(what, list(differing_values(_without_sentences(recorded), _without_sentences(now))))
 
 
-def _files(path: Path) -> Finding:
+def _files(path: Path) -> CheckFinding:
     manifest = read_manifest(path)
     if manifest is None:
         text = f"no {MANIFEST}: {_WITHOUT}; its figures are computed again"
-        return Finding(_FILES, Outcome.NOT_RECORDED, (text,))
+        return CheckFinding(_FILES, CheckOutcome.NOT_RECORDED, (text,))
     count = len(manifest)
     return compared(_FILES, differences(path, manifest), f"{count} files have the digests of the run's end")
 
 
-def _trace(folder: RunFolder) -> Finding:
+def _trace(folder: RunFolder) -> CheckFinding:
     path = folder.path / "trace.parquet"
     if not path.is_file():
-        return Finding("trace", Outcome.NOT_RECORDED, (f"{path.name} is not there",))
+        return CheckFinding("trace", CheckOutcome.NOT_RECORDED, (f"{path.name} is not there",))
     try:
         found = content_hash(read_trace(path))
     except RoambenchError as error:
-        return Finding("trace", Outcome.DIFFERS, (str(error),))
+        return CheckFinding("trace", CheckOutcome.DIFFERS, (str(error),))
     text = f"it is {found[:12]}; the run replayed {folder.info.trace_hash[:12]}"
     return compared("trace", [] if found == folder.info.trace_hash else [text])
 
 
-def _tables(folder: RunFolder, log: EventLog) -> Iterator[Finding]:
+def _tables(folder: RunFolder, log: EventLog) -> Iterator[CheckFinding]:
     """Each table that was exported, beside the same from the raw records."""
     made = measured_tables(folder, log)
     modelled = modelled_results(folder, log)
@@ -106,13 +106,15 @@ def _tables(folder: RunFolder, log: EventLog) -> Iterator[Finding]:
         path = folder.path / f"{name}.parquet"
         if not path.is_file():
             ended = folder.info.state is RunState.FINISHED and folder.info.kind.trains
-            outcome = Outcome.DIFFERS if ended else Outcome.NOT_RECORDED
-            yield Finding(path.name, outcome, ("it is not there",))
+            outcome = CheckOutcome.DIFFERS if ended else CheckOutcome.NOT_RECORDED
+            yield CheckFinding(path.name, outcome, ("it is not there",))
             continue
         try:
             recorded = pq.read_table(path)
         except (OSError, ValueError) as error:  # pyarrow's own are both
-            yield Finding(path.name, Outcome.DIFFERS, (f"not a table: {str(error).splitlines()[0]}",))
+            yield CheckFinding(
+                path.name, CheckOutcome.DIFFERS, (f"not a table: {str(error).splitlines()[0]}",)
+            )
             continue
         yield compared(path.name, list(differing_rows(recorded, table)))
     if modelled is not None and (folder.path / "summary.json").is_file():
@@ -120,14 +122,14 @@ def _tables(folder: RunFolder, log: EventLog) -> Iterator[Finding]:
         yield compared("summary.json", list(differing_values(recorded, modelled[1])))
 
 
-def _figures(folder: RunFolder) -> Iterator[Finding]:
+def _figures(folder: RunFolder) -> Iterator[CheckFinding]:
     try:
         recorded = recorded_figures(folder.path)
     except RunError as error:
-        yield Finding(FIGURES, Outcome.DIFFERS, (str(error),))
+        yield CheckFinding(FIGURES, CheckOutcome.DIFFERS, (str(error),))
         return
     if recorded is None:
-        yield Finding(FIGURES, Outcome.NOT_RECORDED, (_WITHOUT,))
+        yield CheckFinding(FIGURES, CheckOutcome.NOT_RECORDED, (_WITHOUT,))
         return
     now = figures_of_folder(folder.path)
     pairs = ((recorded.figures, now.figures, ""), (recorded.u, now.u, "u of "))

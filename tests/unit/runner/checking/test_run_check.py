@@ -18,7 +18,7 @@ from roambench.cli.main import main
 from roambench.contract.errors import RunError
 from roambench.extras.exports.ro_crate import About, export_ro_crate
 from roambench.runner.checking.checks import check_runs, status_of
-from roambench.runner.checking.findings import Outcome
+from roambench.runner.checking.findings import CheckOutcome
 from roambench.runs.groups import run_folders
 from roambench.runs.manifest import MANIFEST, write_manifest
 from small_runs import folder_of, measured
@@ -53,7 +53,7 @@ def run(made: Path, tmp_path: Path) -> Path:
 def differing(run: Path, **more: Any) -> dict[str, str]:
     """Texts of what differs, by what was compared."""
     findings = [finding for check in check_runs([run], **more) for finding in check.findings]
-    return {each.what: "\n".join(each.texts) for each in findings if each.outcome is Outcome.DIFFERS}
+    return {each.what: "\n".join(each.texts) for each in findings if each.outcome is CheckOutcome.DIFFERS}
 
 
 def with_accuracy(run: Path, accuracy: float | None) -> None:
@@ -80,7 +80,10 @@ def test_a_run_as_it_was_made_is_equal(run: Path) -> None:
     checks = check_runs([run])
     assert status_of(checks) == 0, differing(run)
     compared = {
-        finding.what for check in checks for finding in check.findings if finding.outcome is Outcome.EQUAL
+        finding.what
+        for check in checks
+        for finding in check.findings
+        if finding.outcome is CheckOutcome.EQUAL
     }
     assert {
         "files",
