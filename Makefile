@@ -1,4 +1,4 @@
-# Two commands matter: `make demo` and `make test`. Both begin with `make setup`.
+# Two commands matter: `make demo` and `make test`. Both begin with `make setup`. All: `make help`.
 # The first that fits; PYTHON=/path/to/python3.12 chooses another.
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null && echo $$name && break; done)
@@ -21,15 +21,15 @@ help:
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
 	@echo "make test      linters, types, architecture, tests (half an hour on 2 cores)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
-	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (7 minutes)"
+	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (6 minutes)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
-	@echo "make test-all  the slow tests too"
+	@echo "make test-all  make test and make test-hosts with the slow tests, and an aarch64 Debian (hours)"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 40 minutes; see docs/reproducing.md)"
 	@echo "make verdicts   the same, and its figures into docs/results (CHECK=--check: compare with those)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
-	@echo "make pictures  docs/images anew, from a run of the longer demo and a Chromium"
+	@echo "make pictures  renew docs/images, from a run of the longer demo and a Chromium"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew packaging/lock.txt: versions and digests of what everything here and boards install"
 

@@ -29,7 +29,7 @@ from roambench.provision.wheels.user_packages import UserPackage, kept_packages
 
 #: Hosts at a time. What they are sent goes through one network and one processor here, and in turns.
 _AT_ONCE: Final = 64
-#: Of a configuration file.
+#: Largest configuration file that is read from a host.
 _MOST_BYTES: Final = 2**20
 
 Report = Callable[[Host, str], None]

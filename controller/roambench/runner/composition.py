@@ -50,15 +50,14 @@ def run_experiment(
     on_step: OnStepDone | None = None,
     expected_s: ExpectedS | None = None,
 ) -> list[Path]:
-    """Run every system of the experiment, one after the other, on the same movement; returns their folders,
-    in a new group in `runs_dir`. The last start is gone on with where it died or was stopped and its runs can
-    be gone on with, unless `fresh`.
+    """Run every system of the experiment, one after the other, on the same movement; return their folders,
+    in a new group in `runs_dir`. Runs of the last start that died or were stopped are resumed where that is
+    possible, unless `fresh`.
 
     `fleet` as on the command line, a bench with the options `bench`. `on_step` gets every step that is done.
     `expected_s` is asked where another person has booked the bench.
-    Raises RoambenchError leaves: at the end
-    SystemsFailed, where code of other packages failed some of the systems.
-    KeyboardInterrupt leaves a readable run folder behind.
+    Raises subclasses of RoambenchError; at the end SystemsFailed, where code of other packages failed some of
+    the systems. After a KeyboardInterrupt the run folder can be read.
     """
     place = place_of(experiment, fleet, bench)
     learning = experiment.learning

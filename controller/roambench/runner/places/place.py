@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # it brings grpc, which only fleets of agents need
     from roambench.runner.agents.agent_bench import AgentBench
 
 
-#: Of a run's name in its id: agents keep 100 letters of an id.
+#: Longest run name in a run's id: agents keep 100 letters of an id.
 _MOST_NAME_LETTERS: Final = 80
 
 
