@@ -91,9 +91,3 @@ def documents(runs: Sequence[ListedRun]) -> list[dict[str, Any]]:
         }
         for run in runs
     ]
-
-
-_FIGURES: Final = frozenset(name for name, column in COLUMNS.items() if column.kind == "number") - {
-    "seed",
-    "devices",
-}

@@ -4,121 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import os
-import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from influx_servers import free_port
-from roambench.contract.addresses import host_port
 from roambench.contract.records import Reading, RecordKind
 from roambench.spool.drain import BatchRefused, BatchTooLarge, Busy, Drain, NotWelcome, TooSlow
 from roambench.spool.influx import InfluxSender, InfluxWriter
-from roambench.spool.influx_settings import InfluxSettings, url_mistake
+from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
-from roambench.spool.proxies import proxy_to
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
-
-LINE = b"power,device=pi-01 watts=1.5 1700000000000000000"
-
-
-@dataclass
-class Scripted:
-    """An HTTP server that answers what it is told: (status, headers, body) per request, the last for ever.
-
-    With `is_influxdb` every answer says so, as InfluxDB's do; /ping always says it with `pings`.
-    """
-
-    url: str
-    is_influxdb: bool = True
-    pings: bool = False
-    version: str = "v2.7.11"
-    slow_s: float = 0.0
-    answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
-    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-
-    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers.append((status, named, body))
+from scripted_influx import LINE, Scripted, serving, writing
 
 
 @pytest.fixture
 def scripted() -> Iterator[Scripted]:
     with serving("127.0.0.1") as script:
         yield script
-
-
-@pytest.fixture
-def influxd_of_ipv6() -> Iterator[Scripted]:
-    with serving("::1") as script:
-        script.answer(204)
-        yield script
-
-
-@contextmanager
-def serving(host: str) -> Iterator[Scripted]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            script.requests.append((self.path, dict(self.headers), body))
-            answers = script.answers
-            time.sleep(script.slow_s)
-            status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
-            if status == 0:  # it dies over the answer
-                self.close_connection = True
-                return
-            self._say(status, headers, content, script.is_influxdb)
-
-        def do_GET(self) -> None:
-            script.requests.append((self.path, dict(self.headers), b""))
-            self._say(200, {}, b"<html>welcome</html>", script.pings)
-
-        def _say(self, status: int, headers: dict[str, str], content: bytes, is_influxdb: bool) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            if is_influxdb:
-                self.send_header("X-Influxdb-Version", script.version)
-            if status != 204:
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            with suppress(OSError):  # who asked does not wait any more
-                self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    class Server(ThreadingHTTPServer):
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        block_on_close = False
-
-    server = Server((host, 0), Handler)
-    script = Scripted(f"http://{host_port(host, server.server_port)}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield script
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@contextmanager
-def writing(settings: InfluxSettings) -> Iterator[Callable[[bytes], None]]:
-    writer = InfluxWriter(settings, print)
-    try:
-        yield writer.write
-    finally:
-        writer.close()
 
 
 def filled_spool(folder: Path) -> Spool:
@@ -439,82 +346,3 @@ def test_telegraf_which_answers_before_it_has_passed_a_record_on_acknowledges_no
     scripted.answer(204)
     with writing(target) as write, pytest.raises(NotWelcome, match="Telegraf"):
         write(LINE)
-
-
-PLACES = [
-    ("http://db.lab:8086", {"http_proxy": "proxy.lab:3128"}, "http://proxy.lab:3128"),
-    ("http://db.lab:8086", {"HTTP_PROXY": "http://proxy.lab:3128"}, "http://proxy.lab:3128"),
-    ("http://db.lab:8086", {"https_proxy": "http://proxy.lab:3128"}, None),
-    ("https://db.lab", {"all_proxy": "http://[fd78::9]:3128"}, "http://[fd78::9]:3128"),
-    *(
-        (url, {"all_proxy": "http://p:1"}, None)
-        for url in ("http://localhost:1", "http://127.0.0.1", "http://127.9.9.9:1", "https://[::1]:8086")
-    ),
-    *(
-        (url, {"all_proxy": "http://p:1", "no_proxy": f"other.example, {entry}"}, found)
-        for url, entry, found in (
-            ("http://db.lab:8086", "lab", None),
-            ("http://db.lab:8086", ".lab", None),
-            ("http://db.lab:8086", "db.lab:8086", None),
-            ("http://db.lab:8086", "db.lab:8087", "http://p:1"),
-            ("http://xdb.lab:8086", "db.lab", "http://p:1"),
-            ("http://db.lab:8086", "*.lab", "http://p:1"),
-            ("http://10.36.0.1:8086", "10.0.0.0/8", None),
-            ("http://11.36.0.1:8086", "10.0.0.0/8", "http://p:1"),
-            ("http://[fd78::1]:8086", "fd78::1", None),
-            ("http://[fd78::1]:8086", "[fd78::1]", None),
-            ("http://[fd78::1]:8086", "fd78::/64", None),
-            ("http://[fd79::1]:8086", "fd78::/64", "http://p:1"),
-        )
-    ),
-    ("http://db.lab", {"all_proxy": "http://p:1", "no_proxy": "*"}, None),
-]
-
-
-@pytest.fixture
-def no_proxies(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    return monkeypatch
-
-
-@pytest.mark.parametrize(("url", "environment", "expected"), PLACES)
-def test_the_environment_says_which_proxy_leads_to_a_server(no_proxies, url, environment, expected):
-    for name, value in environment.items():
-        no_proxies.setenv(name, value)
-    found = proxy_to(url)
-    assert (found and found.url) == expected
-
-
-def test_records_go_by_a_proxy_which_is_no_influxdb_itself(no_proxies, scripted):
-    """The stand-in is the proxy: it is asked for the whole address, or to connect, with its own password."""
-    no_proxies.setenv("all_proxy", scripted.url.replace("//", "//me:p%40ss@"))
-    scripted.answer(204)
-    with writing(InfluxSettings("http://[fd78::1]:8086/x", "b", token_env="")) as write:
-        write(LINE)
-    (path, headers, _) = scripted.requests[0]
-    assert path.startswith("http://[fd78::1]:8086/x/api/v2/write?")
-    assert (headers["Host"], headers["proxy-authorization"]) == ("[fd78::1]:8086", "Basic bWU6cEBzcw==")
-    with writing(InfluxSettings("https://[fd78::1]:8086", "b", token_env="")) as write:
-        for _ in range(2):
-            with pytest.raises(Busy, match="Tunnel connection failed: 501"):
-                write(LINE)
-    no_proxies.setenv("all_proxy", "socks5://me:secret@p:1")
-    with (
-        writing(InfluxSettings("http://db.lab", "b", token_env="")) as write,
-        pytest.raises(NotWelcome, match="expected a proxy as http://HOST:PORT in the environment") as caught,
-    ):
-        write(LINE)
-    assert "secret" not in str(caught.value)
-
-
-def test_an_influxdb_at_an_ipv6_address_is_written_to(no_proxies, influxd_of_ipv6):
-    no_proxies.setenv("http_proxy", "http://127.0.0.1:1")
-    with writing(InfluxSettings(influxd_of_ipv6.url, "b", token_env="")) as write:
-        write(LINE)
-    assert influxd_of_ipv6.requests[0][1]["Host"] == influxd_of_ipv6.url.removeprefix("http://")
-
-
-@pytest.mark.parametrize("url", ["http://fd78::1:8086", "http://2001:db8::1"])
-def test_an_ipv6_address_without_brackets_is_told_where_they_stand(url):
-    assert "brackets" in (url_mistake(url) or "")
