@@ -98,6 +98,8 @@ class Best:
         heading = self.quantity.heading(self.quantity.basis_in(self.setting.basis))
         heading = heading[0].upper() + heading[1:]
         mean = interval_text(self.setting.spread(self.quantity), share=self.quantity.share)
+        if all(found.difference == 0.0 for _, found in self.beside):
+            return f"{heading}: all settings have the same mean, {mean}."
         unsure = [other.name for other, found in self.beside if found.winner != "A"]
         others = count(len(self.beside), "other setting")
         if len(unsure) == len(self.beside):
