@@ -40,7 +40,7 @@ def time_form(name: str, zone: str, time_doubts: TimeDoubts) -> Form:
     where = _zone(zone, mistakes)
     pattern = "%" in name
     form = _pattern(name, mistakes) if pattern else TIME_FORMS.get(name)
-    if form is None:
+    if form is None and not pattern:
         known = ", ".join(TIME_FORMS)
         mistakes.append(f"time_format: {name!r}, expected one of {known}, or a pattern such as {_SUCH_AS}")
     if mistakes or form is None:
@@ -121,6 +121,7 @@ def _pattern(pattern: str, mistakes: list[str]) -> Form | None:
     day = "j" in parts or ("d" in parts and parts & set("mbB"))
     if not (parts & set("cxG") or (parts & set("Yy") and day)):
         mistakes.append(f"time_format: {pattern!r}, expected year, month and day in it, such as {_SUCH_AS}")
+        return None  # from 3.13 on, strptime warns of a day without a year
     try:
         datetime.strptime(datetime(2024, 1, 2, tzinfo=UTC).strftime(pattern), pattern)
     except ValueError:
