@@ -102,7 +102,8 @@ def _parameter(one: Any) -> tuple[str, dict[str, Any]]:
 def _type(of: Any) -> str | dict[str, bool]:
     if isinstance(of, EnumType):
         return {each.value: True for each in of}
-    return of.__name__ if isinstance(of, type) else str(of)
+    # Python 3.13 has a Path elsewhere.
+    return of.__name__ if isinstance(of, type) else str(of).replace("pathlib._local.", "pathlib.")
 
 
 def agent_commands(folder: Path) -> Any:

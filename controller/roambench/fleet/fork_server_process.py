@@ -29,6 +29,7 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NoReturn
@@ -66,7 +67,9 @@ def fork_from_here(modules: Sequence[str]) -> None:
         raise RuntimeError("a process with threads or with grpc cannot be forked safely")
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
     gc.freeze()  # objects that the collector leaves alone stay shared
-    if pid := os.fork():
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        pid = os.fork()  # from 3.12 on Python warns of torch's own threads, which wait for work
+    if pid:
         theirs.close()
         fork_server.inherited = ours
         atexit.register(_see_out, ours, pid)

@@ -157,7 +157,9 @@ def import_(
     if detect:
         if problems:
             raise ConfigError(problems)
-        reader, paths = _detected([Path(argument) for argument in arguments], column_map), arguments
+        named = len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:])
+        paths = arguments[1:] if named and not Path(arguments[0]).exists() else arguments
+        reader = _detected([Path(path) for path in paths], column_map)
         if output is None:
             return
     else:

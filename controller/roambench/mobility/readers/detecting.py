@@ -14,7 +14,7 @@ from roambench.mobility.readers import READERS
 from roambench.mobility.readers.archives import Archives
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Reader
-from roambench.mobility.readers.opening import documents_of, head_of
+from roambench.mobility.readers.opening import documents_of, head_of, spread_of
 from roambench.mobility.readers.proposing import propose
 from roambench.mobility.readers.stations import names_access_points
 from roambench.mobility.readers.tables import columns_needed
@@ -73,11 +73,19 @@ def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> t
     if not paths:
         raise TraceError("no trace file given")
     with closing(Archives()) as archives:
-        heads = [
-            (document.path, head_of(document, columns))
+        documents = [
+            document
             for path in paths
             for document in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
         ]
+        guesses = _guesses([(document.path, head_of(document, columns)) for document in documents])
+        if not guesses:
+            spread = (spread_of(document, columns) for document in documents)
+            raise UnknownFormat(paths, next((head for head in spread if head.rows), None))
+    return guesses
+
+
+def _guesses(heads: Sequence[tuple[str, Head]]) -> tuple[Guess, ...]:
     names = [name for name in READERS.names() if READERS.is_ours(name) and name not in _GENERAL]
     guesses = []
     for name in (*names, *_GENERAL):
@@ -87,6 +95,4 @@ def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> t
             if reason is not None:
                 guesses.append(Guess(name, path, reason))
                 break
-    if not guesses:
-        raise UnknownFormat(paths, next((head for _, head in heads if head.rows), None))
     return tuple(guesses)

@@ -28,6 +28,8 @@ _BESIDE: Final = re.compile(
 )
 _HEAD_LINES: Final = 40
 _HEAD_LINE_BYTES: Final = 4096
+_SPREAD_LINES: Final = 4000
+_SPREAD_BYTES: Final = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +177,23 @@ def head_of(document: Document, columns: Mapping[str, str]) -> Head:
     with document.opened() as file:
         found = [line.rstrip("\r\n") for line in islice(text_lines(file, _HEAD_LINE_BYTES), _HEAD_LINES)]
     return Head(unpacked_name(document.name), tuple(found), columns)
+
+
+def spread_of(document: Document, columns: Mapping[str, str]) -> Head:
+    """Its first lines, and lines at equal distances of all that follows: a file may be sorted by device."""
+    kept: dict[int, str] = {}
+    distance, size = 1, 0
+    with document.opened() as file:
+        for number, line in enumerate(text_lines(file, _HEAD_LINE_BYTES)):
+            if number < _HEAD_LINES or number % distance == 0:
+                kept[number] = line.rstrip("\r\n")
+            if len(kept) > _SPREAD_LINES:
+                distance *= 2
+                kept = {at: it for at, it in kept.items() if at < _HEAD_LINES or at % distance == 0}
+            size += len(line)
+            if size > _SPREAD_BYTES:
+                break
+    return Head(unpacked_name(document.name), tuple(kept.values()), columns)
 
 
 def unpacked_name(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -27,7 +27,8 @@ _WORDS: Final[Mapping[str, re.Pattern[str]]] = {
         "ap": "ap|ap_?name|ap_?id|bssid|cell|tower|antenna|beacon|station|site|building|lac|gateway|hotspot|"
         "access_?point|zone|router",
         "device": "device|dev|user|uid|imei|imsi|mac|phone|taxi|cab|car|bus|truck|vehicle|bike|driver|client|"
-        "card|node|person|who|customer|animal|tag|tracker|medallion|trip|id|name",
+        "card|node|person|who|customer|animal|tag|tracker|medallion|trip|id|name|scooter|ship|vessel|mmsi|"
+        "aircraft|icao24|drone|robot|worker|rider|passenger|plate|subject|participant|pedestrian|agent|msisdn",
     }.items()
 }
 _WORD_BORDER: Final = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -143,7 +144,7 @@ class _Guessing:
         else:
             time = times.get("time", times.get("start"))
             reader, when = "intervals" if ap else "csv", {"time": time or "..."}
-        device = self._device()
+        device = self._device(times.values())
         if device is None and not times:
             return None
         options = {"device": "..." if device is None else self._called(device), **when, **places}
@@ -172,16 +173,19 @@ class _Guessing:
             self._free.remove(found)
         return found
 
-    def _device(self) -> _Column | None:
-        """The first column of several labels that come again, with a name that says it or without; one fix of
-        each is no movement, and no proposal."""
+    def _device(self, times: Iterable[str]) -> _Column | None:
+        """The first column of several labels that come again, with a name that says it, or else that which is
+        at one place at a time; one fix of each is no movement, and no proposal."""
         again = [it for it in self._free if _is_label(it) and 1 < len(set(it.cells)) < len(it.cells)]
         called = [it for it in self._free if _is_label(it) and it.is_called("device")]
         # One label alone is the file of one device, and a few rows tell nothing.
         alone = (it for it in called if len(set(it.cells)) == 1 or len(it.cells) < _TELLING)
         found = next((it for it in called if it in again), None) or next(alone, None)
         if found is None and not called and again:
-            found = again[0]
+            when = {part for time in times for part in re.split(r"[+*]", time)}
+            moments = list(zip(*(it.cells for it in self._columns if self._called(it) in when), strict=True))
+            pairs = [len(set(zip(it.cells, moments, strict=True))) for it in again] if moments else [0]
+            found = again[pairs.index(max(pairs))]
             self._notes.append(f"device: column {self._called(found)}, as its entries come again; look at it")
         if found is None and called:
             self._notes.append(

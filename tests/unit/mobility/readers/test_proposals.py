@@ -111,3 +111,16 @@ def test_a_median_where_nobody_lives_gets_a_hint(tmp_path, capsys):
         main(["trace", "import", "csv", str(tmp_path / "t.csv"), "-o", str(tmp_path / "t"), "--aps", "1"])
     assert not ended.value.code
     assert "if latitude and longitude are swapped, name their columns" in capsys.readouterr().err
+
+
+def test_of_a_table_sorted_by_device_the_device_is_at_one_place_at_a_time(tmp_path):
+    """A head of forty lines shows one device, and its charge comes again as often as its number does."""
+    rows = [
+        f"{(at * 7 + who) % 50},{at:02d}.05.2026 1{minute // 60}:{minute % 60:02d},{48.1 + who / 97:.4f},{11.5 + at / 89:.4f},{who}"
+        for who in range(60)
+        for at in range(10, 31)
+        for minute in (0, 61, 122)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["ladung,wann,latitude,longitude,nr", *rows]) + "\n")
+    options = shlex.split(advice(tmp_path / "t.csv")[0])
+    assert options[options.index("--columns") + 1] == "device=nr,time=wann,lat=latitude,lon=longitude"

@@ -140,6 +140,7 @@ def _layout(first: str, options: ReaderOptions, below: Sequence[str] = ()) -> Co
     raise TraceError(
         f"{options.file}:1: cannot tell which column is {', '.join(missing)}: "
         + columns_needed(first, missing)
+        + "; `roambench trace import --detect FILE` proposes them"
     )
 
 
