@@ -15,7 +15,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,9 +89,8 @@ class SshServer:
         self.process = subprocess.Popen([*self.before, _sshd(), "-D", "-f", str(config), "-E", str(log)])
         end = time.monotonic() + _PATIENCE_S
         while time.monotonic() < end and self.process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex((self.address, self.port)) == 0:
-                    return
+            with suppress(OSError), socket.create_connection((self.address, self.port)):
+                return
             time.sleep(0.02)
         raise AssertionError(f"sshd does not listen: {log.read_text()}")
 

@@ -22,7 +22,7 @@ from roambench.provision.agent_asks import AGENT, ask_agent
 from roambench.provision.bench import Bench, Host
 from roambench.provision.leases.lease import LeaseBook, user
 from roambench.provision.leases.local_time import shown
-from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.host_error import HostError, SudoRefused
 from roambench.provision.ssh.hosts import HostLink, on_hosts
 from roambench.provision.ssh.script import Script
 
@@ -112,15 +112,18 @@ def asked_first(bench: Bench, work: Callable[[HostLink], T], *, take: bool) -> C
     return ask_and_work
 
 
-def barred(bench: Bench, hosts: Sequence[Host], *, take: bool = False) -> dict[str, ForeignBoard]:
-    """Ask all hosts whose they are; the errors of those that another bench has, by name. A host that does not
-    answer is not among them: a board without power or network runs nothing."""
+def barred(
+    bench: Bench, hosts: Sequence[Host], *, take: bool = False
+) -> dict[str, ForeignBoard | SudoRefused]:
+    """Ask all hosts whose they are; the errors of those that another bench has, and of those that let only
+    root read it, by name. A host that does not answer is not among them: a board without power or network
+    runs nothing."""
     mine = claim_by(bench)
 
-    def ask(link: HostLink) -> ForeignBoard | None:
+    def ask(link: HostLink) -> ForeignBoard | SudoRefused | None:
         try:
             ensure_ours(link, mine, take=take)
-        except ForeignBoard as error:
+        except (ForeignBoard, SudoRefused) as error:
             return error
         return None
 

@@ -112,7 +112,8 @@ def _carry_on(
     with announced_files(path, system, steps, console), folder, logged(path, f"run {run_name(path)}"):
         folder.update(state=RunState.RUNNING, reason="", end_device_ns=None)
         if place.kind.own_clocks:
-            folder.doubt(NOT_AGAIN)
+            for doubt in (NOT_AGAIN, *place.doubts):
+                folder.doubt(doubt)
         over = checkpoint.next_step == steps
         where = "the end of its last step" if over else f"step {checkpoint.next_step + 1} of {steps}"
         say(console, f"{system} goes on at {where}, after {outage_s:,.0f} s without a controller: {path}")

@@ -7,10 +7,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import paramiko
 import pytest
+from rich.console import Console
+from typer.testing import CliRunner
 
 from benches import bench_of
 from host_facts import FRESH
+from roambench.cli.fleet.app import fleet_app as fleet
+from roambench.contract.errors import HostsFailed
+from roambench.experiment.sections import Experiment
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.claims import asked_first, barred, claim_by, ensure_ours, keep_off, read
@@ -21,6 +27,9 @@ from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 from roambench.provision.status import look_at
 from roambench.provision.subjects.claim import claim
 from roambench.provision.wanted import Wanted
+from roambench.runner.bench_options import BenchOptions
+from roambench.runner.benches.bench_gate import claim_doubts
+from roambench.runner.places.bench import BenchPlace
 from ssh_server import SshServer, ssh_server
 
 
@@ -100,6 +109,48 @@ def test_a_board_that_one_bench_has_claimed_is_refused_to_another_and_taken_on_d
     assert file_on(server).stat().st_mode & 0o777 == 0o644
     assert "is taken from bench bench of ben@" in provisioned_claim(anns)[0]
     assert list(barred(bens, bens.hosts)) == ["pi-01"]
+
+
+def test_a_run_without_a_preflight_and_one_that_goes_on_ask_whose_the_boards_are(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provisioned_claim(bench(server, tmp_path, "ann", monkeypatch))
+    bens = bench(server, tmp_path, "ben", monkeypatch)
+    waived = BenchOptions(preflight=False, unproven=True)
+    for resumed in ("", "demo-mohawk"):
+        place = BenchPlace(bens, bens.hosts, Experiment(), waived, resumed=resumed)
+        refusal = pytest.raises(HostsFailed, match=r"^pi-01: it belongs to bench bench of ann@")
+        with refusal as refused, place.held(Console(quiet=True)):
+            pass
+        assert refused.value.hosts == ("pi-01",)
+
+
+def test_a_board_whose_sudo_wants_a_password_is_not_switched_and_a_run_says_that_it_was_not_asked(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bens = bench(server, tmp_path, "ben", monkeypatch)
+    server.programs.mkdir(exist_ok=True)
+    sudo = server.programs / "sudo"
+    sudo.write_text("#!/bin/sh\necho 'sudo: a password is required' >&2; exit 1\n")
+    sudo.chmod(0o755)
+    # root's login stands for one that needs sudo
+    monkeypatch.setattr(paramiko.Transport, "get_username", lambda _: "ann")
+    (error,) = barred(bens, bens.hosts).values()
+    doubts = claim_doubts(bens, bens.hosts, Console(quiet=True))
+    sudo.unlink()
+    assert error.next_action.startswith("-K asks you for it")
+    assert doubts == ["pi-01: whose board it is was not asked: ann may not sudo without a password"]
+
+
+def test_a_command_as_root_asks_whose_the_board_is_and_one_of_the_login_user_does_not(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provisioned_claim(bench(server, tmp_path, "ann", monkeypatch))
+    bens = str(bench(server, tmp_path, "ben", monkeypatch).file)
+    asked = CliRunner().invoke(fleet, ["exec", bens, "--root", "--", "echo done"])
+    assert (asked.exit_code, asked.stdout) == (1, "")
+    assert "pi-01: it belongs to bench bench of ann@" in asked.stderr
+    assert CliRunner().invoke(fleet, ["exec", bens, "--", "echo done"]).stdout == "pi-01: done\n"
 
 
 def test_of_two_claims_at_the_same_moment_one_is_refused(

@@ -233,6 +233,19 @@ def test_jump_hosts_are_gone_through_in_their_order_and_their_keys_recorded(
         gate.start()
 
 
+def test_a_jump_host_may_be_named_by_its_ipv6_address(server: SshServer, tmp_path: Path, home: Path) -> None:
+    (tmp_path / "gate").mkdir()
+    with ssh_server(tmp_path / "gate", "::1") as gate:
+        (home / ".ssh/config").write_text(
+            f"Host board\n  HostName 127.0.0.1\n  ProxyJump root@[::1]:{gate.port}\n"
+            f"Host *\n  IdentityFile {gate.client_key}\n"
+        )
+        bench = bench_at(tmp_path, "board", server.port, server.client_key)
+        assert outcome(bench).value == b"hi\n"
+    recorded = KnownHosts.of(bench).path.read_text().splitlines()
+    assert [line.split()[0] for line in recorded] == [f"[::1]:{gate.port}", f"[127.0.0.1]:{server.port}"]
+
+
 def test_who_does_not_answer_on_the_way_is_named(
     server: SshServer, gate: SshServer, tmp_path: Path, home: Path
 ) -> None:

@@ -107,12 +107,14 @@ def execute(
     """
     import json
 
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.channel import ending
     from roambench.provision.ssh.hosts import HostLink, on_hosts
     from roambench.provision.ssh.script import Script
 
     loaded = load_bench(bench)
+    hosts = loaded.only(only or (), limit)
     line = Script(" ".join(command))  # the one script that a person writes
     output = _Output(out, as_json=as_json)
 
@@ -126,7 +128,7 @@ def execute(
 
     bad = 0
     with output:
-        for one in on_hosts(loaded, loaded.only(only or (), limit), run):
+        for one in on_hosts(loaded, hosts, asked_first(loaded, run, take=False) if root else run):
             bad += one.value != 0
             if as_json:
                 ended = {"reason": one.reason, "next_action": one.next_action}

@@ -39,7 +39,7 @@ def browsed(seconds: float) -> list[Sighting]:
 
     found: list[Sighting | None] = []
     try:
-        with zeroconf.Zeroconf(ip_version=zeroconf.IPVersion.V4Only) as line:
+        with _line() as line:
             browser = zeroconf.ServiceBrowser(line, _TYPE, handlers=[heard])
             time.sleep(seconds)
             browser.cancel()
@@ -50,8 +50,18 @@ def browsed(seconds: float) -> list[Sighting]:
                 mac = _INSTANCE.search(name)
                 found += [
                     sighting("mDNS", address, mac[1] if mac else "", info.server or "")
-                    for address in info.parsed_addresses(zeroconf.IPVersion.V4Only)
+                    for address in info.parsed_addresses()
                 ]
     except OSError as error:
         raise ConfigError([f"--mdns: {error.strerror or error}"]) from None
     return [one for one in found if one is not None]
+
+
+def _line() -> Any:
+    """Sockets for IPv4 and IPv6; where this machine has no IPv6, for IPv4."""
+    import zeroconf
+
+    try:
+        return zeroconf.Zeroconf(ip_version=zeroconf.IPVersion.All)
+    except OSError:
+        return zeroconf.Zeroconf(ip_version=zeroconf.IPVersion.V4Only)

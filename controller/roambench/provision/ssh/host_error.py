@@ -29,6 +29,10 @@ class HostError(LinkError):
         super().__init__(f"{host}: {self.reason}" + (f"; {next_action}" if next_action else ""))
 
 
+class SudoRefused(HostError):
+    """The host answers, and lets its login user do nothing as root."""
+
+
 class ConnectionLost(HostError):
     """The connection ended before the command did, or before its exit code came."""
 

@@ -27,7 +27,7 @@ from roambench.provision.ssh.channel import (
     perform,
     stream,
 )
-from roambench.provision.ssh.host_error import ConnectionLost, HostError
+from roambench.provision.ssh.host_error import ConnectionLost, HostError, SudoRefused
 from roambench.provision.ssh.login import CONNECT_S, logged_in
 from roambench.provision.ssh.script import NO_PASSWORD, READS_PASSWORD, Script, brief, shell_words
 from roambench.provision.ssh.sudo import TRY, password_line
@@ -62,7 +62,7 @@ class HostLink:
         self._transport = transport
         self._hung_up = threading.Event()
         self._sudo: tuple[str, ...] = ()  # how to become root here; () as long as that is not known
-        self._barred: HostError | None = None  # sudo's refusal: one wrong try is enough
+        self._barred: SudoRefused | None = None  # sudo's refusal: one wrong try is enough
         #: Who is logged in.
         self.user: str = transport.get_username() or ""
 
@@ -147,7 +147,7 @@ class HostLink:
                 if (ran := self.run(TRY, root=True)).exit_code != 0:
                     what = f"sudo refuses {self.user}: {ran.why}"
                     then = "type the password again (-K), or look at its /etc/sudoers.d"
-                    self._barred = HostError(self.host.name, what, then)
+                    self._barred = SudoRefused(self.host.name, what, then)
                     raise self._barred
         return self._sudo
 
@@ -160,10 +160,10 @@ class HostLink:
             return True
         return False
 
-    def _no_root(self) -> HostError:
+    def _no_root(self) -> SudoRefused:
         rule = f"{self.user} ALL=(ALL) NOPASSWD: ALL"
         what = f"{self.user} may not sudo without a password"
-        return HostError(self.host.name, what, f"-K asks you for it; or in /etc/sudoers.d: {rule}")
+        return SudoRefused(self.host.name, what, f"-K asks you for it; or in /etc/sudoers.d: {rule}")
 
     def hang_up(self) -> None:
         """End the wait for a command on this link, and refuse others; from any

@@ -30,6 +30,9 @@ _CONFIGS: Final = ("~/.ssh/config", "/etc/ssh/ssh_config")
 _AGENT: Final = "SSH_AUTH_SOCK"
 _TOKEN: Final = re.compile("%([%CdhijkLlnpru])")
 _VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
+#: A jump host by its numeric address, as `ssh -G` prints it: as a destination OpenSSH takes none in brackets.
+_NUMERIC: Final = re.compile(r"(?:([^@]+)@)?\[([^]]+)\](?::(\d+))?")
+_JUMP_PORT: Final = re.compile(r":\d+$")
 _STDIN: Final = "/dev/stdin"  # ssh closes every descriptor but the first three
 
 
@@ -102,6 +105,8 @@ class SshOptions:
 def ssh_options(name: str, user: str | None = None, port: int | None = None) -> SshOptions:
     """Return the options of `name`, which may be OpenSSH's word for a jump host ("ann@gate:2200");
     NoOptionsError."""
+    if numeric := _NUMERIC.fullmatch(name):
+        user, name, port = user or numeric[1], numeric[2], port or int(numeric[3] or 0)
     said: dict[str, list[str]] = defaultdict(list)
     for line in _asked(name, user, port).splitlines():
         keyword, _, value = line.partition(" ")
@@ -113,7 +118,7 @@ def ssh_options(name: str, user: str | None = None, port: int | None = None) -> 
     jumps, command = one("proxyjump", "none"), one("proxycommand", "none")
     address, used_port = one("hostname", name), int(one("port", "22"))
     named, login, alias = one("host", name), one("user", DEFAULT_USER), one("hostkeyalias")
-    jump = "" if jumps.lower() == "none" else jumps.rpartition("@")[2].partition(":")[0]
+    jump = "" if jumps.lower() == "none" else _JUMP_PORT.sub("", jumps.rpartition("@")[2]).strip("[]")
     tokens = _tokens(address, used_port, login, named, alias, jump)
 
     def path(text: str) -> Path:
@@ -175,7 +180,7 @@ def _asked(name: str, user: str | None, port: int | None) -> str:
     config = "\n".join([*includes, "Host *", f"User {DEFAULT_USER}", ""])
     given = [*(["-l", user] if user else []), *(["-p", str(port)] if port else [])]
     # A jump host's word may hold a user and a port, which OpenSSH takes in a destination as a URI only.
-    plain = user or port or "://" in name or not ("@" in name or "[" in name or name.count(":") == 1)
+    plain = user or port or "://" in name or not ("@" in name or name.count(":") == 1)
     try:
         ran = subprocess.run(
             ["ssh", "-G", "-F", _STDIN, *given, "--", name if plain else f"ssh://{name}"],

@@ -13,6 +13,7 @@ from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
 from roambench.provision.bench import Bench, Host
 from roambench.provision.checks import CheckVerdict
+from roambench.provision.claims import ForeignBoard, barred
 from roambench.provision.facts import PackageFacts
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
@@ -38,6 +39,7 @@ def passed_gate(
         doubts += _preflight(bench, hosts, machine_ids, console, needed or {})
     else:
         doubts.append("the run began without a preflight of the bench (--no-preflight)")
+        doubts += claim_doubts(bench, hosts, console)
     known = read_map(bench)
     unsure = meter_doubts(known, hosts, time.time(), machine_ids)
     if unsure and not unproven:
@@ -55,6 +57,18 @@ def passed_gate(
     doubts += [
         f"--unproven: whose joules {host}'s meter reads is not proven: {why}" for host, why in unsure.items()
     ]
+    return doubts
+
+
+def claim_doubts(bench: Bench, hosts: tuple[Host, ...], console: Console) -> list[str]:
+    """Ask the hosts whose they are where no preflight does; HostsFailed where another bench has any. The
+    doubts name those that answer and do not say it; printed, too."""
+    others = barred(bench, hosts)
+    if foreign := {name: error for name, error in others.items() if isinstance(error, ForeignBoard)}:
+        raise HostsFailed(list(foreign), "\n".join(map(str, foreign.values())))
+    doubts = [f"{name}: whose board it is was not asked: {error.reason}" for name, error in others.items()]
+    for line in doubts:
+        warn(console, line)
     return doubts
 
 

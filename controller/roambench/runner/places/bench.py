@@ -26,7 +26,7 @@ from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import bench_fleet
-from roambench.runner.benches.bench_gate import energy_doubts, passed_gate
+from roambench.runner.benches.bench_gate import claim_doubts, energy_doubts, passed_gate
 from roambench.runner.foreign_code import needed_on_boards
 from roambench.runner.influx_live import influx_settings, write_joules
 from roambench.runner.places.ready_agents import ready_agents
@@ -120,8 +120,8 @@ class BenchPlace:
     def held(
         self, console: Console, *, baselines: bool = True, expects: Expects = nobody_knows
     ) -> Iterator[BenchPlace]:
-        """Leased, and past its gate; where a run goes on nothing that it passed or measured before its first
-        step is done again: its boards are in it still."""
+        """Leased, and past its gate; where a run goes on nothing but whose the boards are is asked again,
+        and nothing measured: they are in it still."""
         report = partial(say, console)
         purpose = f"resume {self.resumed}" if self.resumed else f"run {self.experiment.name}"
         if self.missing:
@@ -134,7 +134,10 @@ class BenchPlace:
             beside = tuple(f"on the same network worked, when it began: {line}" for line in lease.beside)
             for doubt in beside:
                 warn(console, doubt)
-            doubts = () if self.resumed else self._gated(console, baselines=baselines)
+            if self.resumed:
+                doubts = tuple(claim_doubts(self.bench, self.hosts, console))
+            else:
+                doubts = self._gated(console, baselines=baselines)
             yield replace(self, doubts=(*beside, *doubts), lease=lease)
 
     def _gated(self, console: Console, *, baselines: bool) -> tuple[str, ...]:
