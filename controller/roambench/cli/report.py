@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.common_options import JsonOption, RunsArgument
+from roambench.contract.errors import RunError
 from roambench.runner.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -78,6 +79,9 @@ def show(
             say(console, f"report: {html}")
         return made
     with in_any_case(console):
+        terminal.print_half_runs(made.halves, console)
+        if not made.summaries:
+            raise RunError("no run could be summed up\n" + "\n".join(half.problem for half in made.halves))
         if full:
             terminal.print_report(made.summaries, console)
         elif made.settings.repeated:
