@@ -30,7 +30,7 @@ class Report:
 
     def json(self) -> str:
         """The report as a JSON document."""
-        return json_text(self.summaries, self.halves)
+        return json_text(self.summaries, self.halves, self.settings if self.settings.repeated else None)
 
     def html(self) -> str:
         """The report as one self-contained page, of repeated runs by their settings."""
