@@ -77,11 +77,11 @@ def show(
         print_json(json.loads(made.json()))
         if html is not None:
             say(console, f"report: {html}")
+        _require_one(made)
         return made
     with in_any_case(console):
         terminal.print_half_runs(made.halves, console)
-        if not made.summaries:
-            raise RunError("no run could be summed up\n" + "\n".join(half.problem for half in made.halves))
+        _require_one(made)
         if full:
             terminal.print_report(made.summaries, console)
         elif made.settings.repeated:
@@ -99,3 +99,9 @@ def show(
         with in_any_case(console):
             say(console, f"report: {html}")
     return made
+
+
+def _require_one(made: Report) -> None:
+    """RunError where no run could be summed up: the figures that their ends wrote are all there is."""
+    if not made.summaries:
+        raise RunError("no run could be summed up\n" + "\n".join(half.problem for half in made.halves))

@@ -10,9 +10,9 @@ from roambench.report.spread import Interval
 
 
 def settings_document(found: Settings) -> dict[str, Any]:
-    """What the page of settings says. `interval`: 95 % of the mean (Student's t); `u`: of meters or models in
-    the mean (k = 1). Of `beside`, `better_by` is a factor, its interval holds for all pairs together; null
-    where there is none. `difference`: the other less the best."""
+    """Return all that the page of settings says. `interval`: 95 % of the mean (Student's t); `u`: of meters
+    or models in the mean (k = 1). Of `beside`, `better_by` is a factor, its interval holds for all pairs
+    together; null where there is none. `difference`: the other less the best."""
     return {
         "settings": [_setting(row, found.quantities) for row in found.rows],
         "best": [_best(best) for best in found.best],

@@ -22,12 +22,13 @@ def settings_page(found: Settings, runs: Sequence[RunSummary], halves: Sequence[
     figures = [page_figure(chart) for chart in settings_charts(found)]
     parts = Parts([settings_table(found)], figures)
     best = [one.sentence for one in found.best] or ["No two settings have a seed in common."]
+    half = half_runs(halves)
     sections = [
-        ("Best setting", "best", [("verdicts", best), *parts.at("settings")]),
+        ("Best setting", "best", [*half[:1], ("verdicts", best), *parts.at("settings")]),
         ("Figures", "figures", [("figure", figure) for figure in figures]),
         ("Paired by seed", "paired", folded([pairs] if pairs is not None else [])),
         ("Every run", "every-run", folded([replace(brief_table(runs), title="Figures of each run")])),
-        ("Notes", "notes", [*half_runs(halves), *warnings(runs, found.notes)]),
+        ("Notes", "notes", [*half[1:], *warnings(runs, found.notes)]),
     ]
     seeds = numbers.count(len({run.info.seed for run in runs}), "seed")
     lead = f"{numbers.count(len(runs), 'run')}: {numbers.count(len(found.rows), 'setting')}, {seeds}."
