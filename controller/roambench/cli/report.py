@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.common_options import JsonOption, RunsArgument
+from roambench.contract.errors import RunError
 from roambench.runner.readings_source import (
     InfluxDbOption,
     InfluxTokenFileOption,
@@ -76,8 +77,11 @@ def show(
         print_json(json.loads(made.json()))
         if html is not None:
             say(console, f"report: {html}")
+        _require_one(made)
         return made
     with in_any_case(console):
+        terminal.print_half_runs(made.halves, console)
+        _require_one(made)
         if full:
             terminal.print_report(made.summaries, console)
         elif made.settings.repeated:
@@ -95,3 +99,9 @@ def show(
         with in_any_case(console):
             say(console, f"report: {html}")
     return made
+
+
+def _require_one(made: Report) -> None:
+    """RunError where no run could be summed up: the figures that their ends wrote are all there is."""
+    if not made.summaries:
+        raise RunError("no run could be summed up\n" + "\n".join(half.problem for half in made.halves))

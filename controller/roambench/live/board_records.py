@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from roambench.contract.errors import RunError
 from roambench.live.boards import Board, BoardStream
 from roambench.live.history import RunHistory
 from roambench.rounds.records import ClockProbed
@@ -30,13 +31,19 @@ class BoardRecords:
     def __init__(
         self, folder: RunFolder, boards: Sequence[Board], history: RunHistory, now_s: Callable[[], float]
     ) -> None:
-        """`boards` by device; `now_s` is the clock of who reads, seconds since 1970."""
+        """RunError where there is no record store. `boards` by device; `now_s` is the clock of who reads,
+        seconds since 1970."""
         self._info = folder.info
         self._boards = boards
         self._history = history
         self._now_s = now_s
         self._files = [folder.path / name for name in ("records.sqlite", "records.sqlite-wal")]
         self._store = RecordStore(self._files[0], read_only=True)
+        try:
+            self._store.spools()  # what is no record store says so now
+        except RunError:
+            self.close()
+            raise
         self._version = -1  # of the store, when all that was in it had been read
         self._spools: dict[tuple[str, str], _Spool] = {}
         self._device_of = {name: device for device, name in enumerate(self._info.device_names)}

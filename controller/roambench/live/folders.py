@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.errors import RunError
 from roambench.report.run_columns import ListedRun
 from roambench.report.run_figures import FIGURES, RunFigures, figures_for
 from roambench.runs.folder import RunFolder
-from roambench.runs.groups import ANY_DEPTH, REPORT, run_folders
+from roambench.runs.groups import ANY_DEPTH, REPORT, is_run, run_folders
 from roambench.runs.info import RunInfo, RunState
 
 
@@ -45,12 +46,12 @@ class WatchedFolder:
         has it, there need not be one: then only runs that were begun after that, or go on, are chosen."""
         self._since_utc = since_utc
         self._known: dict[Path, tuple[int, FoundRun]] = {}
-        self._figures: dict[Path, tuple[int, RunFigures]] = {}
+        self._figures: dict[Path, tuple[int, RunFigures, str]] = {}
         found = Path(os.path.realpath(path))
         if not found.is_dir():
             problem = "not a folder" if found.exists() else "no such folder"
             raise RunError(f"{path}: {problem}; expected a run, a group of runs, or a folder of runs")
-        self.one = found.name if (found / "run.json").is_file() else ""
+        self.one = found.name if is_run(found) else ""
         self.root = found.parent if self.one else found
         if not self.one and not since_utc and next(self._paths(), None) is None:
             raise RunError(f"{path}: no run in it (nothing there has a run.json)")
@@ -97,20 +98,17 @@ class WatchedFolder:
 
     def _with_figures(self, found: FoundRun, until_s: float) -> ListedRun:
         nothing = ListedRun(found.name, found.info, RunFigures(), found.problem)
-        if found.info is None or found.info.state is RunState.RUNNING:
+        if found.info is not None and found.info.state is RunState.RUNNING:
             return nothing
         stamp = 0
-        try:
+        with suppress(OSError):
             stamp = (found.path / "run.json").stat().st_mtime_ns
-            known = self._figures.get(found.path)
-            if known is None or known[0] != stamp:
-                if not (found.path / FIGURES).is_file() and time.monotonic() > until_s:
-                    return nothing
-                known = self._figures[found.path] = stamp, figures_for(found.path, found.info)
-        except (RoambenchError, OSError) as error:
-            self._figures[found.path] = stamp, RunFigures()
-            return replace(nothing, problem=str(error).splitlines()[0])
-        return replace(nothing, figures=known[1])
+        known = self._figures.get(found.path)
+        if known is None or known[0] != stamp:
+            if not (found.path / FIGURES).is_file() and time.monotonic() > until_s:
+                return nothing
+            known = self._figures[found.path] = stamp, *figures_for(found.path, found.info)
+        return replace(nothing, figures=known[1], problem=found.problem or known[2])
 
     def _found(self, path: Path) -> FoundRun:
         """The contents of its run.json, read once for a run that is over: a sweep has thousands."""
@@ -129,4 +127,4 @@ class WatchedFolder:
         return found
 
     def _paths(self) -> Iterator[Path]:
-        return run_folders(self.root, 1 if self.one else ANY_DEPTH)
+        return run_folders(self.root, 1 if self.one else ANY_DEPTH, half=True)

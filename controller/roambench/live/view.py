@@ -11,6 +11,7 @@ from typing import Final
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.phases import Outcome
+from roambench.experiment.sections import Experiment
 from roambench.live.board_records import BoardRecords
 from roambench.live.boards import Board
 from roambench.live.history import RunHistory
@@ -22,11 +23,14 @@ from roambench.rounds.records import ClockProbed
 from roambench.runs.event_tail import EventTail
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
+from roambench.runs.marks import EVENTS
 
 #: Records per look, so that a look at a run of hours does not take seconds.
 _MOST: Final = 20_000
 #: Seconds without a new record after which it is asked whether the run's process still lives.
 _SILENCE_S: Final = 3.0
+_WITHOUT_EVENTS: Final = "steps, scores, orders and outcomes are not shown"
+_WITHOUT_RECORDS: Final = "measured joules, power and the state of boards are not shown"
 
 
 class RunView:
@@ -40,7 +44,9 @@ class RunView:
     def __init__(self, path: Path, now_s: Callable[[], float] = time.time) -> None:
         """RunError where `path` is no run folder, or its experiment cannot be read."""
         self.path = path
-        self._opened: tuple[EventTail | BoardRecords, ...] = ()
+        self._events: EventTail | None = None
+        self._records: BoardRecords | None = None
+        self.lost: tuple[str, ...] = ()  # what is not shown, and why
         self.now_s = now_s
         self._folder = RunFolder.open(path)
         self._stamp = (0, 0)
@@ -50,9 +56,14 @@ class RunView:
 
     def close(self) -> None:
         """Close the databases."""
-        for opened in self._opened:
-            opened.close()
+        self._close_databases()
         self._folder.close()
+
+    def _close_databases(self) -> None:
+        for opened in (self._events, self._records):
+            if opened is not None:
+                opened.close()
+        self._events = self._records = None
 
     @property
     def info(self) -> RunInfo:
@@ -132,17 +143,17 @@ class RunView:
     def look(self) -> bool:
         """Read what is new, at most some thousand records of each kind; whether there may be more."""
         self._refresh_info()
-        events = self._events.more(_MOST)
+        events = self._events.more(_MOST) if self._events is not None else []
         if events is None:
             self._reset()
             return True
         for record in events:
             self.history.add(record)
-            if isinstance(record, ClockProbed):
+            if isinstance(record, ClockProbed) and self._records is not None:
                 self._records.note_clock(record)
         if self._modelled is not None:
             self.history.changes.steps |= self._modelled.add(events)
-        drained = self._records.read(_MOST)
+        drained = self._records.read(_MOST) if self._records is not None else 0
         if events or drained:
             self._grew_s = self.now_s()
         more = len(events) == _MOST or drained >= _MOST
@@ -155,8 +166,7 @@ class RunView:
 
     def _reset(self) -> None:
         """Begin again with the folder's first record."""
-        for opened in self._opened:
-            opened.close()
+        self._close_databases()
         self.resets += 1
         folder, info = self._folder, self._folder.info
         path = folder.path / "trace.parquet"
@@ -164,18 +174,30 @@ class RunView:
         self.trace: Trace | None = None
         with suppress(RoambenchError):  # not written yet, or damaged: then there is no map
             self.trace = read_trace(path)
-        self.experiment = folder.experiment
+        lost = []
+        self.experiment: Experiment | None = None
+        try:
+            self.experiment = folder.experiment
+        except RunError as error:
+            lost.append(f"{error}: thresholds and modelled joules are not shown")
         self._caught_up = False
         # What agents of a quiet run do comes late: until then their orders are all that is known.
-        rests = info.kind.has_agents and info.rest_s > 0.0 and not self.experiment.energy.quiet
+        quiet = self.experiment is not None and self.experiment.energy.quiet
+        rests = info.kind.has_agents and info.rest_s > 0.0 and not quiet
         self.history = RunHistory(info.device_names, LATENESS_LIMIT_S, self._seen_s, rests=rests)
         self.boards = [Board() for _ in info.device_names]
         self._modelled: ModelledJoules | None = None
-        if info.kind.is_virtual:
+        if info.kind.is_virtual and self.experiment is not None:
             self._modelled = ModelledJoules(folder)
-        self._events = EventTail(folder.path / "events.sqlite")
-        self._records = BoardRecords(folder, self.boards, self.history, self.now_s)
-        self._opened = (self._events, self._records)
+        try:
+            self._events = EventTail(folder.path / EVENTS)
+        except RunError as error:
+            lost.append(f"{error}: {_WITHOUT_EVENTS}")
+        try:
+            self._records = BoardRecords(folder, self.boards, self.history, self.now_s)
+        except RunError as error:
+            lost.append(f"{error}: {_WITHOUT_RECORDS}")
+        self.lost = tuple(lost)
         self._start_ns = info.start_device_ns
 
     def _refresh_info(self) -> None:

@@ -19,8 +19,8 @@ from roambench.report.documents import comparison as comparison_document
 from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.figures.per_megabyte import per_megabyte_charts
 from roambench.report.figures.plotly_charts import page_figure
+from roambench.report.half_runs import read_folders
 from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
-from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.run import RunSummary, summarise, world_flags
 from roambench.report.table import ReportTable
 from roambench.report.tables.communication import (
@@ -109,8 +109,10 @@ def compare_runs(
     `open_records` gives the readings from elsewhere than the folders. RunError for what is no run folder,
     and when no run has anything to compare: it says why for each.
     """
-    summaries = tuple(summarise(run, named) for run in read_runs(paths, open_records))
+    runs, halves = read_folders(paths, open_records)
+    summaries = tuple(summarise(run, named) for run in runs)
     missing = tuple(f"{run.label}: {why}" for run in summaries if (why := _why_not(run)) is not None)
+    missing += tuple(f"{half.label}: {half.problem}" for half in halves)
     made = RunComparisons(summaries, missing, named)
     if not made.comparable:
         raise RunError("\n".join(missing))
@@ -141,6 +143,8 @@ def _why_not(run: RunSummary) -> str | None:
     """The reason why a run has nothing to compare, or None."""
     if run.comparison is not None:
         return None
+    if run.lost:
+        return run.lost
     if not run.info.kind.trains:
         return "a rehearsal moves no bytes and has no meters: there is nothing to compare"
     if run.measured is None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from roambench.report.half_runs import HalfRun
 from roambench.report.numbers import count
 from roambench.report.settings import Settings
 from roambench.report.summaries.finding import finding_of
@@ -18,6 +19,7 @@ from roambench.report.summaries.report_flags import SaidBy, report_flags, senten
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
+from roambench.report.tables.half_runs import half_run_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 from roambench.report.tables.settings import settings_table
 from roambench.report.tables.trust import trust_table
@@ -59,6 +61,15 @@ def print_settings(found: Settings, console: Console, *, table: bool = True) -> 
         print_table(settings_table(found), console, caption=True)
     for note in found.notes:
         console.print(Text.assemble(("! ", "yellow"), note), soft_wrap=not console.is_terminal)
+
+
+def print_half_runs(halves: Sequence[HalfRun], console: Console) -> None:
+    """Print the figures that the ends of these runs wrote, and why there are no others."""
+    for half in halves:
+        console.print(Text.assemble(("! ", "yellow"), half.sentence), soft_wrap=not console.is_terminal)
+    table = half_run_table(halves)
+    if table is not None:
+        print_table(table, console, caption=True)
 
 
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:

@@ -24,8 +24,8 @@ from roambench.report.figures.peers import mixing_charts, peer_charts
 from roambench.report.figures.per_megabyte import per_megabyte_chart
 from roambench.report.figures.print_charts import draw, height_in, print_look, printed
 from roambench.report.figures.settings import settings_charts
+from roambench.report.half_runs import read_folders
 from roambench.report.settings import settings_of
-from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.finding import name_of
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.report.tables.settings import latex, settings_csv, settings_table
@@ -58,8 +58,11 @@ def export_figures(
     """
     scale = _SCALES.get(style, 1.0)
     with print_look(scale) as drawing:
-        summaries = [summarise(run) for run in read_runs(runs)]
+        whole, halves = read_folders(runs)
+        summaries = [summarise(run) for run in whole]
         energies, notes = _energies(summaries)
+        notes += [f"{half.label}: in no figure: {half.problem}" for half in halves]
+        notes += [f"{run.label}: {run.lost}" for run in summaries if run.lost]
         settings, files = settings_of(summaries), []
         if settings.repeated:
             notes += settings.notes
@@ -78,7 +81,8 @@ def export_figures(
             _write(out / f"settings.{kind}", text.encode())
             files.append(out / f"settings.{kind}")
     if not files:
-        raise RunError("nothing to draw: no step was scored, no local update ordered, no energy known")
+        nothing = "nothing to draw: no step was scored, no local update ordered, no energy known"
+        raise RunError("\n".join([nothing, *notes]))
     return PaperFigures(tuple(files), tuple(notes))
 
 

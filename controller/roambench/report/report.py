@@ -10,30 +10,33 @@ from pathlib import Path
 from roambench.contract.errors import RunError
 from roambench.contract.whole_file import write_whole
 from roambench.report.documents.report import json_text
+from roambench.report.half_runs import HalfRun, read_folders
 from roambench.report.pages.report import page
 from roambench.report.pages.settings import settings_page
 from roambench.report.settings import Settings, settings_of
-from roambench.report.summaries.evidence import RunEvidence, read_runs
+from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.runs.records import OpenRecords
 
 
 @dataclass(frozen=True)
 class Report:
-    """Runs side by side. `console.print_report(report.summaries, console)` shows it in a terminal."""
+    """Runs side by side; `halves` are those that cannot be summed up.
+    `console.print_report(report.summaries, console)` shows it in a terminal."""
 
     evidence: tuple[RunEvidence, ...]
     summaries: tuple[RunSummary, ...]
+    halves: tuple[HalfRun, ...] = ()
 
     def json(self) -> str:
         """The report as a JSON document."""
-        return json_text(self.summaries)
+        return json_text(self.summaries, self.halves, self.settings if self.settings.repeated else None)
 
     def html(self) -> str:
         """The report as one self-contained page, of repeated runs by their settings."""
         if self.settings.repeated:
-            return settings_page(self.settings, self.summaries)
-        return page(self.evidence, self.summaries)
+            return settings_page(self.settings, self.summaries, self.halves)
+        return page(self.evidence, self.summaries, self.halves)
 
     @cached_property
     def settings(self) -> Settings:
@@ -52,8 +55,8 @@ def report(
     `open_records` gives the readings from elsewhere than the folders. Raises RunError for what is no run
     folder, or for a file that cannot be written.
     """
-    evidence = tuple(read_runs(run_paths, open_records))
-    made = Report(evidence, tuple(summarise(run) for run in evidence))
+    evidence, halves = read_folders(run_paths, open_records)
+    made = Report(tuple(evidence), tuple(summarise(run) for run in evidence), tuple(halves))
     for path, text in ((html, made.html), (json, made.json)):
         if path is not None:
             write_text(path, text())

@@ -21,7 +21,7 @@ Kind = Literal["number", "text", "date"]
 @dataclass(frozen=True, slots=True)
 class ListedRun:
     """A run folder of a list. `name`: its path below the folder that is listed; `problem` says why `info` is
-    None."""
+    None, or which figures are not there and why."""
 
     name: str
     info: RunInfo | None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from roambench.contract.errors import RoambenchError, RunError
 from roambench.energy.energy_value import Energy
 from roambench.report.quantities import QUANTITIES, number_of
 from roambench.runs.info import RunInfo, RunState
@@ -44,10 +45,16 @@ class RunFigures:
 
 def figures_of_folder(path: Path) -> RunFigures:
     """The figures that the folder's records give; RunError for what is no run."""
+    return _accounted(path)[0]
+
+
+def _accounted(path: Path) -> tuple[RunFigures, str]:
+    """The figures that the folder's records give, and which ones they do not; RunError for none."""
     from roambench.report.summaries.evidence import read_runs
     from roambench.report.summaries.run import summarise
 
-    return RunFigures.of(summarise(read_runs([path])[0]))
+    (run,) = read_runs([path])
+    return RunFigures.of(summarise(run)), run.lost
 
 
 def figures_of_log(path: Path) -> RunFigures:
@@ -64,12 +71,22 @@ def figures_of_log(path: Path) -> RunFigures:
         )
 
 
-def figures_for(path: Path, info: RunInfo) -> RunFigures:
-    """The figures to list a run with: those that its end wrote, else what its records give."""
-    found = recorded_figures(path)
-    if found is not None:
-        return found
-    return figures_of_folder(path) if info.state is RunState.FINISHED else figures_of_log(path)
+def figures_for(path: Path, info: RunInfo | None) -> tuple[RunFigures, str]:
+    """The figures to list a run with: those that its end wrote, else what its records give; and a sentence
+    on those that are not there, "" where none is missing."""
+    problem = ""
+    try:
+        if (found := recorded_figures(path)) is not None:
+            return found, ""
+    except RunError as error:
+        problem = f"{error}; its figures are computed from its records"
+    if info is None:
+        return RunFigures(), problem
+    try:
+        figures, lost = _accounted(path) if info.state is RunState.FINISHED else (figures_of_log(path), "")
+        return figures, lost or problem
+    except (RoambenchError, OSError) as error:
+        return RunFigures(), f"no figures: {str(error).splitlines()[0]}"
 
 
 def write_figures(path: Path) -> None:

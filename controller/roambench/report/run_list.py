@@ -9,9 +9,9 @@ from typing import Any, Final
 from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.report.quantities import QUANTITIES
 from roambench.report.run_columns import COLUMNS, SHOWN, Column, ListedRun, json_cell
-from roambench.report.run_figures import RunFigures, figures_for
+from roambench.report.run_figures import figures_for
 from roambench.runs.folder import RunFolder
-from roambench.runs.groups import run_folders
+from roambench.runs.groups import is_run, run_folders
 
 #: Folders that a run may lie below the one that is listed: those of a sweep's points are five deep.
 _DEPTH: Final = 6
@@ -23,19 +23,20 @@ def listed_runs(folder: Path) -> list[ListedRun]:
     problem. RunError where it is no folder."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; expected a folder of runs, as runs is")
-    paths = [folder] if (folder / "run.json").is_file() else run_folders(folder, _DEPTH)
+    paths = [folder] if is_run(folder) else run_folders(folder, _DEPTH, half=True)
     return [listed(path, path.name if path == folder else str(path.relative_to(folder))) for path in paths]
 
 
 def listed(path: Path, name: str) -> ListedRun:
     """A run as a row of a list; with a problem where its folder is damaged."""
-    info = None
+    info, problem = None, ""
     try:
         with RunFolder.open(path) as folder:
             info = folder.info
-        return ListedRun(name, info, figures_for(path, info))
     except (RoambenchError, OSError) as error:
-        return ListedRun(name, info, RunFigures(), str(error).splitlines()[0])
+        problem = str(error).splitlines()[0]
+    figures, without = figures_for(path, info)
+    return ListedRun(name, info, figures, problem or without)
 
 
 def chosen_columns(names: Sequence[str]) -> list[Column]:

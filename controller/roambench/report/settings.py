@@ -130,9 +130,11 @@ def settings_of(runs: Sequence[RunSummary]) -> Settings:
     for key, members in groups.items():
         name = named(values[key], keys)
         ended = [run for run in members if run.info.state is RunState.FINISHED]
+        ended = [run for run in ended if not run.lost]
         fit = [run for run in ended if not run.unfit] or ended
-        if left := [run.label for run in members if run not in fit]:
+        if left := [run.label for run in members if run not in fit and not run.lost]:
             notes.append(f"{name}: in no mean, as not finished or not fit: {', '.join(left)}")
+        notes += [f"{name}: in no mean: {run.label}: {run.lost}" for run in members if run.lost]
         ordered = sorted(fit, key=lambda run: run.info.seed)
         figures = tuple(_figures(run, judged.values()) for run in ordered)
         rows.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,8 +19,11 @@ from roambench.report.quantities import QUANTITIES, Quantity, number_of
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, summarise
+from roambench.runs.event_tail import EventTail
+from roambench.runs.folder import RunFolder
 from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
+from roambench.runs.marks import EVENTS
 from roambench.runs.settings import flat, names_in_sweeps, sweep_of
 
 #: Addresses of a bench's servers, and the place of its token: no tracker needs them.
@@ -170,6 +173,24 @@ class TrackedRun:
             for step, value in ledger.by_step(kind).items():
                 if step >= 0 and math.isfinite(value):
                     yield Scalar(f"energy/{ledger.basis}_{kind}_j", step, value)
+
+
+def summable(runs: Sequence[Path], say: Callable[[str], None]) -> list[Path]:
+    """The runs that can be summed up; of each other one it is said why not. RunError where all are others."""
+    whole, problems = [], []
+    for run in runs:
+        try:
+            with RunFolder.open(run) as folder:
+                _ = folder.experiment
+                EventTail(run / EVENTS).close()
+            whole.append(run)
+        except RunError as error:
+            problems.append(f"{error}: this run is not exported")
+    if not whole:
+        raise RunError("\n".join(problems))
+    for problem in problems:
+        say(problem)
+    return whole
 
 
 def tracked_names(runs: Sequence[Path]) -> list[str]:

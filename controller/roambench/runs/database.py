@@ -54,7 +54,7 @@ def close_writer(connection: sqlite3.Connection) -> None:
 def open_reader(path: Path) -> sqlite3.Connection:
     """A read-only connection; works beside a live writer, after a killed one, and on read-only media."""
     if not path.is_file():
-        raise RunError(f"{path}: no such file; is {path.parent} a run folder?")
+        raise RunError(f"{path}: {'not a file' if path.exists() else 'no such file'}")
     with naming(path):
         for mode in ("mode=ro", "immutable=1"):
             connection = sqlite3.connect(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.runs.database import naming
+from roambench.runs.marks import EVENTS, RECORDS
 from roambench.runs.settings import names_in_sweeps
 
 LATEST: Final = "latest"
@@ -30,6 +31,8 @@ _DEPTH: Final = 3
 ANY_DEPTH: Final = 5
 #: Earlier tries of a point; their runs are no runs of its sweep.
 _ATTEMPTS: Final = "attempts"
+#: What only a run folder holds; one without its run.json has lost that.
+_OF_RUNS: Final = ("run.json", EVENTS, RECORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +102,14 @@ def run_labels(runs: Sequence[Path]) -> list[str]:
     return labels
 
 
-def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
-    """Run folders below `folder`; links, as `latest` is one, lead to what is found elsewhere, and a run holds
-    no other."""
+def is_run(path: Path) -> bool:
+    """Return whether the folder is a run's, be it only half there."""
+    return any((path / name).is_file() for name in _OF_RUNS)
+
+
+def run_folders(folder: Path, depth: int = _DEPTH, *, half: bool = False) -> Iterator[Path]:
+    """Run folders below `folder`, with `half` also those that lost their run.json; links, as `latest` is one,
+    lead to what is found elsewhere, and a run holds no other."""
     try:
         with os.scandir(folder) as entries:
             folders = sorted(
@@ -112,10 +120,10 @@ def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
     except OSError:
         return
     for path in map(Path, folders):
-        if (path / "run.json").is_file():
+        if is_run(path) if half else (path / "run.json").is_file():
             yield path
         elif depth > 1:
-            yield from run_folders(path, depth - 1)
+            yield from run_folders(path, depth - 1, half=half)
 
 
 def runs_at(paths: Sequence[Path]) -> list[Path]:
@@ -123,9 +131,9 @@ def runs_at(paths: Sequence[Path]) -> list[Path]:
     another folder; of an experiment's folder those of its last start. What holds no run stays as it is."""
     found: list[Path] = []
     for path in paths:
-        if (path / "run.json").is_file():
+        if is_run(path):
             found.append(path)
             continue
         latest = path / LATEST
-        found += list(run_folders(latest if latest.is_dir() else path, ANY_DEPTH)) or [path]
+        found += list(run_folders(latest if latest.is_dir() else path, ANY_DEPTH, half=True)) or [path]
     return found

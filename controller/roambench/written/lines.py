@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -46,18 +47,20 @@ class KeyLines:
 
     def put_in(self, problems: Iterable[str], source: str, table: str = "") -> list[str]:
         """The problems, those that begin with `source` and a key (of that table) with the key's line behind
-        the file's name: `a.toml:3: fleet.agents: ...`."""
-        return [self._with_line(problem, source, table) for problem in problems]
+        the file's name: `a.toml:3: fleet.agents: ...`. They are in the order of their lines, those without a
+        line last."""
+        found = [self._with_line(problem, source, table) for problem in problems]
+        return [problem for _, problem in sorted(found, key=lambda one: one[0])]
 
-    def _with_line(self, problem: str, source: str, table: str) -> str:
+    def _with_line(self, problem: str, source: str, table: str) -> tuple[float, str]:
         rest = problem.removeprefix(f"{source}: ")
         key = _KEY.match(rest)
         if rest == problem or key is None:
-            return problem
+            return math.inf, problem
         inner = ".".join(part for part in key.groups() if part)  # `grid: learning.alpha: ...` of a sweep
         line = self.at(f"{table}.{inner}" if table else inner)
         file, within, inside = source.partition(": ")
-        return f"{file}{line}{within}{inside}: {rest}"
+        return float(line[1:] or math.inf), f"{file}{line}{within}{inside}: {rest}"
 
 
 def lines_of(text: str) -> dict[str, int]:

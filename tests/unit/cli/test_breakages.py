@@ -54,7 +54,7 @@ BROKEN = [
     ("report empty", 1, "empty: not a run folder (it has no run.json)"),
     ("report tiny.toml", 1, "tiny.toml: not a run folder (it has no run.json)"),
     ("report badjson", 1, "badjson/run.json: not JSON (Expecting value: line 1 column 7 (char 6))"),
-    ("report noevents", 1, "noevents/events.sqlite: no such file; is noevents a run folder?"),
+    ("report noevents", 1, "noevents/events.sqlite: no such file"),
     ("report damaged", 1, "damaged/events.sqlite: "),
     (
         "report other",

@@ -33,6 +33,7 @@ from roambench.study.ab.ab_plan import Asked, plan_ab
 from roambench.study.ab.ab_results import ab_table
 from roambench.study.sweep.sweep_folder import PointEnd
 from samples import sampled
+from small_runs import swept
 
 pytestmark = pytest.mark.lengthy
 
@@ -118,6 +119,8 @@ def pages(hand_made: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
     roambench("report", local, other, "--html", tmp_path / "report.html")
     roambench("report", virtual, "--html", tmp_path / "report of virtual devices.html")
     roambench("compare", local, "--html", tmp_path / "compare.html")
+    swept(tmp_path / "sweep")
+    roambench("report", tmp_path / "sweep", "--html", tmp_path / "settings.html")
     rehearsed = ("--fleet", "rehearsal", "--runs-dir", tmp_path / "runs")
     roambench("run", tmp_path / "peers.toml", *rehearsed, "--html", tmp_path / "run.html")
     roambench("data", "show", tmp_path / "tryout.toml", "--html", tmp_path / "data show.html")
@@ -246,9 +249,9 @@ def reached_by_keys(browser: Browser) -> None:
 #: The pages of all commands; of them one with every kind of table and figure, and one with neither.
 ALL_PAGES = [
     *("ab", "calibrate", "compare", "data show"),
-    *("report", "report of virtual devices", "run", "trace"),
+    *("report", "report of virtual devices", "run", "settings", "trace"),
 ]
-FEW_PAGES = ["data show", "report"]
+FEW_PAGES = ["report", "settings"]
 
 
 @pytest.mark.timeout(600)

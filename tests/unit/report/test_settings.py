@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(gri
         pytest.approx(4.3027 * 0.02 / 3**0.5, rel=1e-4),
     )
     accuracy = found.best[0]
+    document = json.loads(report(runs).json())["settings"]
+    assert next(row["figures"]["final_accuracy"]["interval"] for row in document["settings"]) == [
+        pytest.approx(0.52 - mean.interval.half),
+        pytest.approx(0.52 + mean.interval.half),
+    ]
+    assert [(best["setting"], best["sentence"]) for best in document["best"]] == [
+        (best.setting.name, best.sentence) for best in found.best
+    ]
+    assert [pair["difference"] for pair in document["best"][0]["beside"]] == [
+        pair.difference for _, pair in accuracy.beside
+    ]
     assert accuracy.sentence == (
         "Final accuracy: alpha=0.9 is best with 82.7 ± 8.0 %; surely better than 1 of the 2 other settings, "
         "not resolved from alpha=0.5."

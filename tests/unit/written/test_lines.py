@@ -65,6 +65,14 @@ def test_a_mistake_in_an_experiment_names_its_line(tmp_path: Path, text: str, be
     assert any(problem.startswith(begins) for problem in refused.value.problems), refused.value.problems
 
 
+def test_mistakes_are_in_the_order_of_their_lines_and_those_without_one_last(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('[rounds]\nbogus = 1\n[learning]\nalpha = "a"\n[fleet]\nagents = -1\n')
+    with pytest.raises(ConfigError) as refused:
+        load_experiment(tmp_path / "a.toml", ["seed=-1"])
+    begins = [problem.partition(": ")[0] for problem in refused.value.problems]
+    assert begins == ["a.toml:2", "a.toml:4", "a.toml:6", "--set"]
+
+
 def test_what_the_command_line_says_has_no_line(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("seed = 1\n[fleet]\nagents = 2\n")
     with pytest.raises(ConfigError) as refused:

@@ -11,6 +11,12 @@ import typer
 from roambench.cli.common_options import JsonOption, RunsArgument
 
 
+def _summable(runs: list[Path]) -> list[Path]:
+    from roambench.report.tracked import summable
+
+    return summable(runs, lambda sentence: typer.echo(sentence, err=True))
+
+
 def tensorboard(
     runs: RunsArgument,
     out: Annotated[
@@ -24,7 +30,7 @@ def tensorboard(
     """
     from roambench.extras.exports.tensorboard import export_tensorboard
 
-    for place in export_tensorboard(runs, out):
+    for place in export_tensorboard(_summable(runs), out):
         typer.echo(place)
 
 
@@ -52,7 +58,7 @@ def mlflow(
     from roambench.extras.exports.mlflow import export_mlflow
     from roambench.runner.screen import print_json
 
-    exported = export_mlflow(runs, uri, experiment=experiment, artifacts_mib=artifacts)
+    exported = export_mlflow(_summable(runs), uri, experiment=experiment, artifacts_mib=artifacts)
     if as_json:
         print_json([asdict(made) for made in exported])
         return
@@ -79,7 +85,7 @@ def wandb(
     from roambench.extras.exports.wandb import export_wandb
     from roambench.runner.screen import print_json
 
-    exported = export_wandb(runs, out, project=project)
+    exported = export_wandb(_summable(runs), out, project=project)
     if as_json:
         print_json([asdict(made) for made in exported])
         return

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
 from roambench.report.documents.energy import energy_document, modelled_document
 from roambench.report.documents.peers import peer_document
+from roambench.report.documents.settings import settings_document
+from roambench.report.half_runs import HalfRun
 from roambench.report.quantities import QUANTITIES, number_of, part_of
+from roambench.report.settings import Settings
 from roambench.report.summaries.board_state import BoardState
 from roambench.report.summaries.orders import device_name
 from roambench.report.summaries.report_flags import common_flags
@@ -29,9 +33,19 @@ _JOULES: Final = {
 }
 
 
-def json_text(runs: Sequence[RunSummary]) -> str:
-    """The report as a JSON document."""
-    return json.dumps(without_nan(document(runs)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+def json_text(
+    runs: Sequence[RunSummary], halves: Sequence[HalfRun] = (), settings: Settings | None = None
+) -> str:
+    """The report as a JSON document; of runs that cannot be summed up why, and the figures that their ends
+    wrote; of repeated runs their settings."""
+    found: dict[str, Any] = document(runs) if runs else {"schema": SCHEMA, "runs": []}
+    if settings is not None:
+        found["settings"] = settings_document(settings)
+    if halves:
+        found["half_runs"] = [
+            {"name": it.label, "problem": it.problem, **asdict(it.figures)} for it in halves
+        ]
+    return json.dumps(without_nan(found), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def document(runs: Sequence[RunSummary]) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Phase
 from roambench.report.figures.figure import Figure
 from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
+from roambench.report.half_runs import HalfRun
 from roambench.report.summaries.flag import grave
 from roambench.report.summaries.report_flags import SaidBy, shared_flags
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
+from roambench.report.tables.half_runs import half_run_table
 from roambench.report.templates.rendering import packed, rendered
 
 #: Longer tables fold away.
@@ -56,6 +58,13 @@ def noted(flags: Iterable[SaidBy]) -> list[Block]:
     for labels, flag in flags:
         kinds["routine" if flag.routine else "flags"].append((labels, flag.sentence))
     return [(kind, said) for kind, said in kinds.items() if said]
+
+
+def half_runs(halves: Sequence[HalfRun]) -> list[Block]:
+    """Reasons why runs are in no table or figure, and the figures that their ends wrote."""
+    said: list[Block] = [("flags", [("", half.sentence) for half in halves])] if halves else []
+    table = half_run_table(halves)
+    return said if table is None else [*said, ("table", table)]
 
 
 def document(

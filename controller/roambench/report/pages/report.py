@@ -22,8 +22,9 @@ from roambench.report.figures.per_megabyte import per_megabyte_charts
 from roambench.report.figures.plotly_charts import page_figure, side_by_side
 from roambench.report.figures.power_data import power_data
 from roambench.report.figures.uncertainty import budget_figure
+from roambench.report.half_runs import HalfRun
 from roambench.report.pages.cards import run_cards
-from roambench.report.pages.page import Parts, document, folded, footer_of, noted
+from roambench.report.pages.page import Parts, document, folded, footer_of, half_runs, noted
 from roambench.report.summaries.evidence import RunEvidence
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.report_flags import report_flags
@@ -33,13 +34,17 @@ from roambench.report.tables.peers import KEYS as PEER_KEYS
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
 
 
-def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary]) -> str:
+def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary], halves: Sequence[HalfRun] = ()) -> str:
     """The whole document for 1 to about 6 runs; more work, but their colours repeat."""
+    kept = half_runs(halves)
+    if not summaries:
+        heading = "No run could be summed up."
+        return document(f"{heading} roambench", heading, [("Runs", "runs", kept)])
     power = power_data(runs)
     parts = Parts(comparison_tables(summaries), report_figures(runs, summaries))
     first = [("cards", run_cards(summaries)), *noted(report_flags(summaries))]
     sections = [
-        ("Runs", "runs", [*first, *parts.at("runs")]),
+        ("Runs", "runs", [*first, *kept, *parts.at("runs")]),
         (
             "Learning",
             "learning",

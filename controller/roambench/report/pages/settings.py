@@ -8,25 +8,27 @@ from dataclasses import replace
 from roambench.report import numbers
 from roambench.report.figures.plotly_charts import page_figure
 from roambench.report.figures.settings import settings_charts
-from roambench.report.pages.page import Parts, document, folded, footer_of, warnings
+from roambench.report.half_runs import HalfRun
+from roambench.report.pages.page import Parts, document, folded, footer_of, half_runs, warnings
 from roambench.report.settings import Settings
 from roambench.report.summaries.run import RunSummary
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.settings import pairs_table, settings_table
 
 
-def settings_page(found: Settings, runs: Sequence[RunSummary]) -> str:
+def settings_page(found: Settings, runs: Sequence[RunSummary], halves: Sequence[HalfRun] = ()) -> str:
     """The document; nothing in it is loaded from elsewhere."""
     pairs = pairs_table(found)
     figures = [page_figure(chart) for chart in settings_charts(found)]
     parts = Parts([settings_table(found)], figures)
     best = [one.sentence for one in found.best] or ["No two settings have a seed in common."]
+    half = half_runs(halves)
     sections = [
-        ("Best setting", "best", [("verdicts", best), *parts.at("settings")]),
+        ("Best setting", "best", [*half[:1], ("verdicts", best), *parts.at("settings")]),
         ("Figures", "figures", [("figure", figure) for figure in figures]),
         ("Paired by seed", "paired", folded([pairs] if pairs is not None else [])),
         ("Every run", "every-run", folded([replace(brief_table(runs), title="Figures of each run")])),
-        ("Notes", "notes", warnings(runs, found.notes)),
+        ("Notes", "notes", [*half[1:], *warnings(runs, found.notes)]),
     ]
     seeds = numbers.count(len({run.info.seed for run in runs}), "seed")
     lead = f"{numbers.count(len(runs), 'run')}: {numbers.count(len(found.rows), 'setting')}, {seeds}."

@@ -22,6 +22,7 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import run_labels
 from roambench.runs.info import RunInfo
+from roambench.runs.marks import EVENTS, RECORDS
 from roambench.runs.measured.accounted import energy_of
 from roambench.runs.measured.accounts import RunEnergy, account_run
 from roambench.runs.measured.common_clock import on_one_clock
@@ -31,6 +32,10 @@ from roambench.runs.records import OpenRecords
 _ELSEWHERE: Final = (
     "this run's readings, phases and events are in its InfluxDB alone: add --readings influxdb"
 )
+_INCOMPLETE: Final = "what this report says of it is incomplete"
+_UNMEASURED: Final = "measured joules, power and the state of boards are missing"
+_Drained = tuple[tuple[str, ...], RunEnergy | None, dict[str, tuple[HostSample, ...]]]
+_NOTHING_DRAINED: Final[_Drained] = ((), None, {})
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
 _SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds"}
 _INDIFFERENT: Final = {"orders", "step_close", "dither_s", "rest_s"}
@@ -52,41 +57,47 @@ class RunEvidence:
     host: Mapping[str, tuple[HostSample, ...]] = field(default_factory=dict)  # by board, those that have any
     instrument: InstrumentCost | None = None
     modelled: ModelledEnergy | None = None  # of a run on virtual devices
+    lost: str = ""  # which figures are not there, or incomplete, as the folder lacks records; "": none
 
 
 def read_runs(paths: Sequence[Path | str], open_records: OpenRecords | None = None) -> list[RunEvidence]:
-    """Read the folders in the order given; `runs.groups.run_labels` tells them apart.
+    """Read the folders in the order given; `runs.groups.run_labels` tells them apart. RunError where one of
+    them is no run or cannot be summed up.
 
     With `open_records` readings, phases and events come from there instead of the folder.
     """
     if not paths:
         raise RunError("a report needs at least one run folder, for example runs/mohawk")
     labels = run_labels([Path(path) for path in paths])
-    found = [_read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
-    return _with_divergence(found)
+    found = [read_run(Path(path), label, open_records) for path, label in zip(paths, labels, strict=True)]
+    return with_divergence(found)
 
 
-def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
+def read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEvidence:
+    """Read one folder; RunError where that cannot be summed up."""
     with RunFolder.open(path) as folder:
         records, experiment = folder.read_log(), folder.experiment
         notes = [_ELSEWHERE] if open_records is None and _is_elsewhere(experiment.influxdb) else []
-        notes += [f"{loss}: what this report says of it is incomplete" for loss in folder.losses()]
         trace = None
         if (path / "trace.parquet").is_file():
             try:
                 trace = read_trace(path / "trace.parquet")
             except TraceError as error:
                 notes.append(f"the trace is not shown: {error}")
-        dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
-        with open_records(folder) if open_records else nullcontext(folder.records) as store:
-            if open_records is None:
-                energy = energy_of(folder, records)
+        losses = folder.losses()
+        lost = [f"{loss}: {_INCOMPLETE}" for loss in losses if EVENTS in loss or RECORDS in loss]
+        notes += [f"{loss}: {_INCOMPLETE}" for loss in losses if EVENTS not in loss and RECORDS not in loss]
+        dead, energy, host = _NOTHING_DRAINED
+        try:
+            dead, energy, host = _drained(folder, records, open_records)
+        except RunError as error:
+            if open_records is not None:
+                raise
+            lost = [loss for loss in lost if RECORDS not in loss]
+            if folder.info.kind.has_agents:
+                lost.append(f"{error}: {_UNMEASURED}")
             else:
-                energy = account_run(folder, records, store=store)
-            placed = on_one_clock(folder, records, store)
-            host = {
-                name: tuple(samples) for name in placed.devices() if (samples := placed.host_samples(name))
-            }
+                notes.append(f"{error}: no figure of this run comes from it")
         return RunEvidence(
             label=label,
             path=path,
@@ -100,7 +111,18 @@ def _read_run(path: Path, label: str, open_records: OpenRecords | None) -> RunEv
             host=host,
             instrument=instrument_cost(path),
             modelled=modelled_account(folder, records),
+            lost="; ".join(lost),
         )
+
+
+def _drained(folder: RunFolder, log: EventLog, open_records: OpenRecords | None) -> _Drained:
+    """The dead letters, the energy and the boards' state; RunError where records cannot be read."""
+    dead = tuple(f"{letter.device}: {letter.reason}" for letter in folder.records.dead_letters())
+    with open_records(folder) if open_records else nullcontext(folder.records) as store:
+        energy = account_run(folder, log, store=store) if open_records else energy_of(folder, log)
+        placed = on_one_clock(folder, log, store)
+        host = {name: tuple(samples) for name in placed.devices() if (samples := placed.host_samples(name))}
+    return dead, energy, host
 
 
 def _is_elsewhere(section: InfluxdbSection) -> bool:
@@ -108,7 +130,7 @@ def _is_elsewhere(section: InfluxdbSection) -> bool:
     return bool(section.url) and section.store == "influxdb"
 
 
-def _with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
+def with_divergence(runs: Sequence[RunEvidence]) -> list[RunEvidence]:
     """The runs, with a note on each whose trainings are not those of the first run of its experiment."""
     first: dict[str, RunEvidence] = {}
     marked = []

@@ -46,7 +46,7 @@ def flags_of(
     run: RunEvidence, orders: OrderSummary, energy: EnergySummary | None, boards: Sequence[BoardState] = ()
 ) -> tuple[Flag, ...]:
     """One sentence per doubt, the gravest first."""
-    flags: list[Flag] = []
+    flags: list[Flag] = grave([run.lost] if run.lost else [])
     if run.info.state is not RunState.FINISHED:
         reason = f": {run.info.reason}" if run.info.reason else ""
         flags.append(Flag(f"the run is {run.info.state.value}{reason}"))
@@ -75,7 +75,8 @@ def flags_of(
     elif run.modelled and (energy is None or not energy.measured):
         flags.append(Flag("no meter readings: every joule is modelled, none measured", routine=True))
     elif energy is None or not energy.measured:
-        flags.append(Flag("no meter readings: joules are not measured"))
+        if not run.lost:
+            flags.append(Flag("no meter readings: joules are not measured"))
     else:
         flags += _energy_flags(energy)
         flags += _calibration_flags(energy, run.info.created_utc)

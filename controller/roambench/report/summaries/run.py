@@ -57,6 +57,7 @@ class RunSummary:
     unfit: tuple[Unfit, ...] = ()  # why it should be measured again
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
+    lost: str = ""  # as `RunEvidence.lost`
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -131,6 +132,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
         peers=peer_summary(run.records),
         experiment=run.experiment,
         unfit=unfitness(run.info, energy, boards),
+        lost=run.lost,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
 from roambench.contract.printable import printable
 from roambench.report.documents.report import document
@@ -14,6 +15,7 @@ from roambench.report.report import report as report_of
 from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
 from roambench.runner.checking.run_check import RunCheck, check_figures, check_run, report_document
 from roambench.runs.crates import crate_of, source_of
+from roambench.runs.groups import is_run
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
 
 
@@ -28,10 +30,20 @@ def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bo
     found = [
         RunCheck(source_of(crate).name, tuple(_crate(crate, of_crate))) for crate, of_crate in crates.items()
     ]
-    found += [check_run(run, digests=crate_of(run) is None, download=download) for run in runs]
+    found += [_checked(run, download, alone=len(runs) == 1) for run in runs]
     if report is not None:
         found.append(RunCheck(report.name, (_report(report, runs),)))
     return found
+
+
+def _checked(run: Path, download: bool, *, alone: bool) -> RunCheck:
+    """The check of a run; of several, one that cannot be opened holds up no other."""
+    try:
+        return check_run(run, digests=crate_of(run) is None, download=download)
+    except RunError as error:
+        if alone or not is_run(run):
+            raise
+        return RunCheck(run.name, (CheckFinding("run", CheckOutcome.NOT_CHECKED, (str(error),)),))
 
 
 def status_of(checks: Sequence[RunCheck]) -> int:

@@ -76,7 +76,10 @@ def check_figures(what: str, recorded: Any, now: Any) -> CheckFinding:
 
 
 def _files(path: Path) -> CheckFinding:
-    manifest = read_manifest(path)
+    try:
+        manifest = read_manifest(path)
+    except RunError as error:
+        return CheckFinding(_FILES, CheckOutcome.DIFFERS, (str(error),))
     if manifest is None:
         text = f"no {MANIFEST}: {_WITHOUT}; its figures are computed again"
         return CheckFinding(_FILES, CheckOutcome.NOT_RECORDED, (text,))
