@@ -50,7 +50,11 @@ class LocalSection(Section):
     )
     meter_profile: str = Field(
         "smartpower2-1.6",
-        description="Firmware of emulated meters (`roambench list profiles`), with serial.",
+        description="Firmware of emulated meters (`roambench list profiles`), with serial or sysfs.",
+    )
+    meter_profiles: dict[str, str] = Field(
+        default_factory=dict,
+        description='Firmware of single devices\' meters: `{ pi-02 = "ina226" }`.',
     )
     meter_interval_ms: int = Field(
         0,

@@ -220,34 +220,46 @@ def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """The emulated meters: a firmware that there is, that talks on serial, at an interval it offers."""
+    """The emulated meters: firmwares that there are, that agents can read, at an interval they offer."""
     name, interval_ms = (_used(values, ("local", key)) for key in ("meter_profile", "meter_interval_ms"))
-    if not isinstance(name, str):
-        return
-    try:
-        row = profile(name)
-    except ConfigError as error:
-        known = catalogue.table("profiles").names()
-        if name in known:  # another package's, which cannot be used
-            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
-            return
-        hint = did_you_mean(name, known)
-        yield Mistake(("local", "meter_profile"), f'expected one of {", ".join(known)}, got "{name}"{hint}')
-        return
-    if Transport.SERIAL not in row.lines:
-        yield Mistake(
-            ("local", "meter_profile"), f'expected a firmware with serial readings, "{name}" has none'
-        )
-    else:
+    own = _used(values, ("local", "meter_profiles"))
+    yield from _firmware(("local", "meter_profile"), name)
+    if isinstance(own, Mapping):
+        for device, firmware in own.items():
+            yield from _firmware(("local", "meter_profiles", device), firmware)
+    if isinstance(interval_ms, int) and interval_ms > 0 and isinstance(name, str):
         try:
-            reader(name, Transport.SERIAL, "/dev/pts/0")
-        except ConfigError as error:
-            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
-    if isinstance(interval_ms, int) and interval_ms > 0:
+            row = profile(name)
+        except ConfigError:
+            return
         try:
             row.period(interval_ms)
         except ConfigError as error:
             yield from (Mistake(("local", "meter_interval_ms"), problem) for problem in error.problems)
+
+
+def _firmware(key: tuple[str, ...], name: object) -> Iterator[Mistake]:
+    """Mistakes of a firmware's name: there is none of it, or no agent can read it."""
+    if not isinstance(name, str):
+        return
+    known = catalogue.table("profiles").names()
+    try:
+        row = profile(name)
+    except ConfigError as error:
+        if name in known:  # another package's, which cannot be used
+            yield from (Mistake(key, problem) for problem in error.problems)
+            return
+        hint = did_you_mean(name, known)
+        yield Mistake(key, f'expected one of {", ".join(known)}, got "{name}"{hint}')
+        return
+    transport = next((way for way in (Transport.SERIAL, Transport.SYSFS) if way in row.lines), None)
+    if transport is None:
+        yield Mistake(key, f'expected a firmware with serial readings, "{name}" has none')
+        return
+    try:
+        reader(name, transport, "/dev/pts/0")
+    except ConfigError as error:
+        yield from (Mistake(key, problem) for problem in error.problems)
 
 
 def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
