@@ -1,11 +1,15 @@
-# Two commands matter: `make demo` and `make test`. Both begin with `make setup`.
-PYTHON ?= python3.11
+# Two commands matter: `make demo` and `make test`. Both begin with `make setup`. All: `make help`.
+# The first that fits; PYTHON=/path/to/python3.12 chooses another.
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$name -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null && echo $$name && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 WIRE   := protos/roambench/wire/v1
-# What may be installed, by digest: made by `make lock`.
-LOCKS  := packaging/locks
+# All that may be installed, by digest: made by `make lock`. LOCKED EXTRA... prints a part of it.
+LOCK   := packaging/lock.txt
+LOCKED  = $(BIN)/python packaging/locked.py
+INSTALL = $(BIN)/pip install -q --disable-pip-version-check
 
 SCALE  ?= small
 
@@ -17,43 +21,42 @@ help:
 	@echo "make quick     linters, types, architecture, tests of what neither waits nor starts a process (< 2 minutes)"
 	@echo "make test      linters, types, architecture, tests (half an hour on 2 cores)"
 	@echo "make test-hosts  provision, run and break real Debian hosts in containers (root; a quarter of an hour on 2 cores)"
-	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (7 minutes)"
+	@echo "make coverage  of the packages that neither wait nor start processes, by their own tests (6 minutes)"
 	@echo "make servers   install the servers and the browser that tests start (needs root)"
-	@echo "make test-all  the slow tests too"
+	@echo "make test-all  make test and make test-hosts with the slow tests, and an aarch64 Debian (hours)"
 	@echo "make bench     benchmarks: figures against a named limit measured in the same run"
 	@echo "make reproduce  the five papers' tables and figures on two cores (SCALE=small: 40 minutes; see docs/reproducing.md)"
 	@echo "make verdicts   the same, and its figures into docs/results (CHECK=--check: compare with those)"
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
-	@echo "make pictures  docs/images anew, from a run of the longer demo and a Chromium"
+	@echo "make pictures  renew docs/images, from a run of the longer demo and a Chromium"
 	@echo "make protos    regenerate the wire messages"
-	@echo "make lock      renew the digests of what make setup, make docs and boards install"
+	@echo "make lock      renew packaging/lock.txt: versions and digests of what everything here and boards install"
 
 setup: $(VENV)/.ready
 
 # Sources are compiled when they are first run: all of them would take a fifth more space, and half a minute.
 # Every file by its digest but torch's, whose builds with and without CUDA have one version (docs/decisions/0010).
 # What tests packages and is part of them goes, and torch's copies of protoc: a seventh of .venv, and nothing runs it.
-$(VENV)/.ready: pyproject.toml $(LOCKS)/constraints.txt $(LOCKS)/setup.txt
-	@$(PYTHON) -c 'import sys; assert sys.version_info[:2] == (3, 11)' || \
-		{ echo "roambench needs Python 3.11: set PYTHON=/path/to/python3.11"; exit 1; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
-		if [ "$$(id -u)" = 0 ]; then apt-get update -qq && apt-get install -y -qq python3.11-venv; \
-		else echo "python3.11-venv is missing: sudo apt-get install python3.11-venv"; exit 1; fi
+$(VENV)/.ready: pyproject.toml $(LOCK) packaging/locked.py packaging/torch.sh
+	@sh packaging/fitting_python.sh $(PYTHON)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install -q --no-compile --disable-pip-version-check --require-hashes -r $(LOCKS)/setup.txt
-	$(BIN)/pip install -q --no-compile --disable-pip-version-check -c $(LOCKS)/constraints.txt torch==2.13.0
+	$(LOCKED) controller >$(VENV)/controller.txt
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/controller.txt
+	sh packaging/torch.sh $(BIN)/pip $(CUDA)
 	@cd $(VENV)/lib/python3*/site-packages && rm -rf torch/test torch/bin/test_* torch/bin/*Test torch/bin/protoc* && \
 		find networkx numpy pyarrow scipy sklearn sympy -depth -type d -name tests -exec rm -r {} +
-	$(BIN)/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# What tests and linters need beside it: half as much again, and nobody's who only runs experiments. Tests start
-# hundreds of processes, many at once: everything is compiled before.
+# What tests and linters need beside it: half as much again, for people who change the code. Tests start hundreds of
+# processes, many at once: what these load is compiled before, two thirds of all sources.
+UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing/_internal)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
 test-setup: $(VENV)/.tests
-$(VENV)/.tests: $(LOCKS)/tests.txt $(VENV)/.ready
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/setup.txt -r $(LOCKS)/tests.txt
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null 2>&1 || true
+$(VENV)/.tests: $(VENV)/.ready
+	$(LOCKED) controller test >$(VENV)/tests.txt
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/tests.txt
+	$(BIN)/python -m compileall -q -j 0 -x '$(UNLOADED)' $(VENV)/lib >/dev/null 2>&1 || true
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.
@@ -88,14 +91,18 @@ unexport PYTHONDONTWRITEBYTECODE
 # are last. ORDER=N repeats the order of a run that printed --randomly-seed=N.
 ORDER ?= $(shell date +%s)
 SPREAD := --dist loadfile --no-loadscope-reorder --randomly-seed=$(ORDER)
-# Many tests wait for device time or a browser: four files at once keep two cores busy. What measures the machine runs alone.
+# The pure packages by their own tests, two at once; CI measures in this one run how much of them these reach, branches
+# included: below the floor in pyproject.toml it fails (`make coverage` is the same for people). Then the rest, of
+# which much waits for device time or a browser: four files at once keep two cores busy. What measures the machine is
+# alone.
+USUAL := not slow and not hardware and not hosts and not alone
 test: check servers
-	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "not slow and not hardware and not hosts and not alone"
+	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --durations=15 $(if $(CI),--cov) -m "$(USUAL)" $(PURE)
+	$(BIN)/pytest -n $$(($(WORKERS) * 2)) $(SPREAD) --durations=40 -m "$(USUAL)" $(addprefix --ignore=,$(PURE))
 	$(BIN)/pytest --randomly-seed=$(ORDER) --durations=15 -m "alone and not slow and not hardware" tests/local
 
-# The coverage of the pure packages by their own tests, branches included; below the floor in pyproject.toml it fails.
 coverage: test-setup
-	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --cov -m "not slow" $(PURE)
+	$(BIN)/pytest -q -n $(WORKERS) $(SPREAD) --cov -m "$(USUAL)" $(PURE)
 
 # In the order of the files: three hosts are provisioned once, and a test finds them as others left them.
 test-hosts: test-setup host-tools
@@ -112,7 +119,7 @@ protos: test-setup
 		roambench/wire/v1/control.proto roambench/wire/v1/data.proto roambench/wire/v1/peer.proto
 
 # The committed stubs are what the .proto files say (regenerated beside and compared), and they load under both
-# majors of protobuf that may be installed: the environment's 6 and the boards' 7.
+# majors of protobuf that may be installed: 6, which the lock has for grpcio-tools' sake, and 7.
 check-protos: test-setup build/protobuf
 	@rm -rf build/protos && mkdir -p build/protos
 	@$(BIN)/python -m grpc_tools.protoc -I protos --python_out=build/protos --pyi_out=build/protos \
@@ -123,13 +130,13 @@ check-protos: test-setup build/protobuf
 	@$(BIN)/python -W error packaging/load_stubs.py 6
 	@PYTHONPATH=build/protobuf $(BIN)/python -W error packaging/load_stubs.py 7
 
-build/protobuf: $(LOCKS)/boards.txt
+PROTOBUF_7 := protobuf==7.36.2 --hash=sha256:bdb3a345d48db958e6ce1f18e508beb0cc981d64f24088427549c866cd039f1e
+build/protobuf: $(LOCK)
 	@rm -rf $@ && mkdir -p $@
-	@awk '/^[a-z]/ { on = /^protobuf==/ } on' $(LOCKS)/boards.txt >build/protobuf.txt
-	@$(BIN)/pip install -q --disable-pip-version-check --no-deps --require-hashes --target $@ -r build/protobuf.txt
+	@echo "$(PROTOBUF_7)" | $(INSTALL) --no-deps --require-hashes --target $@ -r /dev/stdin
 
 # Links, anchors and the order of pages are checked (packaging/mkdocs.yml), then the site in a Chromium where there is one; nothing is
-# fetched once $(LOCKS)/docs.txt is installed.
+# fetched once what they need is installed.
 docs: test-setup $(VENV)/.docs
 	@$(BIN)/python packaging/site.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q -f packaging/mkdocs.yml
@@ -140,11 +147,12 @@ docs: test-setup $(VENV)/.docs
 pictures: test-setup
 	$(BIN)/python packaging/pictures.py
 
-$(VENV)/.docs: $(LOCKS)/docs.txt $(VENV)/.ready
-	$(BIN)/pip install -q --disable-pip-version-check --require-hashes -r $(LOCKS)/docs.txt
+$(VENV)/.docs: $(VENV)/.ready
+	$(LOCKED) docs >$(VENV)/docs.txt
+	$(INSTALL) --no-compile --require-hashes -r $(VENV)/docs.txt
 	@touch $@
 
-# After a change of pyproject.toml, constraints.txt or the versions in boards.txt.
+# After a change of pyproject.toml or packaging/lock.in.
 lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install -q --disable-pip-version-check uv==0.13.9

@@ -29,10 +29,10 @@ to the end of the first round; distance of the final model.
 The peers need environments of their own, for example
 
     python3 -m venv /tmp/flower
-    /tmp/flower/bin/pip install -c packaging/locks/constraints.txt torch==2.13.0 numpy
+    sh packaging/torch.sh /tmp/flower/bin/pip && /tmp/flower/bin/pip install torch numpy
     /tmp/flower/bin/pip install "flwr[simulation]==1.41.0"
     python3 -m venv /tmp/pfl
-    /tmp/pfl/bin/pip install -c packaging/locks/constraints.txt torch==2.13.0 numpy
+    sh packaging/torch.sh /tmp/pfl/bin/pip && /tmp/pfl/bin/pip install torch numpy
     /tmp/pfl/bin/pip install pfl==0.6.0
     python benchmarks/simulation.py --flower /tmp/flower/bin/python --pfl /tmp/pfl/bin/python
 

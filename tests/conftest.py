@@ -98,6 +98,19 @@ def workers_of_one_server() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """torch computes on one thread, as in a worker, and afterwards on as many as before."""
+    import torch  # here, as few tests need it and it takes long to load
+
+    from roambench.learning.training import single_threaded
+
+    threads = torch.get_num_threads()
+    single_threaded()
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Real data sets and traces (mnist/, traces/): $ROAMBENCH_DATA, or shared/data beside the checkout.

@@ -11,11 +11,11 @@ import psutil
 
 def processes_of(folder: Path) -> list[psutil.Process]:
     """Living processes whose command line names something in `folder` (those that are forked keep the
-    command's)."""
+    command's), or that print into it."""
     found = []
     for process in psutil.process_iter():
         try:
-            named = any(str(folder) in part for part in process.cmdline())
+            named = any(str(folder) in part for part in (*process.cmdline(), output_of(process)))
             if named and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
         except psutil.Error:
@@ -33,7 +33,7 @@ class AgentProcesses:
 
 
 def agent_processes(folder: Path, name: str) -> AgentProcesses:
-    """Of the run in `folder`; found by its log, which is the standard output of all its processes.
+    """Return an agent of the run in `folder`, found by its log: the standard output of all its processes.
 
     ValueError while one of them is missing."""
     log = str(folder / "agents" / name / "agent.log")

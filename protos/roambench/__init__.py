@@ -55,7 +55,7 @@ def __getattr__(name: str) -> Any:
     if lacking := [package for package in _CONTROLLER if find_spec(package) is None]:
         raise ModuleNotFoundError(
             f"roambench.{name} needs the extra controller, and {lacking[0]} of it is not installed: "
-            "pip install 'roambench[controller]'",
+            f"{import_module('roambench.contract.extra_packages').install_command('controller')}",
             name=lacking[0],
         )
     return getattr(import_module("roambench.api"), name)

@@ -22,8 +22,8 @@ def test_dead_changed_and_full_hosts_are_rows_with_reason_and_next_action(
         assert "ssh-keygen -R" in rows["pi1"]["next action"]
         assert "no answer" in rows["pi2"]["reason"] or "No route" in rows["pi2"]["reason"]
         assert rows["pi2"]["next action"] == "is it powered, booted and on this network?"
-        assert "its disk has 2 MB left, needs" in rows["pi3"]["reason"]
-        assert rows["pi3"]["next action"].startswith("make room on it")
+        assert "which has 2 MB left, needs" in rows["pi3"]["reason"]
+        assert rows["pi3"]["next action"].startswith("make room on /")
     finally:
         bench_hosts.on("pi2")
         bench_hosts.empty_disk("pi3")

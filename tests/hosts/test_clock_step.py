@@ -22,7 +22,6 @@ from roambench.provision.step import HostStep
 from roambench.provision.subjects.clock import clock
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import Builds
-from roambench.provision.wheels.platforms import PLATFORMS
 
 _UNITS = "/run/systemd/system"
 _CLIENTS = {
@@ -62,7 +61,7 @@ def boards(provisioned: BenchHosts) -> Iterator[BenchHosts]:
 def _set(hosts: BenchHosts, *names: str) -> list[HostOutcome[list[str]]]:
     """The steps of the clock performed, with pi3 for the time server; subjects that are left to do."""
     bench = replace(load_bench(hosts.bench), time_server=hosts.address("pi3"))
-    build = Builds(bench.state_dir, ()).of(PLATFORMS["x86_64"])
+    builds = Builds(bench.state_dir, ())
 
     def work(link: HostLink) -> list[str]:
         for step in _steps(link):
@@ -71,7 +70,8 @@ def _set(hosts: BenchHosts, *names: str) -> list[HostOutcome[list[str]]]:
 
     def _steps(link: HostLink) -> list[HostStep]:
         board = replace(gather(link), container="")
-        found = clock(board, Wanted(bench, link.host, build, Identity()))
+        assert board.platform is not None
+        found = clock(board, Wanted(bench, link.host, builds.of(board.platform), Identity()))
         return [step for step in found if isinstance(step, HostStep)]
 
     return on_hosts(bench, [bench.host(name) for name in names], work)

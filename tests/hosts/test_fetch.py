@@ -66,7 +66,7 @@ def test_after_a_killed_controller_the_bench_is_free_and_fetch_completes_its_run
     told = json.loads(roambench("fleet", "status", provisioned.bench, "--json").out)
     assert [(row["run"], run_id in row["unsent_runs"]) for row in told] == [("", False)] * 3
     # pi1's trainer was ended in the middle of its work; the same experiment finds it ready again.
-    settings = ('systems=["mohawk"]', "trace.steps=2", *ALWAYS_THERE)
+    settings = ('systems=["mohawk"]', "trace.steps=2", *ALWAYS_THERE, "learning.local_epochs=1")
     with BenchRun(provisioned.bench, tmp_path / "next", *settings).finished(120.0) as folder:
         assert str(folder.info.state) == "finished"
 

@@ -10,10 +10,11 @@ import pytest
 
 from hosts.card_walk import ROOT
 from hosts.lab.bench_hosts import BenchHosts, running_hosts
-from hosts.lab.bench_run import BenchRun
+from hosts.lab.bench_run import ONE_BOARD, BenchRun
 from hosts.lab.cli import roambench
 from hosts.lab.needed import need_tools
 from roambench.contract.phases import Outcome
+from roambench.provision.platforms import Platform
 from roambench.provision.wheels.wheelhouse import LOCK, read_lock
 from roambench.rounds.records import (
     CloudAggregated,
@@ -38,21 +39,6 @@ cell = ctypes.c_uint32(5)
 add = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 print(add(ctypes.addressof(ctypes.c_char.from_buffer(code)))(ctypes.addressof(cell), 37), cell.value)
 """
-#: Two SGD steps per training; the device is always there, so each model is uploaded at the step after.
-_TINY = (
-    'systems=["mohawk"]',
-    "fleet.agents=1",
-    "fleet.aps=4",
-    "fleet.deadline_s=900",
-    "energy.idle_baseline_s=3.0",
-    "learning.images_per_device=16",
-    "learning.local_epochs=1",
-    "learning.test_images=50",
-    "rounds.cloud_every_steps=2",
-    'trace.window="first"',
-    'trace.parameters={presence="always", devices=1, places=50, aps=4, steps=8}',
-    "trace.steps=4",
-)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +82,7 @@ def test_provisioning_it_again_changes_nothing(board: BenchHosts):
 def test_the_models_it_trains_are_uploaded_and_aggregated_and_are_those_of_this_machine(
     board: BenchHosts, tmp_path: Path
 ):
-    run = BenchRun(board.bench, tmp_path, *_TINY)
+    run = BenchRun(board.bench, tmp_path, *ONE_BOARD)
     try:
         with run.finished(patience_s=1800.0) as folder:
             records = list(folder.read_log())
@@ -129,7 +115,7 @@ def test_the_models_it_trains_are_uploaded_and_aggregated_and_are_those_of_this_
 
 def _simulated(folder: Path) -> Sequence[RoundRecord]:
     """The journal of the same experiment on a virtual device: by this machine's processor and its torch."""
-    settings = (*_TINY, 'simulated.train="always"', "simulated.workers=1")
+    settings = (*ONE_BOARD, 'simulated.train="always"', "simulated.workers=1")
     words = [word for setting in settings for word in ("--set", setting)]
     runs = folder / "simulated"
     said = roambench(
@@ -154,4 +140,4 @@ def _preflight(board: BenchHosts) -> dict[str, tuple[str, str]]:
 
 def _pinned(name: str) -> str:
     """The version that every board installs."""
-    return read_lock(ROOT / LOCK)[name].split()[0].partition("==")[2]
+    return read_lock(ROOT / LOCK, Platform("aarch64", "3.11").markers)[name].split()[0].partition("==")[2]

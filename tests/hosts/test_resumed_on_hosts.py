@@ -75,7 +75,7 @@ def decided(path: Path) -> list[str]:
             for record in folder.read_log()
             if isinstance(record, kinds)
         ]
-        return [repr(record).replace(folder.info.run_id, "run") for record in found]
+        return [repr(record).replace(folder.info.name_in_orders, "run") for record in found]
 
 
 def is_as(run: RunFolder, whole: Path, *, cut: bool = False) -> None:

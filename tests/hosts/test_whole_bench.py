@@ -14,7 +14,11 @@ from hosts.lab.readings import the_outage
 from roambench.contract.events import EventKind
 from roambench.rounds.records import OrderAnswered, OrderGiven
 
-_SMALL = ("--set", 'systems=["mohawk"]', "--set", "trace.steps=6", "--set", "energy.idle_baseline_s=5.0")
+_SETTINGS = (
+    *('systems=["mohawk"]', "trace.steps=3", "rounds.cloud_every_steps=2"),
+    *("learning.local_epochs=1", "energy.idle_baseline_s=3.0"),
+)
+_SMALL = tuple(word for setting in _SETTINGS for word in ("--set", setting))
 
 
 def test_the_readme_leads_from_fresh_hosts_over_preflight_and_identify_to_the_report(

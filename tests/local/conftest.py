@@ -1,4 +1,4 @@
-"""Whole runs with real processes: a run is a process of its own, watched from outside like a user would.
+"""Whole runs with real processes: a run is a process that is watched from outside, as a user would.
 
 What happens inside is read from its run folder; its agents are found in /proc by the files they hold.
 """
@@ -19,6 +19,7 @@ from typing import TypeVar
 import psutil
 import pytest
 
+from forked_commands import Command
 from roambench.contract.errors import RunError
 from roambench.rounds.records import FleetEvent, RoundRecord
 from roambench.runs.folder import RunFolder
@@ -69,6 +70,8 @@ idle_baseline_s = 2.0
 
 #: The command as users have it.
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
+DRIVE = Path(__file__).with_name("drive.py")
+QUIET_DRIVE = DRIVE.with_name("quiet_drive.py")
 _COUNT = """
 SELECT count(*) FROM event
 WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?
@@ -86,7 +89,7 @@ def until(ask: Callable[[], Found | None], patience_s: float, what: str) -> Foun
 
 
 def command_lines(processes: Sequence[psutil.Process]) -> list[str]:
-    """Of those that are still there."""
+    """Return those of the processes that are still there."""
     named = []
     for process in processes:
         with suppress(psutil.Error):
@@ -98,7 +101,7 @@ def command_lines(processes: Sequence[psutil.Process]) -> list[str]:
 class Driven:
     """A run in progress or done. `folder` is the run folder of the experiment's only (or named) system."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Command
     runs_dir: Path
     log: Path
     name: str
@@ -130,11 +133,11 @@ class Driven:
         return [record for record in self.records(system) if isinstance(record, kind)]
 
     def events(self, kind: str, name: str, system: str = "mohawk") -> list[FleetEvent]:
-        """What the fleet saw of the device, of that kind."""
+        """Return the events of that kind that the fleet saw of the device."""
         return [e for e in self.of(FleetEvent, system) if e.kind == kind and e.name == name]
 
     def count(self, kind: str, name: str, detail: str = "%") -> int:
-        """How many such events the fleet saw; `detail` as in LIKE.
+        """Return the number of such events that the fleet saw; `detail` as in LIKE.
 
         SQLite counts them in a millisecond: reading the whole journal would take the agents' CPU.
         """
@@ -182,29 +185,38 @@ class Launcher:
         one_core: bool = False,
         late: tuple[float, float] | None = None,
         words: Sequence[str] | None = None,
+        forked: bool | None = None,
     ) -> Driven:
-        """Start SMALL (or `file`) with `overrides`: by drive.py, or by `roambench run` with these `words`.
+        """Start SMALL (or `file`) with `overrides`: by drive.py in a forked process, or with these `words` by
+        `roambench run` in an executed one; `forked` says otherwise.
 
+        `one_core`: in an executed one, too; what forks the processes of a forked one has all cores.
         `late`: drive.py delays the answers of local agents, `late_agents(*late)`.
         """
+        if forked is None:
+            forked = words is None and not one_core
         runs_dir = self.base / f"runs-{len(self.started)}"
         runs_dir.mkdir()
         if file is None:
             file = runs_dir / "small.toml"
             file.write_text(SMALL)
         if words is None:
-            drive = Path(__file__).with_name("drive.py")
-            arguments = [sys.executable, str(drive), *["--one-core"] * one_core]
-            arguments += [f"--late={late[0]},{late[1]}"] if late else []
+            arguments = [*["--one-core"] * one_core, *([f"--late={late[0]},{late[1]}"] if late else [])]
             arguments += [str(file), str(runs_dir), *overrides]
         else:
-            arguments = [ROAMBENCH, "run", str(file), "--runs-dir", str(runs_dir), *words]
+            arguments = ["run", str(file), "--runs-dir", str(runs_dir), *words]
             arguments += [word for override in overrides for word in ("--set", override)]
+        script = DRIVE if words is None else None
         log = runs_dir / "run.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                arguments, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
-            )
+        process: subprocess.Popen[bytes] | Command
+        with log.open("ab") as output:  # whose other name is for its errors
+            if forked:
+                process = Command(arguments, Path(), output.fileno(), log, script=script)
+            else:
+                program = [sys.executable, str(script)] if script else [ROAMBENCH]
+                process = subprocess.Popen(
+                    [*program, *arguments], stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                )
         driven = Driven(process, runs_dir, log, name)
         self.started.append(driven)
         return driven

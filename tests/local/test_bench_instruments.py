@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from living_agents import LivingBench
-from local.conftest import ROAMBENCH
 from roambench.contract.records import RecordKind
 from roambench.instrument.calibration_run import CalibrationPlan
 from roambench.runs.folder import RunFolder
@@ -41,10 +41,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivingBench]:
 
 
 def measured(bench: LivingBench, command: str, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [ROAMBENCH, command, str(bench.folder / "own.toml"), *words, "--json", "--no-preflight", "--unproven",
-         "--fleet", f"bench:{bench.file}", "--runs-dir", str(bench.folder / "runs")],
-        capture_output=True, text=True, timeout=200, check=False,
+    return roambench(
+        command, str(bench.folder / "own.toml"), *words, "--json", "--no-preflight", "--unproven",
+        "--fleet", f"bench:{bench.file}", "--runs-dir", str(bench.folder / "runs"), cwd=bench.folder,
     )  # fmt: skip
 
 
@@ -63,16 +62,16 @@ def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_prove
         "--idle-s", "4", "--at-once", "2",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [(row["device"], row["windows"]) for row in told["devices"]] == [("board-a", 4), ("board-c", 4)]
+    result = json.loads(done.stdout)
+    assert [(row["device"], row["windows"]) for row in result["devices"]] == [("board-a", 4), ("board-c", 4)]
     waived = "the run began without a preflight of the bench (--no-preflight)"
-    assert told["doubts"][0] == waived
-    assert [doubt.split("'s meter")[0] for doubt in told["doubts"][1:]] == [
+    assert result["doubts"][0] == waived
+    assert [doubt.split("'s meter")[0] for doubt in result["doubts"][1:]] == [
         "--unproven: whose joules board-a",
         "--unproven: whose joules board-c",
     ]
     assert waived in page.read_text()
-    points = [point for row in told["devices"] for point in row["points"]]
+    points = [point for row in result["devices"] for point in row["points"]]
     assert len(points) == 2 * 4
     for point in points:
         fixed_w, w_per_mbit_s = RADIO[point["direction"]]
@@ -94,11 +93,11 @@ def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back
         bench, "overhead", "--minutes", "1", "--agents", "2", "--only", "board-b", "--only", "board-a"
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert [row["device"] for row in told["boards"]] == ["board-a", "board-b"]
-    assert [row["true_instrument_w"] for row in told["boards"]] == [None, None]
-    assert len(told["doubts"]) == 3
-    for row in told["boards"]:
+    result = json.loads(done.stdout)
+    assert [row["device"] for row in result["boards"]] == ["board-a", "board-b"]
+    assert [row["true_instrument_w"] for row in result["boards"]] == [None, None]
+    assert len(result["doubts"]) == 3
+    for row in result["boards"]:
         assert set(row["idle_w"]) == {"reader", "agent", "streaming"}
         assert all(1.0 < watts < 3.0 for watts in row["idle_w"].values())
     with RunFolder.open(bench.folder / "runs/own-overhead") as folder:
@@ -109,12 +108,9 @@ def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back
 
 
 @pytest.mark.parametrize("command", [["overhead"], ["calibrate", "--out", "m.toml"]])
-def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, capfd, command: list[str]):
+def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, command: list[str]):
     (tmp_path / "own.toml").write_text(EXPERIMENT)
-    done = subprocess.run(
-        [ROAMBENCH, command[0], str(tmp_path / "own.toml"), *command[1:], "--fleet", "simulated"],
-        capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    done = roambench(command[0], "own.toml", *command[1:], "--fleet", "simulated", cwd=tmp_path)
     assert done.returncode == 2
     assert "--fleet: expected one of local, bench:FILE, got 'simulated'" in done.stderr
     assert not (tmp_path / "runs").exists()

@@ -1,4 +1,4 @@
-"""How a run ends before its time: by Ctrl-C in good order, by kill -9 of the controller without any."""
+"""Ends of runs before their time: by Ctrl-C in good order, by kill -9 of the controller without any."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import psutil
 import pytest
 from safetensors import safe_open
 
+from forked_commands import Command
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.rounds.records import OrderGiven, StepClosed
@@ -110,7 +111,7 @@ def test_a_lost_terminal_after_the_last_step_keeps_the_model_and_is_on_record(la
         "local.sgd_step_s=0.1",
         "energy.idle_baseline_s=60.0",
     )
-    run = launch(*quick, words=())
+    run = launch(*quick, words=(), forked=True)
     launch.until(lambda: len(run.of(StepClosed)) == 2, 180, "two steps")
     run.process.send_signal(signal.SIGHUP)
     assert run.process.wait(300) == 128 + signal.SIGHUP
@@ -150,7 +151,7 @@ def test_a_stopped_unit_signals_every_process_at_once_and_the_run_ends_in_good_o
 @pytest.mark.timeout(600)  # a busy machine tears gRPC down in tens of seconds
 def test_a_second_signal_ends_a_run_at_once_and_still_in_the_record(launch):
     """While the first one's clean-up waits for agents that hand over their readings."""
-    run = launch(*LONG, words=())
+    run = launch(*LONG, words=(), forked=True)
     in_full_swing(run)
     for agent in ("pi-01", "pi-02"):
         run.agent(agent).reader.suspend()  # they do not say goodbye: the drain would take 30 s
@@ -191,18 +192,16 @@ def test_the_end_of_a_terminal_reaches_workers_too_and_ends_in_good_order(launch
     folder.close()
     with safe_open(tmp_path / path / GLOBAL_MODEL, "numpy") as model:
         assert model.metadata()["steps"] == str(closed)
-    go_on = [launch.roambench, "resume", str(path)]
     assert f"  go on        roambench resume {path}" in text.splitlines()
-    with subprocess.Popen(go_on, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            said = next(line for line in process.stdout if not line.startswith("look at "))
-        finally:  # it is not waited for to its last step
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=300)
-    assert process.returncode == 128 + signal.SIGTERM
-    at = re.fullmatch(r"mohawk goes on at step (\d+) of 400, after .* s without a controller: .*\n", said)
-    assert at is not None
+    goes_on = re.compile(r"^mohawk goes on at step (\d+) of 400, after .* s without a controller: .*\n", re.M)
+    said = tmp_path / "said"
+    with said.open("ab") as log:
+        resumed = Command(["resume", str(path)], tmp_path, log.fileno(), said)
+    try:
+        at = launch.until(lambda: goes_on.search(said.read_text()), 300, "word that it goes on")
+    finally:  # it is not waited for to its last step
+        resumed.send_signal(signal.SIGTERM)
+    assert resumed.wait(300) == 128 + signal.SIGTERM
     assert 1 < int(at[1]) <= closed + 1  # not every quick step is followed by a checkpoint
 
 
@@ -269,7 +268,7 @@ def test_a_local_fleet_that_is_gone_fails_the_run_at_once(launch, name):
     assert folder.info.state is RunState.FAILED
     assert "the fleet is gone" in folder.info.reason
     folder.close()
-    # Nobody waits for agents whose parent is dead: they close their spools a moment after their session.
+    # No process waits for agents whose parent is dead: they close their spools a moment after their session.
     launch.until(lambda: run.processes() == [], 300, "an end of the agents")
 
 

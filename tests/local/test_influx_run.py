@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import re
+import time
 from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from influx_servers import Influxd, Shim, free_port, running
+from living_agents import LivingBench
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
@@ -35,30 +38,32 @@ def keys_in_folder(path: Path) -> set[Key]:
 
 
 def keys_in_influxdb(influxd: Influxd, database: str) -> tuple[set[Key], int]:
-    """The records there are, and how many points they take."""
+    """The records of runs, and how many points they take."""
     rows = [
         row
         for measurement in MEASUREMENTS
-        for row in influxd.rows(f'SELECT "seq", "spool" FROM "{measurement}" GROUP BY "device"', database)
+        for row in influxd.rows(
+            f'SELECT "seq", "spool" FROM "{measurement}" WHERE "run" <> \'\' GROUP BY "device"', database
+        )
     ]
     return {(row["device"], row["spool"], row["seq"]) for row in rows}, len(rows)
 
 
-def assert_reports_are_equal(launch, run, *influx_words: str) -> None:
+def assert_reports_are_equal(run, *influx_words: str) -> None:
     """Read back from the run's InfluxDB, it is the same run to the last digit."""
     words_of = {"folder": (), "influxdb": influx_words}
     for command in ("report", "compare"):
-        both = [
-            subprocess.Popen(
-                [launch.roambench, command, run.folder(), "--json", "--readings", store, *words_of[store]],
-                stdout=subprocess.PIPE,
-            )
-            for store in ("folder", "influxdb")
-        ]
-        of_folder, of_influxdb = (reading.communicate()[0] for reading in both)
-        assert [reading.returncode for reading in both] == [0, 0]
+        of_folder, of_influxdb = (
+            printed(command, run, "--readings", store, *words) for store, words in words_of.items()
+        )
         assert of_influxdb == of_folder
-        assert len(of_folder) > 1000
+
+
+def printed(command: str, run, *words: str) -> str:
+    done = roambench(command, str(run.folder()), "--json", *words, cwd=run.runs_dir)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(done.stdout) > 1000
+    return done.stdout
 
 
 def clock_of(path: Path) -> DeviceClock:
@@ -66,7 +71,7 @@ def clock_of(path: Path) -> DeviceClock:
     return DeviceClock(agent["epoch_ns"], agent["time_scale"])
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_measured_phase(
     launch, influxd: Influxd, tmp_path: Path
 ):
@@ -80,10 +85,12 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
             'influxdb.bucket="quiet"',
             f'influxdb.token_file="{token}"',
             "energy.quiet=true",
-            "local.sgd_step_s=0.2",
+            "trace.steps=4",
+            "fleet.agents=2",
+            "local.sgd_step_s=0.6",
             f"energy.idle_baseline_s={BASELINE_S}",
         ).finish()
-        assert_reports_are_equal(launch, run, "--influx-token-file", str(token))
+        assert_reports_are_equal(run, "--influx-token-file", str(token))
     files = [path for path in run.runs_dir.rglob("*") if path.is_file()]
     assert len(files) > 20
     assert not [path for path in files if b"s3cret-t0ken" in path.read_bytes()]
@@ -92,7 +99,7 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
     assert points == len(keys) > 100  # no two records met in one point
     clock = clock_of(run.folder())
     arrivals = [(clock.from_host_ns(ns), device) for ns, _, device in shim.requests()]
-    assert {device for _, device in arrivals} == {f"pi-0{number}" for number in range(1, 5)}
+    assert {device for _, device in arrivals} == {"pi-01", "pi-02"}
     folder = RunFolder.open(run.folder())
     measured = [
         span
@@ -124,7 +131,7 @@ def _run_ns(path: Path) -> tuple[int, int]:
     return info.start_device_ns, info.end_device_ns
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed_meanwhile(launch, tmp_path):
     influxd = Influxd(tmp_path / "influxd", free_port())
     with running(influxd):
@@ -134,6 +141,8 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
             'influxdb.bucket="forwarded"',
             'influxdb.api="v1"',
             'influxdb.via="controller"',
+            "trace.steps=4",
+            "fleet.agents=2",
         )
         run.wait_for_event(EventKind.TRAIN_STARTED, "pi-01", "%")
         influxd.kill()
@@ -144,14 +153,65 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
         assert keys == keys_in_folder(run.folder())
         assert points == len(keys) > 100
         (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY = "run"', "forwarded")
-        assert tags["values"] == [["run", "small-mohawk"]]
+        assert tags["values"] == [["run", run_id := RunFolder.open(run.folder()).info.run_id]]
+        assert re.fullmatch(r"small-mohawk\.[0-9a-f]{8}", run_id)
         clocks = influxd.rows('SELECT "clock_bound_ms" FROM "bench" WHERE "device" = \'pi-01\'', "forwarded")
         assert clocks
         assert all(0.0 < row["clock_bound_ms"] < 400.0 for row in clocks if row["clock_bound_ms"] is not None)
-        assert_reports_are_equal(launch, run)
+        assert_reports_are_equal(run)
+
+
+BENCH_EXPERIMENT = """
+name = "lab"
+seed = 11
+systems = ["mohawk"]
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 2
+trace.parameters = { presence = "always", devices = 3, steps = 4, places = 100, aps = 10 }
+fleet = { agents = 2, aps = 3 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { rest_s = 0.0 }
+energy = { idle_baseline_s = 3.0, quiet = false }
+"""
 
 
 @pytest.mark.timeout(240)
+def test_a_run_on_a_bench_is_read_back_from_the_benchs_influxdb_with_joules_by_phase(
+    launch, influxd: Influxd, influx_shim: Shim, tmp_path_factory
+):
+    """The boards read and write before and after the run, too."""
+    influxd.create_database("lab")
+    # Of this machine, too: a bench takes no loopback, which real boards do not share.
+    url = influx_shim.url.replace("127.0.0.1", "0.0.0.0")
+    living = LivingBench(tmp_path_factory.mktemp("lab"), ("a", "b"), influxdb=(url, "lab"))
+    file = living.folder / "experiment.toml"
+    file.write_text(BENCH_EXPERIMENT)
+    living.start()
+    try:
+        time.sleep(3.0)  # the meters are read meanwhile
+        words = ("--fleet", f"bench:{living.file}", "--no-preflight", "--unproven")
+        run = launch(file=file, name="lab", words=words).finish()
+        time.sleep(3.0)
+    finally:
+        living.stop()
+    (before,) = influxd.rows('SELECT count("watts") FROM "power" WHERE "run" = \'\'', "lab")
+    assert before["count"] > 20
+    assert_reports_are_equal(run)
+    report = json.loads(printed("report", run))
+    of_report = {
+        phase: values["gross"]["joules"] for phase, values in report["runs"][0]["energy"]["phases"].items()
+    }
+    of_run = "\"bench\" = 'bench' AND \"system\" = 'mohawk'"
+    query = f'SELECT sum("gross_j") FROM "energy" WHERE {of_run} GROUP BY "phase"'
+    of_influxdb = {row["phase"]: row["sum"] for row in influxd.rows(query, "lab")}
+    assert {"train", "idle"} < set(of_influxdb)
+    assert of_influxdb == pytest.approx(of_report, rel=1e-12)
+    spans = influxd.rows('SELECT count("step") FROM "phase" WHERE "run" <> \'\' GROUP BY "phase"', "lab")
+    assert {"train", "upload"} < {row["phase"] for row in spans}
+
+
+@pytest.mark.timeout(600)
 def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch, influxd: Influxd):
     run = launch(
         f'influxdb.url="{influxd.url}"', 'influxdb.bucket="nowhere"', 'influxdb.api="v1"', "fleet.agents=1"
@@ -174,7 +234,7 @@ def test_a_database_that_does_not_exist_is_said_aloud_and_the_run_goes_on(launch
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 def test_a_run_may_keep_its_records_in_influxdb_alone(launch, influxd: Influxd, influx_shim: Shim):
     influxd.create_database("alone")
     run = launch(
@@ -183,10 +243,10 @@ def test_a_run_may_keep_its_records_in_influxdb_alone(launch, influxd: Influxd, 
         'influxdb.bucket="alone"',
         'influxdb.store="influxdb"',
         words=(),
+        forked=True,
     ).finish()
     assert keys_in_folder(run.folder()) == set()
     keys, points = keys_in_influxdb(influxd, "alone")
     assert points == len(keys) > 60
     for command in ("report", "compare"):
-        words = [launch.roambench, command, run.folder(), "--json", "--readings", "influxdb"]
-        assert len(subprocess.run(words, capture_output=True, check=True).stdout) > 1000
+        printed(command, run, "--readings", "influxdb")

@@ -1,10 +1,9 @@
-"""What the bench says of itself: its clocks, its boards, and what it costs them. Real processes."""
+"""The facts that a bench gives of itself: its clocks, its boards, and what it costs them. Real processes."""
 
 from __future__ import annotations
 
 import json
 import math
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.clocks.clock_fit import ClockVerdict
@@ -19,7 +19,7 @@ from roambench.rounds.records import ClockProbed, FleetEvent
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import ReaderCase, board_clocks
 
-from .conftest import ROAMBENCH, SMALL, processes_of
+from .conftest import SMALL, processes_of
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -118,12 +118,7 @@ def overhead(tmp_path_factory) -> dict:
         "--set",
         "local.cpu_slowdown=48",
     ]  # a board a quarter as fast as usual draws four times as much for its agent
-    done = subprocess.run(
-        [ROAMBENCH, "overhead", str(file), "--runs-dir", str(base / "runs"), *words],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    done = roambench("overhead", str(file), "--runs-dir", str(base / "runs"), *words, cwd=base)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result == json.loads((base / "runs" / "small-overhead" / "overhead.json").read_text())

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import psutil
 import pytest
 from safetensors import safe_open
 
-from forked_commands import roambench
+from forked_commands import Command, roambench
 from roambench.rounds.records import OrderAnswered, RoundRecord, StepClosed
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
@@ -27,7 +25,7 @@ seed = 5
 rounds.cloud_every_steps = 2
 trace = { generator = "city", steps = 6, parameters = { presence = "always", devices = 6 } }
 fleet = { agents = 6, aps = 3 }
-learning = { model = "mohawk_cnn", images_per_device = 60, test_images = 60, local_epochs = 2 }
+learning = { model = "mohawk_cnn", images_per_device = 30, test_images = 60, local_epochs = 2 }
 simulated = { workers = 2 }
 """
 
@@ -41,15 +39,16 @@ READY_CPU_S = 1.0
 WORDS = ("run", "experiment.toml", "--fleet", "simulated", "--runs-dir")
 
 
-def training_processes(run: subprocess.Popen[str]) -> list[psutil.Process]:
-    """The workers: children of the process that forks them."""
+def training_processes(run: Command) -> list[psutil.Process]:
+    """The workers: what was forked by the process that forked the command."""
     try:
-        return [worker for child in psutil.Process(run.pid).children() for worker in child.children()]
+        server = psutil.Process(run.pid).parent()
+        return [child for child in server.children() if child.pid != run.pid] if server else []
     except psutil.NoSuchProcess:
         return []
 
 
-def kill_busy_workers(run: subprocess.Popen[str], runs: Path, system: str) -> int:
+def kill_busy_workers(run: Command, runs: Path, system: str) -> int:
     """Kill workers in the middle of a training, one after the other, while this system runs; how many."""
     killed = 0
     while run.poll() is None and killed < KILLS:
@@ -90,17 +89,11 @@ def runs_of(base: Path, system: str) -> None:
     """Make the runs of one command that was left alone, and of one whose workers were killed."""
     (base / "experiment.toml").write_text(f'systems = ["{system}"]\n{EXPERIMENT}')
     roambench(*WORDS, "alone", cwd=base).check_returncode()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "roambench.cli.main", *WORDS, "killed"],
-        cwd=base,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "NO_COLOR": "1"},
-    )
+    log = base / "log"
+    with log.open("ab") as out:
+        run = Command([*WORDS, "killed"], base, out.fileno(), log, {**os.environ, "NO_COLOR": "1"})
     killed = kill_busy_workers(run, base / "killed", system)
-    _, errors = run.communicate(timeout=400)
-    assert run.returncode == 0, errors
+    assert run.wait(600) == 0, log.read_text()
     assert killed >= 1
 
 

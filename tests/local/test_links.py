@@ -7,11 +7,11 @@ slower it may be here is generous. `benchmarks/` and docs/calibrating.md have th
 from __future__ import annotations
 
 import json
-import subprocess
 
 import numpy as np
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.phases import Phase
 from roambench.energy.links.throughput import DistanceStatistics, throughput_mbit_s
 from roambench.experiment.link_model_file import load_link_model
@@ -112,16 +112,16 @@ def test_the_phases_of_a_slow_link_draw_what_eq_1_says_of_its_rate(modelled):
     assert checked >= 8
 
 
-def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(launch, tmp_path):
+def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(tmp_path):
     experiment = tmp_path / "bench.toml"
     experiment.write_text(CALIBRATE)
     out, page = tmp_path / "links" / "mybench.toml", tmp_path / "mybench.html"
     words = [
-        launch.roambench, "calibrate", str(experiment), "--out", str(out), "--html", str(page), "--json",
+        "calibrate", str(experiment), "--out", str(out), "--html", str(page), "--json",
         "--runs-dir", str(tmp_path / "runs"), "--sizes", "1", "--rates", "4,12,30", "--windows", "1",
         "--min-s", "10", "--idle-s", "4", "--at-once", "2",
     ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    done = roambench(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     made = json.loads(done.stdout)
     assert [device["device"] for device in made["devices"]] == ["pi-01", "pi-02"]
@@ -134,11 +134,8 @@ def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(launch, t
         assert np.all(np.abs(known.values - truth) <= 2.0 * known.half_widths()), device
         assert known.half_widths()[2] < 0.5 * known.values[2], device
     # The folder can be analysed again, to the same model; an experiment may name it.
-    again = subprocess.run(
-        [launch.roambench, "calibrate", str(tmp_path / "runs" / made["run"]),
-         "--out", str(tmp_path / "links" / "again.toml")],
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    analysed = str(tmp_path / "runs" / made["run"])
+    again = roambench("calibrate", analysed, "--out", str(tmp_path / "links" / "again.toml"), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     second = load_link_model("again", tmp_path)
     assert second.of("lte").values == pytest.approx(model.of("lte").values)

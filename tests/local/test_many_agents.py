@@ -1,4 +1,4 @@
-"""A whole fleet on one machine: everybody comes, trains and uploads, and memory stays what a laptop has."""
+"""A whole fleet on one machine: all agents come, train and upload, and memory stays what a laptop has."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ AGENTS = 36
 @pytest.mark.alone
 @pytest.mark.timeout(600)
 def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory(launch):
-    run = launch("energy.idle_baseline_s=2", "rounds.rest_s=0", file=FLEET36, name="fleet36")
+    settings = ("energy.idle_baseline_s=2", "rounds.rest_s=0")
+    # Executed: what forks the commands of tests has loaded more than a controller, and so have agents of it.
+    run = launch(*settings, file=FLEET36, name="fleet36", forked=False)
     run.wait_for_event(EventKind.TRAIN_FINISHED, "pi-36", "%/00003/%", 150)
     resident_mib, own_mib, processes = memory_of(run)
     run.finish()
@@ -46,7 +48,7 @@ def test_36_agents_are_there_in_20_seconds_and_train_and_upload_in_little_memory
     trained = Counter(answer.device for answer in work if answer.order_id.endswith("train"))
     uploaded = Counter(answer.device for answer in work if answer.order_id.endswith("upload"))
     assert len(trained) == len(uploaded) == AGENTS
-    # In five steps: nothing to upload in the first, nobody to train for in the last.
+    # In five steps: nothing to upload in the first, no board to train in the last.
     assert set(trained.values()) == set(uploaded.values()) == {4}
     assert sum(len(record.devices) for record in run.of(EdgeAggregated)) == 4 * AGENTS
     assert run.of(StepClosed)[-1].accuracy > 0.3  # of ten digits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.phases import ACTIVE_PHASES
 from roambench.mobility.association import hash_of_steps
 from roambench.rounds.records import ReplayPaused, ReplayResumed, StepClosed, StepOpened
@@ -22,13 +22,7 @@ HELD_S = 1.5  # of this machine's time, 4 times as much of device time
 
 def command(launch, word, driven, *more, ready):
     launch.until(ready.exists, 60.0, f"{ready}")
-    done = subprocess.run(
-        [launch.roambench, word, str(driven.folder()), *more],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = roambench(word, str(driven.folder()), *more, cwd=driven.runs_dir)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -82,5 +76,5 @@ def test_no_board_works_while_the_replay_is_held_and_every_later_step_is_due_as_
 
 
 def test_the_report_says_that_the_joules_hold_a_pause(run, launch):
-    told = command(launch, "report", run, "--full", ready=run.folder())
-    assert "the replay was paused once, for " in " ".join(told.split())
+    printed = command(launch, "report", run, "--full", ready=run.folder())
+    assert "the replay was paused once, for " in " ".join(printed.split())

@@ -32,7 +32,7 @@ from small_traces import drawn_trace
 
 from .late_agents import late_agents
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 DEVICES, STEPS = 5, 3
 #: All that move by a model, and a trace in which devices come and go.
@@ -69,7 +69,7 @@ def experiment_of(mobility: str) -> Experiment:
                 "iterations": STEPS,
                 "evaluate_every": STEPS,
                 "alpha": 0.7,
-                "exchange_deadline_s": 300.0,  # a machine that stands still for seconds leaves nobody out
+                "exchange_deadline_s": 300.0,  # a machine that stands still for seconds leaves no device out
             },
             "local": {
                 "time_scale": 12.0,
@@ -86,7 +86,7 @@ def experiment_of(mobility: str) -> Experiment:
 
 
 @dataclass(frozen=True)
-class Told:
+class Story:
     records: list[RoundRecord]
     held: PeerState
 
@@ -94,12 +94,12 @@ class Told:
         return {device: digest_of(encode(model, "")) for device, model in self.held.models.items()}
 
 
-Stories = dict[tuple[str, str], Told]
+Stories = dict[tuple[str, str], Story]
 
 
 @dataclass(frozen=True)
 class Later:
-    """A fleet that hears of every step as so many steps later: no run comes to a step twice."""
+    """A fleet that is given each step's number plus `steps`: no run comes to a step twice."""
 
     fleet: Fleet
     steps: int
@@ -117,7 +117,7 @@ class Later:
 
 async def stories(fleet: Fleet, worlds: dict[str, PeerWorld], pairs: Sequence[tuple[str, str]]) -> Stories:
     """The pairs one after the other on the same fleet."""
-    told: Stories = {}
+    found_stories: Stories = {}
     for number, (system, mobility) in enumerate(pairs):
         world, journal = worlds[mobility], MemoryJournal()
         settings = peer_settings(
@@ -125,8 +125,8 @@ async def stories(fleet: Fleet, worlds: dict[str, PeerWorld], pairs: Sequence[tu
         )
         later = Later(fleet, number * STEPS)
         held = await run_peers(settings, world.moved, later, journal, world.learning_task.initial_model)
-        told[system, mobility] = Told(list(journal.records), held)
-    return told
+        found_stories[system, mobility] = Story(list(journal.records), held)
+    return found_stories
 
 
 def world_of(mobility: str) -> PeerWorld:
@@ -160,8 +160,10 @@ async def both_fleets(base: Path, pairs: Sequence[tuple[str, str]]) -> dict[str,
 
 
 @pytest.fixture(scope="module")
-def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Stories]:
-    """Of the sample, or of all pairs where slow tests are asked for."""
+def found_stories(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Stories]:
+    """Return the stories of the sample, or of all pairs where slow tests are asked for."""
     pairs = PAIRS if slow_is_asked_for(request) else SAMPLE
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LocalAgents", late_agents(0.02))
@@ -182,11 +184,11 @@ def decided(records: list[RoundRecord]) -> Iterator[RoundRecord]:
 
 @pytest.mark.parametrize(("system", "mobility"), sampled(SAMPLE, PAIRS))
 def test_orders_weights_bytes_and_digests_are_equal(
-    told: dict[str, Stories], system: str, mobility: str
+    found_stories: dict[str, Stories], system: str, mobility: str
 ) -> None:
-    local, simulated = told["local"][system, mobility], told["simulated"][system, mobility]
+    local, simulated = found_stories["local"][system, mobility], found_stories["simulated"][system, mobility]
     assert local.digests() == simulated.digests()
-    # Virtual devices that are away are not told so.
+    # Virtual devices that are away hear nothing of it.
     orders = [record for record in decided(local.records) if getattr(record, "kind", "") != "idle"]
     assert orders == [
         record for record in decided(simulated.records) if getattr(record, "kind", "") != "idle"
@@ -194,8 +196,10 @@ def test_orders_weights_bytes_and_digests_are_equal(
 
 
 @pytest.mark.parametrize(("system", "mobility"), sampled(SAMPLE, PAIRS))
-def test_there_was_something_to_compare(told: dict[str, Stories], system: str, mobility: str) -> None:
-    local = told["local"][system, mobility]
+def test_there_was_something_to_compare(
+    found_stories: dict[str, Stories], system: str, mobility: str
+) -> None:
+    local = found_stories["local"][system, mobility]
     exchanged = [record for record in local.records if isinstance(record, ModelsExchanged)]
     assert len(exchanged) > DEVICES
     assert [(record.device, record.reasons) for record in exchanged if record.left_out] == []
@@ -208,8 +212,10 @@ def test_there_was_something_to_compare(told: dict[str, Stories], system: str, m
 
 
 @pytest.mark.parametrize("mobility", sampled(["random"], ["random", "reflected_walk"]))
-def test_no_two_ways_of_mixing_learn_the_same_models(told: dict[str, Stories], mobility: str) -> None:
+def test_no_two_ways_of_mixing_learn_the_same_models(
+    found_stories: dict[str, Stories], mobility: str
+) -> None:
     """But for sizes: all devices have as many samples."""
     ways = [system for system in PEER_SYSTEMS.own if system != "data_size"]
-    finals = {tuple(sorted(told["local"][way, mobility].digests().items())) for way in ways}
+    finals = {tuple(sorted(found_stories["local"][way, mobility].digests().items())) for way in ways}
     assert len(finals) == len(ways) == 4

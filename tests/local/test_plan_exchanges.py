@@ -16,9 +16,13 @@ from planned_runs import FACTOR, Happened, near, plan_and_run
 from roambench.report.report import report
 from roambench.rounds.records import ModelsExchanged
 from roambench.runs.folder import RunFolder
+from samples import sampled
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.alone]
 NAMES = ("board-a", "board-b", "board-c")
+#: `test_plan` has the virtual devices and the agents of rounds; half a minute each, so that one kind of fleet
+#: is the sample here.
+FLEETS = pytest.mark.parametrize("fleet", sampled(["agents"], ["agents", "bench"]))
 WORLD = """
 seed = 3
 systems = ["metropolis_hastings"]
@@ -59,10 +63,12 @@ def virtual(tmp_path_factory: pytest.TempPathFactory) -> Happened:
     return plan_and_run(tmp_path_factory.mktemp("virtual"), VIRTUAL + WORLD, "simulated")
 
 
+@pytest.mark.slow
 def test_on_virtual_devices_the_computing_is_near(virtual: Happened) -> None:
     assert virtual.computing_is_near
 
 
+@pytest.mark.slow
 def test_on_virtual_devices_the_time_on_a_free_machine_is_near(virtual: Happened) -> None:
     assert virtual.time_is_near
 
@@ -84,11 +90,11 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Happened]:
 
 def moved_bytes(run: Path) -> int:
     with RunFolder.open(run) as folder:
-        told = [record for record in folder.read_log() if isinstance(record, ModelsExchanged)]
-    return sum(record.sent_bytes + record.received_bytes + record.downloaded_bytes for record in told)
+        exchanges = [record for record in folder.read_log() if isinstance(record, ModelsExchanged)]
+    return sum(record.sent_bytes + record.received_bytes + record.downloaded_bytes for record in exchanges)
 
 
-@pytest.mark.parametrize("fleet", ["agents", "bench"])
+@FLEETS
 def test_on_agents_the_joules_are_near_what_the_meters_saw(
     fleet: str, request: pytest.FixtureRequest
 ) -> None:
@@ -108,7 +114,7 @@ def test_on_local_agents_the_joules_above_idle_are_near(agents: Happened) -> Non
     assert near(sum(item.net_j for item in agents.plan.joules), energy.whole_run_net.joules)
 
 
-@pytest.mark.parametrize("fleet", ["agents", "bench"])
+@FLEETS
 def test_on_agents_the_bytes_and_the_disk_are_near(fleet: str, request: pytest.FixtureRequest) -> None:
     happened: Happened = request.getfixturevalue(fleet)
     assert happened.plan.transferred_bytes == moved_bytes(happened.run) > 0

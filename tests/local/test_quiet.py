@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from forked_commands import Command
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
 from roambench.runs.folder import RunFolder
+
+from .conftest import QUIET_DRIVE
 
 EXPERIMENT = """
 name = "quiet"
@@ -51,8 +51,9 @@ def test_not_a_byte_passes_the_control_connection_in_measured_phases_and_idle_ba
     (tmp_path / "quiet.toml").write_text(EXPERIMENT)
     log = tmp_path / "bytes.log"
     words = [str(log), str(tmp_path / "quiet.toml"), str(tmp_path / "runs")]
-    script = str(Path(__file__).with_name("quiet_drive.py"))
-    subprocess.run([sys.executable, script, *words], check=True, timeout=150, stdout=subprocess.DEVNULL)
+    with (tmp_path / "log").open("ab") as out:
+        driven = Command(words, tmp_path, out.fileno(), tmp_path / "log", script=QUIET_DRIVE)
+    assert driven.wait(400) == 0, (tmp_path / "log").read_text()
     path = tmp_path / "runs" / "quiet/latest/mohawk"
     agent = json.loads((path / "agents.json").read_text())["agents"][0]
     clock = DeviceClock(agent["epoch_ns"], agent["time_scale"])

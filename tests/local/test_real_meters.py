@@ -1,7 +1,7 @@
 """Agents of this machine that read meters of another process: to them a port like any other.
 
 Kinder than reality: a pseudo-terminal loses nothing, and the meter's board draws the same all the time,
-whatever this machine does.
+as busy as this machine may be.
 """
 
 from __future__ import annotations
@@ -17,7 +17,11 @@ import pytest
 import roambench as rb
 from roambench.contract.errors import ConfigError
 
-pytestmark = [pytest.mark.lengthy, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.lengthy,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("workers_of_one_server"),
+]
 EXPERIMENT = {
     "systems": ["mohawk"],
     "trace": {"parameters": {"devices": 40, "steps": 48}, "steps": 2},
@@ -77,9 +81,9 @@ def test_meters_that_cannot_be_are_mistakes_before_anything_starts(tmp_path: Pat
     meters = {"pi-03": {"port": "/dev/x"}, "pi-01": {"driver": "smartpower4", "port": "/dev/x"}, "left": {}}
     with pytest.raises(ConfigError) as found:
         rb.run(EXPERIMENT, set={"local.meters": meters, "local.time_scale": 4.0}, runs_dir=tmp_path)
-    told = "\n".join(found.value.problems)
-    assert "local.time_scale: expected 1 beside meters: a real one runs no faster, got 4.0" in told
-    assert "local.meters.pi-03: expected a device of this machine: pi-01 to pi-02" in told
-    assert "local.meters.left: expected a device of this machine" in told
-    assert 'got "smartpower4", did you mean smartpower' in told
-    assert "port" in told
+    mistakes = "\n".join(found.value.problems)
+    assert "local.time_scale: expected 1 beside meters: a real one runs no faster, got 4.0" in mistakes
+    assert "local.meters.pi-03: expected a device of this machine: pi-01 to pi-02" in mistakes
+    assert "local.meters.left: expected a device of this machine" in mistakes
+    assert 'got "smartpower4", did you mean smartpower' in mistakes
+    assert "port" in mistakes

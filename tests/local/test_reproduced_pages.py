@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 from collections import defaultdict
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ IDLE_W, TRAIN_W = 1.9, 0.8
 
 
 def events_of(run: Path) -> list[tuple[str, dict[str, Any]]]:
-    with sqlite3.connect(f"file:{run / 'events.sqlite'}?mode=ro", uri=True) as log:
+    with closing(sqlite3.connect(f"file:{run / 'events.sqlite'}?mode=ro", uri=True)) as log, log:
         return [
             (kind, json.loads(body)) for kind, body in log.execute("SELECT kind, body FROM event ORDER BY id")
         ]

@@ -27,7 +27,7 @@ from soaking.processes import processes_of
 
 from .resumed import KILLS, command, ended, killed_at_random, killed_when, rows, story
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("workers_of_one_server")]
 
 #: Devices keep models of their own, and models that are uploaded in the step after.
 ROUNDS = """
@@ -64,7 +64,7 @@ def begun(base: Path, text: str) -> tuple[str, ...]:
 
 
 def all_done_but_open(run: Path) -> bool:
-    """Whether all three devices have done all that they do in the third step, or a later one."""
+    """Return true if all three devices have done all that they do in the third step, or a later one."""
     opened = rows(run, "StepOpened")
     return (
         opened > 2
@@ -75,9 +75,9 @@ def all_done_but_open(run: Path) -> bool:
 
 
 def runs_of(out: Path, name: str) -> list[Path]:
-    """The run folders of that id in those of a sweep or a comparison."""
+    """The run folders of that name in those of a sweep or a comparison."""
     found = out.glob("points/*/runs/*/run.json")
-    return [path.parent for path in found if json.loads(path.read_text())["run_id"] == name]
+    return [path.parent for path in found if json.loads(path.read_text())["run_id"].startswith(f"{name}.")]
 
 
 def kill_runs_of(out: Path) -> None:
@@ -92,7 +92,7 @@ def same(run: Path, whole: Path) -> None:
     """But for their names, which orders have in theirs."""
     ours, theirs = (
         [
-            repr(record).replace(f"{RunFolder.open(path).info.run_id}/", "run/")
+            repr(record).replace(f"{RunFolder.open(path).info.name_in_orders}/", "run/")
             for record in story(path, real_time=True)
         ]
         for path in (run, whole)
@@ -102,7 +102,7 @@ def same(run: Path, whole: Path) -> None:
 
 
 def accounted(run: Path) -> None:
-    """Nobody was measured twice, or at a wrong time; all that was ordered has its phases, once; but for the
+    """No board was measured twice, or at a wrong time; all that was ordered has its phases, once; but for the
     outages there is no hole."""
     with RunFolder.open(run) as folder:
         records = folder.read_log()
@@ -159,12 +159,12 @@ def test_a_run_without_a_server_that_is_stopped_ends_as_one_left_alone(tmp_path:
         load_experiment(begin[1]), fleet="simulated", runs_dir=tmp_path, console=Console(quiet=True)
     )
     accounted(run)
-    told = {}
+    outcomes = {}
     for path in (run, whole):
         with RunFolder.open(path) as folder:
             records = folder.read_log()
-        told[path] = [*records.only(OutcomeDecided), *records.only(ModelsScored)]
-    assert told[run] == told[whole]
+        outcomes[path] = [*records.only(OutcomeDecided), *records.only(ModelsScored)]
+    assert outcomes[run] == outcomes[whole]
     assert np.array_equal(*(load_model(path / GLOBAL_MODEL) for path in (run, whole)))
 
 
@@ -192,7 +192,7 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (PEERS, "d_psgd")])
 def test_kills_at_random_moments(tmp_path: Path, text: str, system: str) -> None:
-    """Of which some come before a resumed run is ready, and some in what follows its last step."""
+    """Some of them come before a resumed run is ready, and some in what follows its last step."""
     begin, whole = begun(tmp_path, text), tmp_path / "whole" / f"cut/latest/{system}"
     with command(tmp_path, *begin, str(whole.parents[2])) as process:
         ended(tmp_path, process)

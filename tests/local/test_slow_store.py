@@ -6,7 +6,6 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from forked_commands import roambench
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import ACTIVE_PHASES
@@ -109,8 +109,8 @@ def test_a_slow_store_holds_no_batch_in_measured_phases_and_the_report_says_that
     assert EventKind.NOT_QUIET not in kinds
     # A sender that was broken off leaves the store alone for a while: not every phase waits for it.
     assert len(slow_influx.under_way) < len(measured)
-    words = [launch.roambench, "report", run.folder(), "--json"]
-    (reported,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)["runs"]
+    done = roambench("report", str(run.folder()), "--json", cwd=run.runs_dir)
+    (reported,) = json.loads(done.stdout)["runs"]
     assert any(flag.startswith("a store was slow to take records on ") for flag in reported["flags"])
     noted = [note["kind"] for board in reported["board_states"] for note in board["noted"]]
     assert EventKind.STORE_SLOW in noted

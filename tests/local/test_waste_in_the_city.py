@@ -15,7 +15,7 @@ from roambench.runner.composition import run_experiment
 from roambench.runs.folder import RunFolder
 from tally import Tally, tally
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_server")]
 
 EXPERIMENT = """
 name = "city"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +15,7 @@ import numpy as np
 import psutil
 import pytest
 
+from forked_commands import Command
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.phases import Phase
 from roambench.energy.integrate import GAP_PERIODS
@@ -26,7 +25,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run
 from watching import Watching, watching
 
-from .conftest import until
+from .conftest import QUIET_DRIVE, until
 
 EXPERIMENT = """
 name = "watched"
@@ -70,16 +69,17 @@ class Watched:
         (path / "watched.toml").write_text(EXPERIMENT)
         self._latest = path.parent / "runs" / "watched/latest"
         self.log = path / "bytes.log"
-        script = str(Path(__file__).with_name("quiet_drive.py"))
+        self._said = path / "log"
         words = [str(self.log), str(path / "watched.toml"), str(path.parent / "runs")]
-        self.process = subprocess.Popen([sys.executable, script, *words], stdout=subprocess.DEVNULL)
+        with self._said.open("ab") as out:
+            self.process = Command(words, path, out.fileno(), self._said, script=QUIET_DRIVE)
 
     def finish(self) -> None:
-        assert self.process.wait(150) == 0
+        assert self.process.wait(400) == 0, self._said.read_text()
         self.folder = self._latest.resolve() / "mohawk"
 
     def moved(self) -> list[tuple[str, int, int]]:
-        """Of every phase in which a model may move: which, its step, and the bytes that the agent counted."""
+        """Return each phase in which a model may move, its step, and the bytes that the agent counted."""
         with RunFolder.open(self.folder) as folder:
             spans = folder.records.spans("pi-01")
         return [
@@ -124,7 +124,7 @@ def pages(folder: Path, got: Sequence[list[dict[str, Any]]]) -> Iterator[Watchin
 
 
 def saw_the_end(messages: list[dict[str, Any]]) -> bool:
-    """Whether a page had the run while it went on, and how it ended."""
+    """Return true if a page had the run while it went on, and how it ended."""
     states = [message["head"]["state"] for message in messages if "head" in message]
     return "running" in states and states[-1] == "finished"
 

@@ -1,4 +1,4 @@
-"""`roambench` as a command of its own process, forked of one that has read what all commands read.
+"""`roambench` as a command in a process, forked of one that has read what all commands read.
 
 As a sweep forks its points: a small run on virtual devices takes 2 s of CPU time, one that loads torch itself
 takes 5. For tests of what a command does. How it starts (`python -m`, the script, what it imports, which
@@ -10,26 +10,31 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import runpy
 import select
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import TextIO
 
 from roambench.cli.main import main
-from roambench.fleet import fork_server_process
+from roambench.fleet import agent_fork_server, fork_server_process
 from roambench.study.sweep.pool import _MEETING, _POINT, _TRAINING
 
 _SUPPORT, _ROOT = str(Path(__file__).parent), Path(__file__).parents[2]
 #: All but grpc, of which nothing can be forked.
 _LOADED = (
-    *(_POINT, *_MEETING, *_TRAINING),
+    *(_POINT, *_MEETING, *_TRAINING, *agent_fork_server.READER, *agent_fork_server.ORDERED),
+    *("roambench.agent.orders.trainer_process", "roambench.fleet.agent_fork_server"),
+    *("roambench.fleet.answers", "roambench.fleet.local_agents", "roambench.fleet.order_giver"),
     *("roambench.mobility.walks.city", "roambench.learning.datasets.digits", "roambench.report.console"),
-    *("pandas", "forked_commands"),
+    *("pandas", "forked_commands", "warm_caches"),
 )
 
 
@@ -37,17 +42,23 @@ class Command:
     """A command in progress or done, with what tests use of a `subprocess.Popen`.
 
     It prints to the open file `out`, and its errors behind what `errors` holds. `env` is its whole
-    environment; None: that of this process.
+    environment; None: that of this process. `script`: it is this Python file instead of `roambench`.
     """
 
     def __init__(
-        self, words: Sequence[str], cwd: Path, out: int, errors: Path, env: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        cwd: Path,
+        out: int,
+        errors: Path,
+        env: Mapping[str, str] | None = None,
+        script: Path | None = None,
     ) -> None:
-        self.args = ["roambench", *words]
+        self.args = [str(script or "roambench"), *words]
         self.returncode: int | None = None
-        # A server of its own, where it is itself, forks what it asks for: a run's workers, a sweep's points.
+        # A server beside it, in its folder, forks what it asks for: a run's workers, a sweep's points.
         place = {"folder": str(cwd), "environ": dict(os.environ if env is None else env)}
-        command = {"words": words, "errors": str(errors)}
+        command = {"words": words, "errors": str(errors), "script": str(script or "")}
         with (
             errors.open("ab") as log,
             _forked(server(), place, log.fileno()) as orders,
@@ -79,10 +90,11 @@ class Command:
         self.send_signal(signal.SIGKILL)
 
 
-def roambench(
+@contextmanager
+def started(
     *words: str, cwd: Path, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """The command at its end; what it printed went through a pipe."""
+) -> Iterator[tuple[Command, TextIO, Path]]:
+    """The command in progress, what it prints, and the file of its errors; it is killed at the end."""
     with tempfile.TemporaryDirectory() as kept:
         errors, (ours, theirs) = Path(kept, "errors"), os.pipe()
         with os.fdopen(ours, encoding="utf-8") as out:
@@ -91,21 +103,31 @@ def roambench(
             finally:
                 os.close(theirs)
             try:
-                printed = out.read()
-                status = command.wait()
+                yield command, out, errors
             finally:
                 command.kill()
                 command.wait()
+
+
+def roambench(
+    *words: str, cwd: Path, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The command at its end; what it printed went through a pipe."""
+    with started(*words, cwd=cwd, env=env) as (command, out, errors):
+        printed, status = out.read(), command.wait()
         return subprocess.CompletedProcess(command.args, status, printed, errors.read_text("utf-8"))
 
 
 def forked(argument: str) -> int:
     """Called in a forked process, which becomes the server of one command, or that command."""
-    told = json.loads(argument)
-    return _command(told["words"], told["errors"]) if "words" in told else _own_server(**told)
+    order = json.loads(argument)
+    return _command(**order) if "words" in order else _own_server(**order)
 
 
 def _own_server(folder: str, environ: Mapping[str, str]) -> int:
+    with Path(os.devnull).open("ab") as nothing:  # what a command printed is at its end before its server is
+        for file in (1, 2):
+            os.dup2(nothing.fileno(), file)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environ)
@@ -114,14 +136,19 @@ def _own_server(folder: str, environ: Mapping[str, str]) -> int:
     return fork_server_process.main([])
 
 
-def _command(words: Sequence[str], errors: str) -> int:
-    with Path(os.devnull).open() as nothing, Path(errors).open("ab") as told:
+def _command(words: Sequence[str], errors: str, script: str) -> int:
+    with Path(os.devnull).open() as nothing, Path(errors).open("ab") as log:
         os.dup2(nothing.fileno(), 0)
-        os.dup2(told.fileno(), 2)
+        os.dup2(log.fileno(), 2)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    sys.argv = [script or "roambench", *words]
     try:
-        main(words)
+        if script:
+            sys.path.insert(0, str(Path(script).parent))
+            runpy.run_path(script, run_name="__main__")
+        else:
+            main(words)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(bool(end.code))
     return 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from forked_commands import Command
+from roambench import emulation
 from roambench.agent.settings import AgentSettings, EmulationSettings, MeterSettings
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision.bench import Bench
@@ -19,17 +20,8 @@ from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.inventory.load import load_bench
 from soaking.influxd import free_port
 
-#: `roambench-agent run`, on an emulated board.
-_AGENT = """
-import sys
-from pathlib import Path
-from roambench.agent.life.launch import run_agent
-from roambench.agent.settings import AgentSettings
-from roambench.emulation.board_load import load_of
-settings = AgentSettings.load(Path(sys.argv[1]))
-sys.exit(run_agent(settings, load_of(settings)))
-"""
-_ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+_AGENT = Path(__file__).with_name("bench_agent.py")
+_METERS = Path(emulation.__file__).with_name("__main__.py")
 
 
 @dataclass
@@ -40,7 +32,8 @@ class LivingBench:
     names: tuple[str, ...] = ("board-a", "board-b", "board-c")
     gain: float = 1.0
     odd: dict[str, dict[str, Any]] = field(default_factory=dict)  # how some meters are not as usual
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, Command] = field(default_factory=dict)
+    influxdb: tuple[str, str] | None = None  # address and bucket
 
     def __post_init__(self) -> None:
         hosts = "".join(
@@ -49,9 +42,10 @@ class LivingBench:
             f"meter.gain = {self.gain}\n"
             for index, name in enumerate(self.names)
         )
+        influx = '\n[influxdb]\nurl = "{}"\nbucket = "{}"\n'.format(*self.influxdb) if self.influxdb else ""
         self.file.write_text(
             'state_dir = "state"\n\n[controller]\naddress = "127.0.0.1"\nlisten_host = "127.0.0.1"\n'
-            f"control_port = {free_port()}\ndata_port = {free_port()}\n{hosts}"
+            f"control_port = {free_port()}\ndata_port = {free_port()}\n{influx}{hosts}"
         )
         BenchAuthority(self.bench.state_dir)
         for host in self.bench.hosts:
@@ -82,15 +76,15 @@ class LivingBench:
         )
         path = self.folder / "emulator.json"
         path.write_text(spec.to_json())
-        self._spawn("meters", "-m", "roambench.emulation", str(path))
+        self._spawn("meters", _METERS, str(path))
         while not (self.folder / "work.sock").exists():
             time.sleep(0.02)
         for name in self.names:
             self.start_agent(name)
 
     def start_agent(self, name: str) -> None:
-        """As systemd does, at boot and after every death."""
-        self._spawn(name, "-c", _AGENT, f"{self.folder}/{name}/settings.json")
+        """Start it as systemd does, at boot and after every death."""
+        self._spawn(name, _AGENT, f"{self.folder}/{name}/settings.json")
 
     def kill(self, name: str) -> None:
         """-9; its trainer dies with it."""
@@ -99,7 +93,7 @@ class LivingBench:
 
     def end(self, name: str) -> int:
         """SIGTERM; returns the exit status."""
-        self.processes[name].terminate()
+        self.processes[name].send_signal(signal.SIGTERM)
         return self.processes.pop(name).wait(20)
 
     def stop(self) -> None:
@@ -131,15 +125,10 @@ class LivingBench:
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()
 
-    def _spawn(self, name: str, *words: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_ENVIRONMENT,
-            )
+    def _spawn(self, name: str, script: Path, argument: str) -> None:
+        log = self.folder / f"{name}.log"
+        with log.open("ab") as out:
+            self.processes[name] = Command([argument], self.folder, out.fileno(), log, script=script)
 
     def _settings(self, name: str) -> AgentSettings:
         place, at = self.folder / name, self.bench.controller
@@ -152,4 +141,5 @@ class LivingBench:
             meter=MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
             emulation=EmulationSettings(None, str(self.folder / "work.sock")),
             ctl_socket=str(self.socket(name)),
+            influxdb=self.bench.influxdb,
         )

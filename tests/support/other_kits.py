@@ -80,7 +80,9 @@ class World:
     board: Board = field(default_factory=Board)
     clock_ppm: float = 8.0
     clock_step_s: float = 0.0
-    checks: tuple[Looked, ...] = (Looked("OS image", "pass", "Debian 12, Python 3.11, 64 bit"),)
+    checks: tuple[Looked, ...] = (
+        Looked("OS image", "pass", "Debian 12 or 13, or Ubuntu 24.04, Python 3.11 to 3.14, 64 bit"),
+    )
     wrong: frozenset[str] = frozenset()
     #: Rows of which the page does not say what they come to in such a world.
     open: frozenset[str] = frozenset()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -66,7 +67,7 @@ def cpu_s(who: int) -> float:
 
 def plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     """A plan and its run. A plan takes the machine's speed in two seconds: where the run was far from it, and
-    the machine is another one by now, both are made anew."""
+    the machine is another one by now, both are made again."""
     for attempt in ("first", "second"):
         (folder / attempt).mkdir()
         happened = _plan_and_run(folder / attempt, text, fleet)
@@ -85,7 +86,7 @@ def _plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     experiment = load_experiment(file)
     there = set(folder.iterdir())
     (plan,) = plan_experiment(experiment, fleet)
-    assert set(folder.iterdir()) == there  # nothing was left behind
+    assert set(folder.iterdir()) == there  # no file is left
     before = psutil.cpu_times()
     before_s, started_s = cpu_s(resource.RUSAGE_CHILDREN) + cpu_s(resource.RUSAGE_SELF), time.monotonic()
     (run,) = run_experiment(
@@ -101,6 +102,7 @@ def _plan_and_run(folder: Path, text: str, fleet: str) -> Happened:
     return Happened(plan, run, after_s - before_s, wall_s, idle_s)
 
 
+@cache
 def start_cpu_s() -> float:
     """CPU that the process of the workers needs before it can do anything."""
     before_s = cpu_s(resource.RUSAGE_CHILDREN)

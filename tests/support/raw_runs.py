@@ -8,6 +8,7 @@ import re
 import sqlite3
 import statistics
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -46,7 +47,7 @@ class RawRun:
 
     @cached_property
     def events(self) -> list[Event]:
-        with sqlite3.connect(f"file:{self.folder / 'events.sqlite'}?mode=ro", uri=True) as log:
+        with closing(sqlite3.connect(f"file:{self.folder / 'events.sqlite'}?mode=ro", uri=True)) as log, log:
             rows = log.execute("SELECT kind, body FROM event ORDER BY id").fetchall()
         return [(kind, json.loads(body)) for kind, body in rows]
 

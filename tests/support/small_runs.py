@@ -23,11 +23,17 @@ from roambench.runs.info import RunState
 S = 1_000_000_000
 
 
-def folder_of(path: Path, fleet: str, records: Sequence[RoundRecord]) -> RunFolder:
+def folder_of(
+    path: Path, fleet: str, records: Sequence[RoundRecord], *, seed: int = 1, alpha: float = 0.5
+) -> RunFolder:
     folder = RunFolder.create(
         path,
         Experiment.model_validate(
-            {"seed": 1, "simulated": {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}}
+            {
+                "seed": seed,
+                "learning": {"alpha": alpha},
+                "simulated": {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0},
+            }
         ),
         run_id="demo",
         system="mohawk",
@@ -40,7 +46,15 @@ def folder_of(path: Path, fleet: str, records: Sequence[RoundRecord]) -> RunFold
     return folder
 
 
-def simulated(path: Path) -> None:
+def swept(path: Path) -> None:
+    """The folder of a sweep: two values of learning.alpha, two seeds."""
+    for alpha in (0.1, 0.5):
+        for seed in (1, 2):
+            accuracy = 0.5 + 0.2 * alpha + 0.01 * seed
+            simulated(path / f"points/m-{alpha}-{seed}/runs/mohawk", accuracy, seed=seed, alpha=alpha)
+
+
+def simulated(path: Path, accuracy: float = 0.75, *, seed: int = 1, alpha: float = 0.5) -> None:
     """A training of 20 s at step 0 whose model is sent at step 1; nothing was scored before the end."""
     records = [
         StepOpened(0, (0, 1), (0, 0), (900.0, 900.0)),
@@ -51,9 +65,9 @@ def simulated(path: Path) -> None:
         OrderGiven(1, 0, "u", "upload", 0, "t", "", 300.0, "lte", 10.0),
         OrderAnswered(1, 0, "u", "done", "", 2_500_000, 2.0),
         OutcomeDecided(1, 0, "t", Outcome.AGGREGATED),
-        StepClosed(1, 1, (), (0,), 0.75, 0.5, 2.0),
+        StepClosed(1, 1, (), (0,), accuracy, 0.5, 2.0),
     ]
-    folder_of(path, "simulated", records).close(RunState.FINISHED)
+    folder_of(path, "simulated", records, seed=seed, alpha=alpha).close(RunState.FINISHED)
 
 
 def measured(path: Path) -> None:

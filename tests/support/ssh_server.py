@@ -42,7 +42,7 @@ ForceCommand {folder}/below-root
 #: Runs a command as it came, but for where it looks for what is the host's.
 _BELOW_ROOT = """#!/bin/sh
 line=$(printf '%s' "$SSH_ORIGINAL_COMMAND" | sed -E 's#(/opt|/etc|/var/lib|/run)/roambench#{root}&#g')
-exec "$SHELL" -c "$line"
+PATH={bin}:$PATH exec "$SHELL" -c "$line"
 """
 
 
@@ -60,6 +60,11 @@ class SshServer:
     @property
     def client_key(self) -> Path:
         return self.folder / "client"
+
+    @property
+    def programs(self) -> Path:
+        """Programs that come before the host's own."""
+        return self.folder / "bin"
 
     @property
     def root(self) -> Path:
@@ -107,7 +112,7 @@ def ssh_server(folder: Path, address: str = "127.0.0.1", before: tuple[str, ...]
     make_key(server.client_key)
     (folder / "authorized_keys").write_bytes(server.client_key.with_suffix(".pub").read_bytes())
     below_root = folder / "below-root"
-    below_root.write_text(_BELOW_ROOT.format(root=server.root))
+    below_root.write_text(_BELOW_ROOT.format(root=server.root, bin=server.programs))
     below_root.chmod(0o755)
     server.start()
     try:

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forked_commands import Command
+
 
 @dataclass
 class Watching:
     """A server that was started; `address` is the one it printed."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[str] | Command
     address: str
 
     @property

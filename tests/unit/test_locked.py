@@ -1,38 +1,51 @@
-"""What `make setup` and `make test-setup` install by digest is what pyproject.toml asks for."""
+"""The lock has what pyproject.toml asks for, and what is installed is chosen from it."""
 
 from __future__ import annotations
 
+import importlib.util
+import re
 import tomllib
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from roambench.provision.platforms import MACHINES, PYTHONS, Platform
 from roambench.provision.wheels.wheelhouse import read_lock
 
 ROOT = Path(__file__).resolve().parents[2]
+LOCK = ROOT / "packaging" / "lock.txt"
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+_SPEC = importlib.util.spec_from_file_location("locked", ROOT / "packaging" / "locked.py")
+assert _SPEC is not None
+assert _SPEC.loader is not None
+locked = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(locked)
 
 
-def test_every_requirement_is_locked_in_a_version_that_meets_it() -> None:
+@pytest.mark.parametrize("extras", [(), ("controller",), ("controller", "test"), ("docs",)])
+def test_every_requirement_is_locked_for_each_python_and_machine_in_a_version_that_meets_it(
+    extras: tuple[str, ...],
+) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = project["optional-dependencies"]
-    runs, tests = locked("setup.txt"), locked("tests.txt")
-    assert runs.keys() & tests.keys() == set()
-    needed = (*project["dependencies"], *extras["controller"])
-    for lock, texts in ((runs, needed), (runs | tests, extras["test"])):
-        named = {canonicalize_name(need.name): need for need in map(Requirement, texts)}
-        assert named.keys() - lock.keys() <= {"torch"}
-        assert [n for n, need in named.items() if n in lock and lock[n] not in need.specifier] == []
+    needed = [*project["dependencies"], *(text for extra in extras for text in EXTRAS[extra])]
+    chosen = locked.locked(extras)
+    for platform in (Platform(machine, python) for machine in MACHINES for python in PYTHONS):
+        lock = {name: line for name, line in read_lock(LOCK, platform.markers).items() if name in chosen}
+        versions = {name: line.split()[0].partition("==")[2] for name, line in lock.items()}
+        needs = [Requirement(text) for text in needed]
+        assert [n.name for n in needs if versions[canonicalize_name(n.name)] not in n.specifier] == []
 
 
-def locked(file: str) -> dict[str, str]:
-    lines = read_lock(ROOT / "packaging" / "locks" / file)
-    return {name: line.split()[0].partition("==")[2] for name, line in lines.items()}
+def test_what_is_chosen_is_what_was_asked_for_and_what_that_needs() -> None:
+    runs, site = locked.locked(["controller"]), locked.locked(["docs"])
+    assert {"torch", "sympy", "mpmath", "pynacl", "plotly"} < runs.keys()
+    assert not {"pytest", "mkdocs", "pip", "ray"} & runs.keys()
+    assert "mkdocs" in site
 
 
-def test_what_the_site_needs_is_locked_in_the_versions_of_the_rest() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    site, rest = locked("docs.txt"), locked("setup.txt") | locked("tests.txt")
-    wanted = [Requirement(text) for text in project["optional-dependencies"]["docs"]]
-    assert [need.name for need in wanted if site[canonicalize_name(need.name)] not in need.specifier] == []
-    assert {name: site[name] for name in site.keys() & rest.keys() if site[name] != rest[name]} == {}
+def test_no_line_of_the_lock_names_a_host_or_brings_cuda() -> None:
+    text = LOCK.read_text()
+    assert re.findall(r"://|^(?:nvidia|cuda|triton)\S*", text, re.MULTILINE) == []
+    assert [entry.split()[0] for entry in locked.locked([])["torch"]] == ["torch==2.9.1", "torch==2.13.0"]

@@ -83,6 +83,8 @@ class AgentSettings:
     state_dir: str = ""
     machine_id: str = ""  # empty: /etc/machine-id
     run: str = ""  # the one it is started for
+    bench: str = ""  # where that run is made, and its learning system: tags of its records
+    system: str = ""
     epoch_ns: int = 0
     time_scale: float = 1.0
     ahead_ns: int = 0  # of `contract.device_time.DeviceClock`, as the two above

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from roambench.contract.addresses import host_port
 from roambench.meters.driver import Driver, option_period_s, row_of
 from roambench.meters.frames.parser import FrameParser
 from roambench.meters.frames.smartpower2 import Smartpower2Frames
@@ -36,7 +37,7 @@ def _websocket(port: Port) -> MeterSource:
 
 def websocket_uri(host: str, port: int) -> str:
     """The ws:// address of a host; IPv6 addresses are put in brackets."""
-    return f"ws://[{host}]:{port}/" if ":" in host else f"ws://{host}:{port}/"
+    return f"ws://{host_port(host, port)}/"
 
 
 def _period_s(port: Port) -> float:

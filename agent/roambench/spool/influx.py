@@ -47,6 +47,8 @@ _A_LINES_FAULT: Final = re.compile(
 _A_LIMIT: Final = re.compile(r"max-[\w-]+ limit exceeded", re.IGNORECASE)
 #: Headers of InfluxDB 1 and 2 and VictoriaMetrics, and of InfluxDB 3.7 and later, with every answer.
 _OF_INFLUXDB: Final = ("X-Influxdb-Version", "X-Influxdb-Build", "cluster-uuid")
+#: The version that Telegraf's listener has: it keeps in memory what it has not passed on.
+_TELEGRAF: Final = "1.0"
 #: An error message is the server's text: of unknown length and content.
 _MESSAGE_CHARACTERS: Final = 300
 #: A server that needs longer than `InfluxSettings.timeout_s` is given this many times as long.
@@ -111,8 +113,8 @@ class InfluxWriter:
         if not known and status < 400:
             seen = [answer.headers.get(name, "") for name in ("Location", "Content-Type")]
             text = (
-                "and no header of an InfluxDB, so nothing is stored there: a proxy, a login page or another "
-                f"server answers: {' '.join(filter(None, seen))} {text}"
+                "and no header of an InfluxDB, so nothing is stored there: a proxy, a login page, Telegraf "
+                f"or another server answers: {' '.join(filter(None, seen))} {text}"
             )
         reason = self._clean(f"{self._settings.url}: {status} {text}")
         if status == 413:
@@ -147,11 +149,11 @@ class InfluxWriter:
     def _is_influxdb(self, connection: InfluxConnection, answer: InfluxAnswer) -> bool:
         """Return whether the answer is an InfluxDB's own; `/ping` is asked where that decides over
         records."""
-        if any(name in answer.headers for name in _OF_INFLUXDB):
+        if _says_so(answer.headers):
             return True
         if answer.status in (201, 204, 400, 422) and not self._pinged:
             pong = connection.ask("GET", "/ping", self._authorization(), self.patience_s)
-            self._pinged = any(name in pong.headers for name in _OF_INFLUXDB)
+            self._pinged = _says_so(pong.headers)
         return self._pinged
 
     def _authorization(self) -> dict[str, str]:
@@ -216,6 +218,11 @@ class InfluxSender:
         """Close the writer, after a write that is under way."""
         async with self._lock:
             await asyncio.to_thread(self._writer.close)
+
+
+def _says_so(headers: Mapping[str, str]) -> bool:
+    """Return whether an answer with these headers is an InfluxDB's."""
+    return any(headers.get(name, _TELEGRAF) != _TELEGRAF for name in _OF_INFLUXDB)
 
 
 def _names_a_line(text: str) -> bool:

@@ -20,8 +20,13 @@ MEASUREMENTS: Final = {
 #: Measurement of the agents' own state: no record, not kept, written while the way is free.
 BENCH: Final = "bench"
 
+#: Joules of a run's phases, one point per device and phase, written by the controller when the run ends.
+ENERGY: Final = "energy"
+
 #: On every point where they are known. Few values each: a tag makes a series.
-TAGS: Final = ("boot", "device", "meter", "run")
+TAGS: Final = ("bench", "boot", "device", "meter", "run", "system")
+#: On points of these measurements besides.
+PHASE_TAGGED: Final = ("phase", ENERGY)
 
 #: On every point that is a record: the spool's name and the record's number in it are its key.
 KEY_FIELDS: Final[dict[str, type]] = {"spool": str, "seq": int, "monotonic_ns": int}
@@ -37,7 +42,6 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         **KEY_FIELDS,
     },
     "phase": {
-        "phase": str,
         "step": int,
         "start_ns": int,
         "end_ns": int,
@@ -72,4 +76,5 @@ FIELDS: Final[dict[str, dict[str, type]]] = {
         "clock_offset_ms": float,
         "clock_bound_ms": float,
     },
+    ENERGY: {"gross_j": float, "net_j": float, "u_gross_j": float, "duration_s": float, "covered_s": float},
 }

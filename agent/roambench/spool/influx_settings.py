@@ -89,7 +89,12 @@ def url_mistake(url: str) -> str | None:
         parts = urlsplit(url)
         parts.port  # noqa: B018
     except ValueError as error:
-        return f"not an address: {error}"
+        hint = (
+            '; an IPv6 address stands in brackets, as "http://[2001:db8::1]:8086"'
+            if url.count(":") > 2
+            else ""
+        )
+        return f"not an address: {error}{hint}"
     if parts.username is not None or parts.password is not None:
         # First: no other sentence may repeat it.
         return "expected an address without a password: the token belongs into a file or the environment"

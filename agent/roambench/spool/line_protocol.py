@@ -1,9 +1,9 @@
 """Records as InfluxDB line protocol: pure, and the same bytes for the same record however often it is sent.
 
 What a point's key (measurement, tags, time) must do: a repeat overwrites, two records never meet. So
-- tags come from the record's RecordContext, sorted: boot (8 characters), device, meter, run; an empty one is
-  left out. Line protocol has no spelling for a backslash at a tag's end or for a line break in it:
-  backslashes and control characters become "_".
+- tags come from the record's RecordContext, sorted: bench, boot (8 characters), device, meter, run, system; a
+  phase has the tag phase besides; an empty one is left out. Line protocol has no spelling for a backslash at
+  a tag's end or for a line break in it: backslashes and control characters become "_".
 - time is the record's stamp in unix nanoseconds, cut to the microsecond, plus seq modulo 1000: two readings
   that came in one gulp share a stamp, but not a seq. The exact stamp is the field `monotonic_ns`.
 - `end_unix_ms` is there for Grafana alone: it draws a phase as a region up to a column in milliseconds.
@@ -13,12 +13,14 @@ What a point's key (measurement, tags, time) must do: a repeat overwrites, two r
 measurement  time       fields
 power        stamp      volts amps watts wh (float) · seq flags monotonic_ns meter_ms (int) · spool (string)
 phase        start      start_ns end_ns step transferred_bytes first_byte_ns last_byte_ns seq
-                        monotonic_ns (= start_ns) end_unix_ms (int) · phase stalls_ns boot_id order_id
-                        train_order_id spool (string)
+                        monotonic_ns (= start_ns) end_unix_ms (int) · stalls_ns boot_id order_id
+                        train_order_id spool (string); tag phase
 event        stamp      seq monotonic_ns (int) · kind detail spool (string)
 host         stamp      cpu_share agent_cpu_s temperature_c cpu_mhz (float) · seq monotonic_ns
                         memory_used_bytes sent_bytes received_bytes throttle_bits (int) · spool (string)
 bench        now        oldest_age_s (float) · spool_depth dropped dead (int); not a record: best effort
+energy       run's      gross_j net_j u_gross_j duration_s covered_s (float); tag phase; not a record: written
+             start      when the run ends, again the same points should it end twice
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Final, Protocol
 
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
+from roambench.spool.influx_schema import BENCH, ENERGY
 from roambench.spool.record_context import RecordContext
 
 BOOT_TAG_CHARACTERS: Final = 8
@@ -74,7 +77,7 @@ class LineEncoder:
     def __init__(self, device: str, contexts: RecordContexts) -> None:
         self._device = device
         self._contexts = contexts
-        self._tags: tuple[RecordContext, str] | None = None
+        self._tags: tuple[RecordContext, str, str] | None = None
 
     def line(self, seq: int, kind: RecordKind, payload: bytes) -> str:
         """The point of one record, without a line break at its end."""
@@ -111,7 +114,6 @@ class LineEncoder:
             context = self._contexts.context_of_boot(span.boot_id) or context
         fields = joined(
             {
-                "phase": span.phase.value,
                 "start_ns": span.start_ns,
                 "end_ns": span.end_ns,
                 "end_unix_ms": context.unix_ns(span.end_ns) // 1_000_000,
@@ -125,7 +127,7 @@ class LineEncoder:
                 "train_order_id": span.train_order_id,
             }
         )
-        return self._point("phase", context, fields, seq, span.start_ns)
+        return self._point("phase", context, fields, seq, span.start_ns, span.phase)
 
     def _host(self, seq: int, sample: HostSample, context: RecordContext) -> str:
         values: dict[str, FieldValue] = {
@@ -143,23 +145,26 @@ class LineEncoder:
         values |= {name: count for name, count in counters.items() if count >= 0}
         return self._point("host", context, joined(values), seq, sample.monotonic_ns)
 
-    def _point(self, measurement: str, context: RecordContext, fields: str, seq: int, ns: int) -> str:
-        if self._tags is None or self._tags[0] is not context:
-            self._tags = context, tags_of(self._device, context)
+    def _point(
+        self, measurement: str, context: RecordContext, fields: str, seq: int, ns: int, phase: str = ""
+    ) -> str:
+        if self._tags is None or self._tags[0] is not context or self._tags[1] != phase:
+            self._tags = context, phase, tags_of(self._device, context, phase)
         unix_ns = context.unix_ns(ns) // 1000 * 1000 + seq % 1000
         if not abs(ns) <= _INT_MOST or not abs(unix_ns) <= _TIME_MOST_NS:
             raise ValueError(f"stamp {ns} is outside of what a database can keep")
         return (
-            f"{measurement}{self._tags[1]} {fields}{',' if fields else ''}seq={seq}i,monotonic_ns={ns}i,"
+            f"{measurement}{self._tags[2]} {fields}{',' if fields else ''}seq={seq}i,monotonic_ns={ns}i,"
             f"spool={_string(self._contexts.uuid_of(seq))} {unix_ns}"
         )
 
 
-def tags_of(device: str, context: RecordContext | None) -> str:
+def tags_of(device: str, context: RecordContext | None, phase: str = "") -> str:
     """`,boot=...,device=...` of a record context's points, escaped."""
-    tags = {"device": device}
+    tags = {"device": device, "phase": phase}
     if context is not None:
         tags |= {"boot": context.boot_id[:BOOT_TAG_CHARACTERS], "meter": context.meter, "run": context.run}
+        tags |= {"bench": context.bench, "system": context.system}
     return "".join(f",{name}={_tag(value)}" for name, value in sorted(tags.items()) if value)
 
 
@@ -167,7 +172,14 @@ def bench_line(
     device: str, context: RecordContext | None, values: Mapping[str, FieldValue], unix_ns: int
 ) -> str:
     """A point of the bench's own state; `values` may not be empty."""
-    return f"bench{tags_of(device, context)} {joined(values)} {unix_ns}"
+    return f"{BENCH}{tags_of(device, context)} {joined(values)} {unix_ns}"
+
+
+def energy_line(
+    device: str, context: RecordContext, phase: str, values: Mapping[str, FieldValue], unix_ns: int
+) -> str:
+    """A point of a phase's joules over a run; `values` may not be empty."""
+    return f"{ENERGY}{tags_of(device, context, phase)} {joined(values)} {unix_ns}"
 
 
 def joined(values: Mapping[str, FieldValue]) -> str:

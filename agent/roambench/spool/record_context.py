@@ -22,7 +22,8 @@ class RecordContext:
     """`unix_ns` of a stamp = the stamp + `unix_minus_device_ns`: seconds stay seconds of device time.
 
     `clock` names the device clock ("0/1.0" on a board: epoch and scale); where a laptop's emulated time runs
-    faster than the wall's, so do the points' times. `run` is empty between runs, `meter` without a meter.
+    faster than the wall's, so do the points' times. `run` is empty between runs, `meter` without a meter;
+    `bench` and `system` say where the run is made and what learns in it, as far as its controller said so.
     """
 
     boot_id: str
@@ -30,6 +31,8 @@ class RecordContext:
     unix_minus_device_ns: int
     meter: str = ""
     run: str = ""
+    bench: str = ""
+    system: str = ""
 
     def unix_ns(self, device_ns: int) -> int:
         """A device time of this boot by the wall clock, ns since 1970."""
@@ -50,17 +53,27 @@ class RecordContext:
 
 
 def following(
-    last: RecordContext | None, *, boot_id: str, clock: DeviceClock, meter: str, run: str
+    last: RecordContext | None,
+    *,
+    boot_id: str,
+    clock: DeviceClock,
+    meter: str,
+    run: str,
+    bench: str = "",
+    system: str = "",
 ) -> RecordContext:
     """The record context that these circumstances call for: `last` itself when nothing has changed.
 
     The wall clock is asked for every boot and every run (a Pi has no battery-backed clock: right after
     booting its time may be hours off, until the network has set it); a restart of the agent inside a run
-    keeps the mapping of the life before, also when the wall clock was corrected meanwhile.
+    keeps the mapping of the life before, also when the wall clock was corrected meanwhile. A run keeps its
+    bench and system over boots.
     """
     name = f"{clock.epoch_ns}/{clock.time_scale}"
     if last is not None and (last.boot_id, last.clock, last.run) == (boot_id, name, run):
         return replace(last, meter=meter)
+    if last is not None and last.run == run:
+        bench, system = last.bench, last.system
     # At the epoch device time is `ahead_ns` more than the host's CLOCK_MONOTONIC.
     unix_minus_device_ns = time.time_ns() - time.monotonic_ns() - clock.ahead_ns
-    return RecordContext(boot_id, name, unix_minus_device_ns, meter, run)
+    return RecordContext(boot_id, name, unix_minus_device_ns, meter, run, bench, system)

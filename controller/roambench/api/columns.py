@@ -206,4 +206,6 @@ def _kept(text: str, path: str | Path | None) -> str:
 def _needs(library: str) -> None:
     """ImportError that says what to do, where the library is not installed."""
     if find_spec(library) is None:
-        raise ImportError(f"{library} is not installed: pip install {library}")
+        from roambench.contract.extra_packages import pip_install
+
+        raise ImportError(f"{library} is not installed: {pip_install(library)}")

@@ -15,7 +15,7 @@ from roambench.api.columns import Columns, field
 from roambench.api.recorded_run import Run
 from roambench.contract.errors import RunError
 from roambench.energy.ledger import Kind
-from roambench.runs.groups import run_labels
+from roambench.runs.groups import run_labels, runs_at
 
 _WHO: Final = (
     field("run", pa.string(), "", "name of the run"),
@@ -171,11 +171,11 @@ def opened(runs: str | Path | Run | RunSet) -> list[Run]:
         return list(runs)
     if any(sign in str(runs) for sign in _MANY):
         places = sorted(glob.glob(str(runs)))  # noqa: PTH207 - Path.glob takes no absolute pattern
-        paths = [path for place in places for path in _runs_in(Path(place))]
     elif _is_one(runs) or not Path(runs).exists():
         return [Run(runs)]
     else:
-        paths = _runs_in(Path(runs))
+        places = [str(runs)]
+    paths = [path for path in runs_at([Path(place) for place in places]) if _is_one(path)]
     if not paths:
         raise RunError(f"{runs}: no run in it (no folder with a run.json)")
     different = {path.resolve(): path for path in reversed(paths)}  # a link and what it names are one run
@@ -184,9 +184,3 @@ def opened(runs: str | Path | Run | RunSet) -> list[Run]:
 
 def _is_one(run: str | Path | Run | RunSet) -> bool:
     return isinstance(run, Run) or (not isinstance(run, RunSet) and (Path(run) / "run.json").is_file())
-
-
-def _runs_in(folder: Path) -> list[Path]:
-    """The runs in a folder and below it; of a sweep's points the last attempts."""
-    found = (path.parent for path in folder.rglob("run.json"))
-    return sorted(path for path in found if "attempts" not in path.relative_to(folder).parts)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import CampaignChoice, HostChoice
+from roambench.cli.bench_choice import CampaignChoice, HostChoice, completing
 from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import FreshOption, SetOption
 
@@ -18,7 +18,14 @@ def ab(
     a: Annotated[Path, typer.Argument(metavar="A", help="Experiment file (TOML) with one system.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The other; may be the same file with --set-b.")],
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs of runs; even is better.")] = 4,
-    fleet: Annotated[str, typer.Option(metavar="local|simulated|rehearsal|bench:FILE")] = "local",
+    fleet: Annotated[
+        str,
+        typer.Option(
+            metavar="local|simulated|rehearsal|bench:FILE",
+            help="As of `run`.",
+            autocompletion=completing("local", "simulated", "rehearsal", "bench:"),
+        ),
+    ] = "local",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where all goes; default: runs/ab-<A>-<B>.")
     ] = None,

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.cli.common_options import SudoOption, ask_sudo_password
 from roambench.runner.bench_options import BenchOptions
 
 if TYPE_CHECKING:
     from roambench.study.campaign.campaign import CampaignOptions
     from roambench.study.campaign.campaign_log import Listener
 
+
+def completing(*fleets: str) -> Callable[[str], list[str]]:
+    """Complete the fleets that an option takes; behind `bench:` TOML files of this folder."""
+
+    def complete(incomplete: str) -> list[str]:
+        bench = "bench:"
+        files = [f"{bench}{path}" for path in sorted(Path().glob("*.toml"))] if bench in fleets else []
+        found = files if incomplete.startswith(bench) else fleets
+        return [fleet for fleet in found if fleet.startswith(incomplete)]
+
+    return complete
+
+
 FleetOption = Annotated[
     str,
     typer.Option(
         metavar="local|bench:FILE",
+        autocompletion=completing("local", "bench:"),
         help="local: agent processes on this machine with emulated meters. bench:FILE: the hosts of a bench.",
     ),
 ]
@@ -43,11 +60,20 @@ class HostChoice(BenchChecks):
     """The hosts of a bench that take part, and the checks of them."""
 
     only: Annotated[
-        list[str] | None, typer.Option(metavar="TAG|HOST", help="On a bench: these hosts only; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="TAG|HOST",
+            help="On a bench: these hosts only; names, tags, patterns (pi-0*), a list with commas; !pi-03 "
+            "leaves one out.",
+        ),
     ] = None
+
+    ask_sudo: SudoOption = False
 
     def bench_options(self, wait_s: float = 0.0, *, spares_wait: bool = False) -> BenchOptions:
         """Options of a run on these hosts."""
+        if self.ask_sudo:
+            ask_sudo_password()
         return BenchOptions(tuple(self.only or ()), self.preflight, self.unproven, wait_s, spares_wait)
 
 

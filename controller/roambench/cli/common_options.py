@@ -13,15 +13,18 @@ import typer
 
 
 def _runs(named: list[Path]) -> list[Path]:
+    from roambench.runs.crates import unpacked
     from roambench.runs.groups import runs_at
 
-    return runs_at(named)
+    return runs_at([unpacked(path) for path in named])
 
 
 RunsArgument = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUN...", callback=_runs, help="Run folders; of a group, latest or a sweep all its runs."
+        metavar="RUN...",
+        callback=_runs,
+        help="Run folders; of a group, latest, a sweep or a crate all its runs.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
@@ -67,6 +70,37 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
     found = inspect.signature(command, eval_str=True)
     with_verbosity.__signature__ = found.replace(parameters=[*found.parameters.values(), *_OPTIONS])  # type: ignore[attr-defined]
     return with_verbosity
+
+
+def ask_sudo_password() -> None:
+    """Ask for sudo's password, without an echo on a terminal; else it is the first line of the input."""
+    import sys
+    from getpass import getpass
+
+    from roambench.provision.ssh.sudo import keep_password
+
+    keep_password(getpass("sudo password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n"))
+
+
+SudoOption = Annotated[
+    bool,
+    typer.Option("--ask-sudo-password", "-K", help="Ask once for the password that sudo wants on hosts."),
+]
+
+
+def with_sudo(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with -K."""
+
+    @functools.wraps(command)
+    def with_password(*words: Any, ask_sudo: bool = False, **more: Any) -> Any:
+        if ask_sudo:
+            ask_sudo_password()
+        return command(*words, **more)
+
+    found = inspect.signature(command, eval_str=True)
+    asked = inspect.Parameter("ask_sudo", _KEYWORD, default=False, annotation=SudoOption)
+    with_password.__signature__ = found.replace(parameters=[*found.parameters.values(), asked])  # type: ignore[attr-defined]
+    return with_password
 
 
 def takes_options(command: Callable[..., Any]) -> Callable[..., Any]:

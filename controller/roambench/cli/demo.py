@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from roambench.cli.bench_choice import completing
 from roambench.cli.common_options import JsonOption
 from roambench.cli.report import FullOption
 from roambench.cli.run import FreshOption, RunsDirOption, WatchOption, run
@@ -22,7 +23,14 @@ def demo(
         bool, typer.Option("--open/--no-open", help="Open the report, where there is a desktop.")
     ] = True,
     runs_dir: RunsDirOption = Path("runs"),
-    fleet: Annotated[str, typer.Option(metavar="local|simulated|rehearsal", help="As of `run`.")] = "local",
+    fleet: Annotated[
+        str,
+        typer.Option(
+            metavar="local|simulated|rehearsal",
+            help="As of `run`.",
+            autocompletion=completing("local", "simulated", "rehearsal"),
+        ),
+    ] = "local",
     fresh: FreshOption = False,
     full: FullOption = False,
     watch: WatchOption = False,

@@ -20,12 +20,17 @@ def figures(
         str, typer.Option("--format", metavar="LIST", help="Any of pdf, svg and png, with commas.")
     ] = "pdf,svg",
     style: Annotated[
-        str, typer.Option(metavar="NAME", help="ieee: a column of 3.5 inches; ieee-wide: 7.16 inches.")
+        str,
+        typer.Option(
+            metavar="NAME", help="ieee: a column of 3.5 inches; ieee-wide: 7.16 inches; slides: 10 inches."
+        ),
     ] = "ieee",
 ) -> None:
     """Draw accuracy over steps and joules, energy by kind of time, outcomes, and joules for a megabyte.
 
-    Vector files with fonts in them, legible without colours. It needs the extra `figures`.
+    Vector files with fonts in them, legible without colours. Of a sweep, or of runs repeated with other
+    seeds, they are means over the seeds with 95 % intervals, beside a table as CSV and LaTeX. It needs the
+    extra `figures`.
     """
     from roambench.report.paper_figures import FORMATS, STYLES, export_figures
 

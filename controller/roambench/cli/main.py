@@ -17,6 +17,7 @@ try:
     from roambench.cli.added import group_of, group_of_exporters, print_harmlessly
     from roambench.cli.calibrate import calibrate
     from roambench.cli.campaign import campaign
+    from roambench.cli.check import check
     from roambench.cli.common_options import with_progress
     from roambench.cli.compare import compare
     from roambench.cli.data import data_app
@@ -31,6 +32,7 @@ try:
     from roambench.cli.report import report
     from roambench.cli.resume import resume
     from roambench.cli.run import run
+    from roambench.cli.runs import runs
     from roambench.cli.sweep import sweep
     from roambench.cli.traces.app import trace_app
     from roambench.cli.watch import watch
@@ -82,6 +84,20 @@ def _options(
     pass
 
 
+@app.command("help", hidden=True)
+def help_(
+    words: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND...]", help="A command.")] = None,
+) -> None:
+    """Print the help of a command, as COMMAND --help does."""
+    command()(args=[*(words or []), "--help"], prog_name="roambench")
+
+
+@app.command("version", hidden=True)
+def version_() -> None:
+    """Print the version, as --version does."""
+    _version(asked=True)
+
+
 app.command(rich_help_panel=_RUN)(with_progress(demo))
 app.command(rich_help_panel=_RUN)(init)
 app.command(rich_help_panel=_RUN)(with_progress(run))
@@ -92,10 +108,12 @@ app.command(rich_help_panel=_RUN)(with_progress(sweep))
 app.command(rich_help_panel=_RUN)(with_progress(ab))
 app.command(rich_help_panel=_LOOK)(campaign)
 app.command(rich_help_panel=_LOOK)(watch)
+app.command(rich_help_panel=_LOOK)(runs)
 app.command(rich_help_panel=_LOOK)(report)
 app.command(rich_help_panel=_LOOK)(figures)
 app.command(rich_help_panel=_BENCH)(with_progress(overhead))
 app.command(rich_help_panel=_LOOK)(compare)
+app.command(rich_help_panel=_LOOK)(check)
 app.command(rich_help_panel=_BENCH)(with_progress(calibrate))
 app.command("list", rich_help_panel=_LOOK)(list_rows)
 app.add_typer(data_app, rich_help_panel=_DATA)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,7 +44,10 @@ def report(
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
-    """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled."""
+    """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled.
+
+    Of a sweep, or of runs repeated with other seeds: means over the seeds, and the best setting.
+    """
     from roambench.runner.screen import screen
 
     source = open_records(readings, influx_url, influx_db, influx_token_file)
@@ -64,6 +68,8 @@ def show(
     from roambench.report import console as terminal
     from roambench.report.report import report as made_of
     from roambench.runner.screen import in_any_case, print_json, say, tells_little
+    from roambench.runs.crates import source_of
+    from roambench.runs.groups import runs_at
 
     made = made_of(runs, html=html, open_records=source)
     if as_json:
@@ -74,10 +80,16 @@ def show(
     with in_any_case(console):
         if full:
             terminal.print_report(made.summaries, console)
+        elif made.settings.repeated:
+            terminal.print_settings(made.settings, console, table=not tells_little())
         else:
             terminal.print_brief(made.summaries, console, table=not tells_little())
     if not full:
-        again = shlex.join(["roambench", "report", *map(str, runs), "--full"])
+        shown = list(dict.fromkeys(map(source_of, runs)))
+        if made.settings.repeated:  # the folder of all of them
+            common = Path(os.path.commonpath(shown))
+            shown = [common] if runs_at([common]) == shown else shown
+        again = shlex.join(["roambench", "report", *map(str, shown), "--full"])
         say(console, f"all tables: {again}")
     if html is not None:
         with in_any_case(console):

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import HostChoice, WaitOption
+from roambench.cli.bench_choice import HostChoice, WaitOption, completing
 from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
@@ -32,17 +32,24 @@ SetOption = Annotated[
 @takes_options
 def run(
     *,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Experiment file (TOML).")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE|RUN", help="Experiment file (TOML); or the folder of a run, which is repeated."
+        ),
+    ],
     fleet: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="local|simulated|rehearsal|bench:FILE",
+            autocompletion=completing("local", "simulated", "rehearsal", "bench:"),
             help="local: agent processes on this machine, real gRPC, emulated meters. "
             "simulated: virtual devices, trained by one worker per core. "
             "rehearsal: who trains, uploads and wastes, without training or energy. "
             "bench:FILE: the hosts of a bench, with its meters.",
+            show_default="local; of a RUN: its own",
         ),
-    ] = "local",
+    ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
@@ -71,7 +78,8 @@ def run(
 ) -> Path | None:
     """Run FILE's experiment: every system once, then the comparison and an HTML report.
 
-    Runs that died or were stopped go on where they were.
+    Runs that died or were stopped go on where they were. RUN is repeated from its own folder: its
+    experiment, movement and seed, on the same kind of fleet; whether its models are the same is said.
     """
     from roambench.experiment.load import load_experiment
     from roambench.experiment.overrides import Override
@@ -81,7 +89,15 @@ def run(
         more["--agents"] = [Override(("fleet", "agents"), agents)]
     if name is not None:
         more["--name"] = [Override(("name",), name)]
-    experiment = load_experiment(file, set_ or (), trace_file=trace, more=more)
+    before = None
+    if (file / "run.json").is_file():
+        from roambench.runner.repeating import recorded_run
+
+        before = recorded_run(file, fleet or "")
+        fleet = before.fleet
+    fleet = fleet or "local"
+    source = file if before is None else before.written
+    experiment = load_experiment(source, set_ or (), trace_file=trace, more=more)
 
     from roambench.runner.screen import RUN_PHASES, in_any_case, phase, print_json, progress_screen, say
 
@@ -116,7 +132,7 @@ def run(
                 runs_dir=runs_dir,
                 console=console,
                 bench=hosts.bench_options(wait),
-                fresh=fresh,
+                fresh=fresh or before is not None,
                 expected_s=expected_s,
             )
     except SystemsFailed as error:
@@ -130,6 +146,11 @@ def run(
     if page is not None:
         phase(console, RUN_PHASES, RUN_PHASES, f"compare {len(runs)} run{'s' * (len(runs) != 1)}")
         made = show(runs, html=page, as_json=as_json, console=console, full=full)
+        if before is not None:
+            from roambench.runner.repeating import say_whether_equal
+
+            with in_any_case(console):
+                say_whether_equal(before, runs, console)
         problems += [
             f"run {summary.info.run_id}: {summary.orders.fruitless}"
             for summary in made.summaries

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.emulation.board import LEAD_NS, EmulatedBoard
@@ -213,7 +214,7 @@ class DatagramPort:
     """
 
     def __init__(self, host: str, port: int) -> None:
-        self.address = f"{host}:{port}"
+        self.address = host_port(host, port)
         try:
             family, kind, protocol, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
             self._socket = socket.socket(family, kind | socket.SOCK_NONBLOCK, protocol)

@@ -200,8 +200,9 @@ def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
 
 
 def udp_address(text: str) -> tuple[str, int] | None:
-    """(host, port) of "host:port", None if it is none."""
+    """(host, port) of "host:port", None if it is none. An IPv6 address stands in brackets."""
     host, colon, port = text.rpartition(":")
+    host = host[1:-1] if host[:1] + host[-1:] == "[]" else "" if ":" in host else host
     if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536:
         return None
     return host, int(port)

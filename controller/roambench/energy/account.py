@@ -48,7 +48,7 @@ from roambench.energy.window_sums import (
     window_sums,
 )
 
-#: Mean idle power under a window may be so much of its change off the straight line (k = 1).
+#: Mean idle power under a window may lie off the straight line by this share of its change (k = 1).
 BENT: Final = 0.15
 #: Share of a line that counts as having seen a board at work while it waited.
 UNSEEN_SHARE: Final = 0.1

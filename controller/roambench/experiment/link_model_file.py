@@ -13,6 +13,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.contract.whole_file import write_whole
 from roambench.energy.links.models import BUILT_IN, KnownLink, LinkModel, Matrix, Provenance
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import did_you_mean, mistakes_of
 from roambench.written.toml_file import Section, read_toml
 
@@ -53,7 +54,8 @@ def read_link_model(path: Path) -> LinkModel:
     try:
         file = _File.model_validate(values)
     except ValidationError as error:
-        raise ConfigError([f"{path}: {mistake}" for mistake in mistakes_of(error, _File)]) from None
+        mistakes = (f"{path}: {mistake}" for mistake in mistakes_of(error, _File))
+        raise ConfigError(KeyLines(path).put_in(mistakes, str(path))) from None
     problems = [
         f"{path}: {table}.{name}.covariance: expected 3 rows of 3 numbers, symmetric, with a diagonal ≥ 0"
         for table, links in (("links", file.links), ("devices", file.devices))
@@ -61,7 +63,7 @@ def read_link_model(path: Path) -> LinkModel:
         if _matrix(link.covariance) is None
     ]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(KeyLines(path).put_in(problems, str(path)))
     low, high = file.rates_mbit_s or (0.0, math.inf)
     up, down, beta = file.between_sd or (math.nan,) * 3
     return LinkModel(

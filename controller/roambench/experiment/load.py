@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,8 +23,9 @@ from roambench.experiment.overrides import Override, apply_override, parse_overr
 from roambench.experiment.rounds_section import REPLAY
 from roambench.experiment.rules import broken_rules
 from roambench.experiment.sections import Experiment
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import Mistake, mistakes_of
-from roambench.written.toml_file import read_toml
+from roambench.written.toml_file import beyond_all_tables, read_toml
 
 _LINK_MODEL = ("links", "model")
 _ORDERS = ("rounds", "orders")
@@ -45,11 +46,13 @@ _SWEEPS_KEYS = frozenset(("experiment", "grid", "include", "exclude"))
 @dataclass(frozen=True, slots=True)
 class WrittenExperiment:
     """An experiment's keys as a file has them. `source` names the place in messages, paths begin at
-    `folder`."""
+    `folder`. They are those of `file`, or of its `table`."""
 
     values: Mapping[str, Any]
     source: str
     folder: Path
+    file: Path | None = None
+    table: str = ""
 
 
 def load_experiment(
@@ -66,6 +69,13 @@ def load_experiment(
     --set, or for `more` where it was said), the key and what was expected.
     """
     written = path if isinstance(path, WrittenExperiment) else written_in(Path(path))
+    beyond = [
+        f"{where}: {mistake}"
+        for where, tables in _given(written, more)
+        for mistake in beyond_all_tables(tables)
+    ]
+    if beyond:  # a path with a NUL cannot even be looked for
+        raise ConfigError(beyond)
     values = copy.deepcopy(dict(written.values))
     for section, key in _PATH_KEYS:
         table = values.get(section)
@@ -79,6 +89,7 @@ def load_experiment(
         trace = values["trace"] if isinstance(values.get("trace"), dict) else {}
         kept = {key: value for key, value in trace.items() if key not in ("generator", "parameters")}
         values["trace"] = {**kept, "file": str(trace_file)}
+        more = {**more, "--trace": [Override(("trace", "file"), str(trace_file))]}
     problems += _read_calibrations(values, written.source)
     source = _Source(written.source, [("--set", changes), *more.items()])
     experiment: Experiment | None = None
@@ -90,8 +101,18 @@ def load_experiment(
     mistakes += broken_rules(values)
     problems += dict.fromkeys(f"{source.of(mistake.path)}: {mistake}" for mistake in mistakes)
     if problems or experiment is None:
-        raise ConfigError(problems)
+        raise ConfigError(KeyLines(written.file).put_in(problems, written.source, written.table))
     return experiment
+
+
+def _given(
+    written: WrittenExperiment, more: Mapping[str, Sequence[Override]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Tables that no `read_toml` or `parse_overrides` has looked at, and where they come from."""
+    if written.file is None:
+        yield written.source, dict(written.values)
+    for where, changes in more.items():
+        yield where, {".".join(change.path): change.value for change in changes}
 
 
 def written_in(path: Path) -> WrittenExperiment:
@@ -99,7 +120,7 @@ def written_in(path: Path) -> WrittenExperiment:
     values = read_toml(path)
     if values.keys() & _SWEEPS_KEYS:
         raise ConfigError([f"{path.name}: a sweep file, not an experiment: roambench sweep {path}"])
-    return WrittenExperiment(values, path.name, path.parent)
+    return WrittenExperiment(values, path.name, path.parent, path)
 
 
 def anchored(change: Override, folder: Path) -> Override:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from roambench.contract.errors import ConfigError
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.energy_section import CalibratedMeter
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import mistakes_of
 from roambench.written.toml_file import read_toml
 
@@ -43,7 +44,7 @@ def read_meter_calibrations(path: Path) -> dict[str, dict[str, Any]]:
         found[name] = meter.model_dump(mode="json")
         problems += [f"{path}: {problem}" for problem in reference_problems(name, found[name])]
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(KeyLines(path).put_in(problems, str(path)))
     return found
 
 

@@ -5,6 +5,7 @@ python -m roambench.experiment.reference docs/configuration.md
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -48,7 +49,7 @@ def _table(title: str, model: type[BaseModel], left_out: set[str]) -> str:
     head = [
         f"## {title}",
         "",
-        (model.__doc__ or "").strip(),
+        inspect.cleandoc(model.__doc__ or ""),
         "",
         "| key | expected | default | |",
         "|---|---|---|---|",

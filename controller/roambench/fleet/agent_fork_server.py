@@ -46,14 +46,14 @@ _ENDING_CPU_S: Final = 60.0
 # is anything that imports grpc: forked children of a process that holds it hang.
 
 #: For every agent; a meter logger has no more.
-_READER: Final = (
+READER: Final = (
     "roambench.agent.readings.meter_reader",
     "roambench.agent.reporter",
     "roambench.agent.readings.run_context",
     "roambench.agent.readings.stores",
 )
 #: For agents with a controller.
-_ORDERED: Final = (
+ORDERED: Final = (
     "cryptography.hazmat.backends.openssl",  # both late imports of libraries: 13 CPU-ms per agent
     "numpy.random",
     "roambench.agent.background",
@@ -72,6 +72,7 @@ _ORDERED: Final = (
     "roambench.agent.session.identity_files",
     "roambench.agent.session.quiet",
     "roambench.agent.session.transfer_stamps",
+    "roambench.contract.addresses",
     "roambench.contract.duty",
     "roambench.contract.pacing",
     "roambench.wire.fields",
@@ -131,7 +132,7 @@ def forked(spec_path: str) -> int:
 
 def import_for(agents: Sequence[AgentSettings]) -> None:
     """Import what `agents` have in common, and their meters' drivers (an unknown one is theirs to report)."""
-    for module in _READER:
+    for module in READER:
         import_module(module)
     for driver in {settings.meter.driver for settings in agents if settings.meter.port}:
         with contextlib.suppress(ConfigError):
@@ -139,7 +140,7 @@ def import_for(agents: Sequence[AgentSettings]) -> None:
     if any(settings.influxdb is not None for settings in agents):
         import_module("roambench.agent.readings.influx_store")
     if any(settings.controller for settings in agents):  # meter loggers take no orders
-        for module in _ORDERED:
+        for module in ORDERED:
             import_module(module)
 
 

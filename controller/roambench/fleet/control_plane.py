@@ -16,6 +16,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, RecordConflict
 from roambench.contract.events import AnyEventKind, EventKind, event_kind
 from roambench.contract.orders import AnswerStatus, DiscardOrder, ExchangeOrder, GivenOrder, TrainOrder
+from roambench.contract.printable import printable
 from roambench.contract.session import ClockEcho, Hello, Refusal, Welcome
 from roambench.fleet.answers import answer_from
 from roambench.fleet.clock_probes import ClockProbes, clock_probed
@@ -234,8 +235,16 @@ class ControlPlane:
             entry.started_by = session.hello.started_ns
         if kind is EventKind.PEER_PORT_OPEN:
             self.sessions.peer_port_open(session, event.detail)
+        elif kind is EventKind.BOARD_TAKEN:
+            self._taken(session, printable(event.detail[:200]))
         detail = event.order_id or event.detail
         self.observe(session.device, session.name, kind, detail[:200])
+
+    def _taken(self, session: Session, by: str) -> None:
+        """Another bench has the board: none of its orders is answered any more."""
+        self.sessions.taken(session, by)
+        for entry in self.outstanding.of_device(session.device):
+            entry.fail(AnswerStatus.LOST, f"bench {by} has taken the board")
 
     def _take_goodbye(self, goodbye: wire.Goodbye, session: Session) -> None:
         session.said_goodbye = True

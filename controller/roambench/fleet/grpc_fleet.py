@@ -63,6 +63,8 @@ class FleetSettings:
     addresses: tuple[str, ...] = ()  # per device, where they are known: to tell whose connection failed
     part: int = 0  # how many controllers of this run have died, or were stopped, before this one
     resumes_at: int = 0  # the step that it goes on with
+    bench: str = ""  # where the run is made, and its learning system: tags of its records
+    system: str = ""
 
 
 class GrpcFleet:
@@ -268,6 +270,8 @@ class GrpcFleet:
             revoked_serials=tuple(str(serial) for serial in self._identity.revoked()),
             resumes_at=self._giver.resumes_at,
             part=settings.part,
+            bench=settings.bench,
+            system=settings.system,
         )
 
     def _refused(self, name: str, kind: EventKind, reason: str) -> None:

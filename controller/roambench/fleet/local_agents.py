@@ -57,6 +57,8 @@ class LocalSettings:
     host: HostSettings = field(default_factory=HostSettings)
     agent_cost: bool = False  # emulated boards draw what their agents compute, too
     run_id: str = ""
+    bench: str = ""
+    system: str = ""
     quiet: bool = False
     influxdb: InfluxSettings | None = None  # where agents write by themselves
     store_at_controller: bool = True
@@ -215,6 +217,8 @@ class LocalAgents:
             meter=self._settings.meters.get(name) or self._emulated_meter(name),
             host=self._settings.host,
             run=self._settings.run_id,
+            bench=self._settings.bench,
+            system=self._settings.system,
             quiet=self._settings.quiet,
             influxdb=self._settings.influxdb,
             store_at_controller=self._settings.store_at_controller,

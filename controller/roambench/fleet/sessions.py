@@ -171,6 +171,10 @@ class Sessions:
                 self._left.add(session.device)
             self._changed.notify_all()
 
+    def taken(self, session: Session, by: str) -> None:
+        """Another bench has the board: it is not let in again, and not waited for."""
+        self._disputed[session.device] = f"bench {by} has taken this board"
+
     def of(self, device: int) -> Session | None:
         """The open session of a device, if there is one."""
         return self._open.get(device)

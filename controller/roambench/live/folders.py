@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import RoambenchError, RunError
+from roambench.report.run_columns import ListedRun
+from roambench.report.run_figures import FIGURES, RunFigures, figures_for
 from roambench.runs.folder import RunFolder
-from roambench.runs.groups import REPORT, run_folders
+from roambench.runs.groups import ANY_DEPTH, REPORT, run_folders
 from roambench.runs.info import RunInfo, RunState
 
 
@@ -42,6 +45,7 @@ class WatchedFolder:
         has it, there need not be one: then only runs that were begun after that, or go on, are chosen."""
         self._since_utc = since_utc
         self._known: dict[Path, tuple[int, FoundRun]] = {}
+        self._figures: dict[Path, tuple[int, RunFigures]] = {}
         found = Path(os.path.realpath(path))
         if not found.is_dir():
             problem = "not a folder" if found.exists() else "no such folder"
@@ -85,6 +89,29 @@ class WatchedFolder:
         others = (other for other in before if other.info and other.info.system != run.info.system)
         return next(others, None) or next(iter(before), None)
 
+    def listed(self, within_s: float) -> list[tuple[FoundRun, ListedRun]]:
+        """All runs with their figures, the last first. A run that is over and whose end wrote none is
+        accounted once, as many as the time allows; one that goes on has none yet."""
+        until_s = time.monotonic() + within_s
+        return [(found, self._with_figures(found, until_s)) for found in self.runs()]
+
+    def _with_figures(self, found: FoundRun, until_s: float) -> ListedRun:
+        nothing = ListedRun(found.name, found.info, RunFigures(), found.problem)
+        if found.info is None or found.info.state is RunState.RUNNING:
+            return nothing
+        stamp = 0
+        try:
+            stamp = (found.path / "run.json").stat().st_mtime_ns
+            known = self._figures.get(found.path)
+            if known is None or known[0] != stamp:
+                if not (found.path / FIGURES).is_file() and time.monotonic() > until_s:
+                    return nothing
+                known = self._figures[found.path] = stamp, figures_for(found.path, found.info)
+        except (RoambenchError, OSError) as error:
+            self._figures[found.path] = stamp, RunFigures()
+            return replace(nothing, problem=str(error).splitlines()[0])
+        return replace(nothing, figures=known[1])
+
     def _found(self, path: Path) -> FoundRun:
         """The contents of its run.json, read once for a run that is over: a sweep has thousands."""
         name = str(path.relative_to(self.root))
@@ -102,4 +129,4 @@ class WatchedFolder:
         return found
 
     def _paths(self) -> Iterator[Path]:
-        return run_folders(self.root, 1) if self.one else run_folders(self.root)
+        return run_folders(self.root, 1 if self.one else ANY_DEPTH)

@@ -12,7 +12,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +24,8 @@ from roambench.live.ghost import Ghost, ghost_of
 from roambench.live.messages import Message, RunMessages
 from roambench.live.metrics import open_metrics
 from roambench.live.view import RunView
+from roambench.report.run_columns import COLUMNS, SHOWN, ListedRun, figure_columns, json_cell
+from roambench.report.run_filter import run_filter
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -34,6 +36,7 @@ MANY: Final = 200
 _NEW_RUNS_S: Final = 3.0  # between two looks for a newer run
 _MOST_PAGES: Final = 64
 _MOST_WAITING: Final = 60  # messages that a page has not taken; then it gets the run whole again
+_ACCOUNTING_S: Final = 0.5  # of one look at the list, for runs whose end wrote no figures
 _MOST_KEPT: Final = 4  # runs that no page shows any more
 
 
@@ -154,9 +157,18 @@ class Follower:
         """True where no more pages may be opened."""
         return len(self._subscribers) >= _MOST_PAGES
 
-    async def listed(self) -> list[Message]:
-        """All runs, the newest first."""
-        return [_listed(found) for found in await self._read(self._folder.runs)]
+    async def listed(self, where: str = "") -> list[Message]:
+        """All runs that fulfil the filter, the newest first; ConfigError for a wrong filter."""
+        fulfils = run_filter(where) if where else None
+        runs = await self._read(self._folder.listed, _ACCOUNTING_S)
+        return [_listed(found, run) for found, run in runs if fulfils is None or fulfils(run)]
+
+    async def compared(self, names: Sequence[str]) -> Message:
+        """Every figure that one of the runs has: a row each, with a cell for each run."""
+        listed = {run.name: run for _, run in await self._read(self._folder.listed, _ACCOUNTING_S)}
+        runs = [listed[name] for name in names if name in listed]
+        rows = [[column.title, *(column.text(run) for run in runs)] for column in figure_columns(runs)]
+        return {"runs": [run.name for run in runs], "rows": rows}
 
     async def found(self, name: str) -> FoundRun | None:
         """The run of that name, which may be any text; None where there is none."""
@@ -265,11 +277,11 @@ def encoded(message: Message) -> str:
     return json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _listed(found: FoundRun) -> Message:
-    """A run as a row of the list."""
+def _listed(found: FoundRun, run: ListedRun) -> Message:
+    """A run as a row of the list; `cells` of its columns: what is sorted by, and its text."""
     info = found.info
     if info is None:
-        return {"name": found.name, "problem": found.problem}
+        return {"name": found.name, "problem": found.problem, "cells": {}}
     return {
         "name": found.name,
         "system": info.system,
@@ -280,4 +292,6 @@ def _listed(found: FoundRun) -> Message:
         "state": str(info.state),
         "reason": info.reason,
         "report": found.report is not None,
+        "problem": run.problem,
+        "cells": {name: [json_cell(COLUMNS[name], run), COLUMNS[name].text(run)] for name in SHOWN},
     }

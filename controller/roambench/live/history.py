@@ -81,6 +81,7 @@ _GRAVE: Final[frozenset[str]] = frozenset(
         EventKind.METER_LOST,
         EventKind.TRAINER_NOT_READY,
         EventKind.CANNOT_RESUME,
+        EventKind.BOARD_TAKEN,
     }
 )
 

@@ -13,11 +13,14 @@ from roambench.contract.phases import Outcome
 from roambench.live.history import Happening, LiveStep
 from roambench.live.view import RunView
 from roambench.mobility.trace import FloatColumn
+from roambench.report.quantities import QUANTITIES
 
 Row = list[Any]
 Message = dict[str, Any]
 
 _OUTCOMES: Final = tuple(Outcome)
+#: The quantities that a page shows of a run as it goes on.
+_SHOWN: Final = ("whole_run_j", "consumed_j", "wasted_j", "wasted_trainings", "failed_trainings")
 
 
 class RunMessages:
@@ -111,6 +114,7 @@ class RunMessages:
             "reason": info.reason,
             "doubts": list(info.doubts),
             "without_server": view.history.without_server,
+            "titles": {name: QUANTITIES[name].title for name in _SHOWN},
         }
 
     def _now(self) -> Message:

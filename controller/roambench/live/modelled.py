@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord, StepClosed
 from roambench.runs.event_log import EventLog
@@ -25,19 +27,26 @@ class ModelledJoules:
 
     def add(self, records: Iterable[RoundRecord]) -> set[int]:
         """Add the next records of the log; returns the steps whose joules are new."""
-        closed = set()
+        closed, ready = set[int](), 0
         for record in records:
             if isinstance(record, OrderGiven | OrderAnswered | ModelsExchanged):
                 self._open.append(record)
             elif isinstance(record, StepClosed):
-                self._book(record.step)
                 closed.add(record.step)
+                ready = len(self._open)
+        if closed:
+            self._book(self._open[:ready], closed)
+            del self._open[:ready]
         return closed
 
-    def _book(self, step: int) -> None:
-        rows = ledger_of_log(EventLog.of(self._open), self._names, self._model, self._rate, self._rest_s)
-        self._open.clear()
-        self.by_step[step] = float(rows.gross_j.sum())
+    def _book(self, records: Sequence[RoundRecord], closed: Iterable[int]) -> None:
+        """Account all closed steps at once: a look at a long run's log has hundreds."""
+        rows = ledger_of_log(EventLog.of(records), self._names, self._model, self._rate, self._rest_s)
+        self.by_step.update(dict.fromkeys(closed, 0.0))
+        order = np.argsort(rows.work.at_step, kind="stable")
+        steps, starts = np.unique(rows.work.at_step[order], return_index=True)
+        for step, part in zip(steps.tolist(), np.split(order, starts[1:]), strict=True):
+            self.by_step[step] = float(rows.gross_j[part].sum())
         served = rows.work.train_order_ids
         for order_id, joules in zip(served, rows.gross_j.tolist(), strict=True):
             if order_id:

@@ -28,9 +28,11 @@ from starlette.responses import (
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from roambench.contract.errors import RoambenchError
+from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.live.follower import Follower, Subscriber
 from roambench.live.metrics import CONTENT_TYPE
+from roambench.report.run_columns import COLUMNS, SHOWN
+from roambench.report.run_filter import WHERE
 
 #: What a browser may do with a page of ours: show its own files and read its own stream, nothing else.
 POLICY: Final = (
@@ -51,6 +53,8 @@ _REPORT: Final = files("roambench.report.templates")
 #: A comment, so that a connection whose other end is gone is noticed.
 _STILL_HERE: Final = ": still here\n\n"
 _STILL_HERE_S: Final = 15.0
+#: More runs beside each other than these are no comparison.
+_MOST_COMPARED: Final = 12
 
 _KINDS: Final = {"css": "text/css", "js": "text/javascript"}
 
@@ -78,8 +82,19 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
     async def file(request: Request) -> Response:
         return assets.get(request.path_params["name"]) or _not_found("no such file")
 
-    async def runs(_request: Request) -> Response:
-        return JSONResponse(await follower.listed())
+    async def runs(request: Request) -> Response:
+        try:
+            return JSONResponse(await follower.listed(request.query_params.get("where", "")))
+        except ConfigError as error:
+            wrong = error.problems[0].removeprefix(f"{WHERE}: ")
+            return PlainTextResponse(wrong, HTTPStatus.BAD_REQUEST)
+
+    async def columns(_request: Request) -> Response:
+        shown = [COLUMNS[name] for name in SHOWN]
+        return JSONResponse([{"name": it.name, "title": it.title, "kind": it.kind} for it in shown])
+
+    async def figures(request: Request) -> Response:
+        return JSONResponse(await follower.compared(request.query_params.getlist("run")[:_MOST_COMPARED]))
 
     async def stream(request: Request) -> Response:
         name = request.query_params.get("run", "")
@@ -109,6 +124,8 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         Route("/runs", page("runs.html")),
         Route("/files/{name}", file),
         Route("/runs.json", runs),
+        Route("/columns.json", columns),
+        Route("/figures.json", figures),
         Route("/stream", stream),
         Route("/report", report),
         Route("/metrics", metrics),

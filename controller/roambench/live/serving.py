@@ -17,6 +17,7 @@ import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from roambench.contract.addresses import host_port
 from roambench.contract.errors import ConfigError
 from roambench.live.folders import WatchedFolder
 from roambench.live.follower import Follower
@@ -51,11 +52,11 @@ def serve(
         loopback = _is_loopback(listening.getsockname()[0])
         token = "" if loopback else secrets.token_urlsafe(18)
         number = listening.getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
-        address = f"http://{shown}:{number}/{f'?token={token}' if token else ''}"
+        address = f"http://{host_port(host, number)}/{f'?token={token}' if token else ''}"
         say(f"watching {path}: {address}")
         if loopback:
-            say(f"  from another machine: ssh -L {number}:127.0.0.1:{number} {socket.gethostname()}")
+            here = host_port(listening.getsockname()[0], number)
+            say(f"  from another machine: ssh -L {number}:{here} {socket.gethostname()}")
         else:
             say("  unencrypted: a listener on the network between can read the token and the figures")
         if open_page:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -48,6 +49,9 @@ TRACE_SCHEMA: Final = pa.schema(
 _AP: Final = _field("ap", pa.int32(), "", "of a fix: number of the recorded access point's row, from 0")
 _KINDS: Final = ("device", "ap", "place", "fix")
 _MAX_ROWS: Final = MAX_FIXES + 10_000_000  # devices, access points and places, too
+
+
+_MAGIC: Final = b"PAR1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,10 +119,12 @@ def read_trace(path: Path) -> Trace:
     except (OSError, pa.ArrowException, ValueError) as error:
         if isinstance(error, FileNotFoundError):
             raise TraceError(f"{path}: no such trace file") from None
-        raise TraceError(
-            f"{path}: not a readable Parquet file: {_first_line(error)} (movement in other formats becomes a "
-            "trace by roambench trace import)"
-        ) from None
+        if not _is_parquet(path):
+            raise TraceError(
+                f"{path}: expected a trace (Parquet), which movement in another format becomes by: "
+                f"roambench trace import --detect {shlex.quote(str(path))} -o t.parquet"
+            ) from None
+        raise TraceError(f"{path}: not a readable Parquet file: {_first_line(error)}") from None
     try:
         trace = _trace(table, header)
     except TraceError as error:
@@ -154,6 +160,15 @@ def _table(trace: Trace) -> pa.Table:
         return pa.Table.from_arrays(columns, schema=TRACE_SCHEMA)
     columns.append(pa.concat_arrays([none, pa.array(trace.ap, pa.int32())]))
     return pa.Table.from_arrays(columns, schema=TRACE_SCHEMA.append(_AP))
+
+
+def _is_parquet(path: Path) -> bool:
+    """Tell if it begins as one; what cannot be read may be one."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return True
 
 
 def _header(path: Path, metadata: Mapping[bytes, bytes]) -> _Header:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -44,6 +45,7 @@ class Imported:
     used: int
     sources: tuple[TraceFile, ...]
     chosen_box: Box | None  # around the median fix, where the user gave none
+    time_doubts: Mapping[str, int]  # rows by what is doubtful about their times: see `readers.zones`
 
 
 def import_trace(
@@ -52,27 +54,31 @@ def import_trace(
     recipe: Recipe,
     options: SourceOptions | None = None,
     aps_file: Path | None = None,
+    ap_columns: Mapping[str, str] | None = None,
 ) -> Imported:
     """Read `paths` with the reader of that name and make the trace of `recipe`.
 
-    `aps_file` is a table of access points (ap and lat, lon or x, y) that stand instead of any drawn ones.
+    `aps_file` is a table of access points (ap and lat, lon or x, y) that stand instead of any drawn ones;
+    `ap_columns` names its columns where they are unusual.
     Raises ConfigError for an unknown reader or option, TraceError for files that cannot be used.
     """
     row = READERS.load(reader)
+    options = replace(options or SourceOptions(), time_doubts=Counter())
     condensing = _Condensing(recipe)
     fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=condensing)
     if condensing.needs_box:
         recipe = replace(recipe, box=condensing.box())
+        options.time_doubts.clear()
         fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=_Condensing(recipe))
     described = [asdict(source) for source in sources]
     if aps_file is not None:
-        stations, source = read_stations(aps_file, plane=fixes.plane)
+        stations, source = read_stations(aps_file, plane=fixes.plane, columns=ap_columns)
         fixes = replace(fixes, stations=_only_these(fixes, stations))
         described.append({**asdict(source), "holds": "access points"})
     trace = build_trace(fixes, recipe, described)
     coordinates = "synthetic" if fixes.synthetic else "metres" if fixes.plane else "degrees"
     provenance = {**trace.provenance, "reader": reader, "coordinates": coordinates, "reading": counts(fixes)}
-    local_h = row.utc_offset_h if options is None or options.utc_offset_h is None else options.utc_offset_h
+    local_h = row.utc_offset_h if options.utc_offset_h is None else options.utc_offset_h
     if local_h:
         provenance["utc_offset_h"] = local_h
     left_out, later = (
@@ -93,6 +99,7 @@ def import_trace(
         len(fixes.device) - sum(later.values()),
         sources,
         recipe.box if condensing.needs_box and isinstance(recipe.box, Box) else None,
+        options.time_doubts,
     )
 
 

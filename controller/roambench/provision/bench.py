@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
@@ -101,8 +102,13 @@ class Host:
     power: PowerEntry = PowerEntry()
 
     def is_called(self, word: str) -> bool:
-        """Return whether `--only word` means this host: its name or one of its tags."""
-        return word == self.name or word in self.tags
+        """Return whether a name or a tag of this host is `word`, or matches it as a pattern (`pi-0*`)."""
+        return any(word == name or fnmatchcase(name, word) for name in (self.name, *self.tags))
+
+    def is_chosen(self, words: Sequence[str]) -> bool:
+        """Return whether `--only` with these words, which `Bench.only` describes, has this host."""
+        named, out = chosen_words(words)
+        return (not named or any(map(self.is_called, named))) and not any(map(self.is_called, out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +131,13 @@ class Bench:
         raise ConfigError([f"{self.file.name}: no host is called {name!r}"])
 
     def only(self, words: Sequence[str], limit: int | None = None) -> tuple[Host, ...]:
-        """The hosts that any of `words` (names, tags) means, all without words; at most `limit` of them.
+        """The hosts that any of `words` means, all where none but exclusions are there; at most `limit`.
 
-        ConfigError for a word that means none.
+        A word is a name or a tag, a pattern of them (`pi-0*`), or several of these with commas between; with
+        `!` before it, its hosts are left out. ConfigError names all words that mean no host.
         """
-        strangers = [word for word in words if not any(host.is_called(word) for host in self.hosts)]
+        named, out = chosen_words(words)
+        strangers = [word for word in (*named, *out) if not any(host.is_called(word) for host in self.hosts)]
         if strangers:
             tags = sorted({tag for host in self.hosts for tag in host.tags})
             known = [*(host.name for host in self.hosts), *tags]
@@ -137,8 +145,17 @@ class Bench:
                 [
                     f"--only {word}: no host and no tag of {self.file.name} is called so"
                     f"{did_you_mean(word, known)}" + (f" (tags: {', '.join(tags)})" if tags else "")
-                    for word in strangers
+                    for word in dict.fromkeys(strangers)
                 ]
             )
-        chosen = [host for host in self.hosts if not words or any(map(host.is_called, words))]
+        chosen = [host for host in self.hosts if host.is_chosen(words)]
+        if not chosen:
+            raise ConfigError([f"--only {','.join(words)}: leaves no host of {self.file.name}"])
         return tuple(chosen[:limit])
+
+
+def chosen_words(words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the single words of `--only`: those that name hosts, and those that leave hosts out."""
+    singles = [word.strip() for some in words for word in some.split(",")]
+    out = [word.removeprefix("!") for word in singles if word.startswith("!")]
+    return [word for word in singles if not word.startswith("!")], out

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import from_json
 from roambench.provision import layout
+from roambench.provision.platforms import Platform, platform_of
 from roambench.provision.ssh.script import Script
 
 if TYPE_CHECKING:
@@ -97,13 +98,21 @@ class Facts:
     machine_id: str = ""
     memory_available_bytes: int | None = None
     state_free_bytes: int | None = None  # for records
+    disk_mount: str = "/"  # of builds: where their file system is mounted
+    state_mount: str = "/"
     throttled: int | None = None  # as `vcgencmd get_throttled` spells it
     time_synchronised: bool | None = None
     interfaces: tuple[str, ...] = ()
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
     no_way: str | None = None  # why it has no route to the controller, "" if it has one
+    claim: str = ""  # of a bench on this board (`claims.BoardClaim`), as it stands there
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
+
+    @property
+    def platform(self) -> Platform | None:
+        """The kind of host that wheels are fetched for; None where agents cannot run."""
+        return platform_of(self.machine, self.python)
 
     def unit(self, name: str) -> UnitFacts:
         """The state of a systemd unit, empty if it is not there."""
@@ -152,6 +161,7 @@ QUESTIONS: Final = Questions(
         layout.WHEELS,
         f"{layout.IDENTITY}/key.pem",
         layout.TOKEN,
+        layout.CLAIM,
         layout.BOARD_SCRIPT,
     ),
     units=(
@@ -174,12 +184,9 @@ def gather(link: HostLink, questions: Questions = QUESTIONS) -> Facts:
     ran = link.run(
         Script('python3 - "$1"'), questions.to_json(), root=True, stdin=_PROBE, timeout_s=_PATIENCE_S
     )
-    name, user = link.host.name, link.user
+    name = link.host.name
     if ran.exit_code == 127:
-        raise HostError(name, "it has no python3", "flash the image that the README names")
-    if b"password is required" in ran.err or b"sudo: not found" in ran.err:
-        rule = f"{user} ALL=(ALL) NOPASSWD: ALL"
-        raise HostError(name, f"{user} may not sudo without a password", f"in /etc/sudoers.d: {rule}")
+        raise HostError(name, "it has no python3", "flash a system that docs/build.md names")
     if ran.exit_code != 0:
         raise HostError(name, f"the facts cannot be gathered: {ran.why}", "look at it with ssh")
     try:

@@ -47,6 +47,8 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "memory_available_bytes": memory.get("MemAvailable"),
         "disk_free_bytes": _free_bytes(opt.parent, root) or 0,
         "state_free_bytes": _free_bytes(root / "var/lib/roambench", root),
+        "disk_mount": _mount(opt.parent, root),
+        "state_mount": _mount(root / "var/lib/roambench", root),
         "packages": _packages(root, request["packages"]),
         "user_groups": _user_groups(request["user"]),
         "groups": sorted(group.gr_name for group in grp.getgrall()),
@@ -58,6 +60,7 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "wheelhouses": [path.name for path in _folders(opt / "wheels")],
         "certificate_pem": _text(root / "etc/roambench/identity/cert.pem"),
         "authority_pem": _text(root / "etc/roambench/identity/ca.pem"),
+        "claim": _text(root / "etc/roambench/claim.json")[:4096],
         "network_manager": (root / "etc/NetworkManager/conf.d").is_dir(),
         "vcgencmd": shutil.which("vcgencmd") or "",
         "throttled": _throttled(root),
@@ -141,6 +144,14 @@ def _free_bytes(path: Path, root: Path) -> int | None:
         return shutil.disk_usage(path if path.is_dir() else root).free
     except OSError:
         return None
+
+
+def _mount(path: Path, root: Path) -> str:
+    """The folder on which the file system of `path` is mounted, or of the root if there is no such path."""
+    found = path if path.is_dir() else root
+    while not os.path.ismount(found) and found not in (root, found.parent):
+        found = found.parent
+    return "/" + str(found.relative_to(root)).removeprefix(".")
 
 
 def _packages(root: Path, names: list[str]) -> dict[str, str]:

@@ -17,6 +17,7 @@ from roambench.agent.readings.meter_watch import KEPT_EVERY_NS, NEWEST
 from roambench.contract.errors import FleetError
 from roambench.provision.agent_asks import ask_agent, ask_burn, ask_readings
 from roambench.provision.bench import NO_METER, Bench, Host
+from roambench.provision.claims import claim_by, keep_off
 from roambench.provision.meter_map import MeterMap, judged, meter_id
 from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_boards, silent_meters
 from roambench.provision.ssh.host_error import HostError
@@ -86,11 +87,13 @@ def _who_they_are(
     """Machine ids, builds, and why a board cannot be loaded; one that is in a run must not be."""
 
     def ask(link: HostLink) -> tuple[str, str]:
+        keep_off(link, mine)
         status = ask_agent(link, "status")
         if status.get("run"):
             raise HostError(link.host.name, f"takes part in run {status['run']}")
         return link.must(Script("cat /etc/machine-id")).decode().strip(), str(status.get("build", ""))
 
+    mine = claim_by(bench)
     ids, builds, failed = {}, {}, {}
     for outcome in on_hosts(bench, boards, ask):
         if outcome.value is None:

@@ -15,6 +15,7 @@ import urllib3
 
 from roambench.contract.errors import LinkError
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.spool.proxies import pool_to
 
 _CONNECT_S: Final = 5.0
 _MESSAGE_CHARACTERS: Final = 300
@@ -44,7 +45,8 @@ def make_write_only(settings: InfluxSettings, admin_token: str, name: str) -> st
     `admin_token` (1.x: user:password) may create users or authorizations. LinkError tells what the server
     said; the token is never in it.
     """
-    with urllib3.PoolManager(retries=False, timeout=urllib3.Timeout(_CONNECT_S, settings.timeout_s)) as pool:
+    timeout = urllib3.Timeout(_CONNECT_S, settings.timeout_s)
+    with pool_to(settings.url, retries=False, timeout=timeout) as pool:
         server = _Server(pool, settings.url.rstrip("/"), admin_token)
         try:
             return _made(server, settings, name)

@@ -18,6 +18,7 @@ ETC: Final = "/etc/roambench"
 SETTINGS: Final = f"{ETC}/agent.json"
 IDENTITY: Final = f"{ETC}/identity"
 TOKEN: Final = f"{ETC}/influx-token"
+CLAIM: Final = f"{ETC}/claim.json"  # which bench has the board
 PACKAGES_ADDED: Final = f"{ETC}/packages-added"  # by provisioning, one a line
 PACKAGES_REMOVED: Final = f"{ETC}/packages-removed"
 

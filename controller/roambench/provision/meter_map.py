@@ -13,6 +13,7 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import write_whole
+from roambench.meters.silence import why_silent
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.meter_steps import BoardMeter, Match
 
@@ -143,7 +144,7 @@ def _verdict(answer: BoardMeter, expected: str, owners: Mapping[str, str], silen
     if answer.match is Match.NOT_LOADED:
         return Proof.NOT_LOADED, answer.reason
     if silent:
-        return Proof.DEAD, f"{expected} said nothing: is it on, is its cable in?"
+        return Proof.DEAD, f"{expected} said nothing: {why_silent(expected.partition(':')[0])}"
     if answer.match is Match.NOTHING_MOVED:
         return Proof.UNMOVED, f"{answer.reason}; is the board powered through any of these meters?"
     return Proof.AMBIGUOUS, (

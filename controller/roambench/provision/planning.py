@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from roambench.provision import layout
 from roambench.provision.facts import Facts
+from roambench.provision.platforms import IMAGE, MACHINES, PYTHONS
 from roambench.provision.step import HostPlan, HostRefusal, HostStep, Skip
 from roambench.provision.subjects.account import account, folders
 from roambench.provision.subjects.board import board
+from roambench.provision.subjects.claim import claim
 from roambench.provision.subjects.clock import clock
 from roambench.provision.subjects.environment import environment, needed_bytes
 from roambench.provision.subjects.identity import identity
@@ -18,12 +21,12 @@ from roambench.provision.subjects.packages import packages
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
-from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
 
 Subject = Callable[[Facts, Wanted], Iterator[HostStep | Skip]]
 
 #: In this order; the agent itself is started after all of them.
 SUBJECTS: Final[tuple[Subject, ...]] = (
+    claim,
     packages,
     account,
     folders,
@@ -50,12 +53,13 @@ def plan(facts: Facts, wanted: Wanted) -> HostPlan:
 def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
     """Return the reason why a host like this can never be provisioned."""
     found = []
-    flash = "flash the image that the README names"
-    if facts.machine not in PLATFORMS or facts.bits != 64:
-        kinds = ", ".join(PLATFORMS)
+    flash = f"flash {IMAGE}, or another system that docs/build.md names"
+    if facts.machine not in MACHINES or facts.bits != 64:
+        kinds = ", ".join(MACHINES)
         found.append(HostRefusal(f"it is a {facts.bits}-bit {facts.machine} system, expected {kinds}", flash))
-    if not facts.python.startswith(f"{PYTHON}."):
-        found.append(HostRefusal(f"its Python is {facts.python}, expected {PYTHON}", flash))
+    if ".".join(facts.python.split(".")[:2]) not in PYTHONS:
+        expected = f"expected {PYTHONS[0]} to {PYTHONS[-1]}"
+        found.append(HostRefusal(f"its Python is {facts.python}, {expected}", flash))
     if facts.init != "systemd":
         found.append(HostRefusal(f"its init is {facts.init or 'unknown'}, expected systemd", flash))
     if not facts.is_root:
@@ -68,7 +72,8 @@ def _room(facts: Facts, wanted: Wanted) -> Iterator[HostRefusal]:
     if facts.disk_free_bytes < sum(needed.values()):
         for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
         yield HostRefusal(
-            f"its disk has {facts.disk_free_bytes / 1e6:.0f} MB left, needs "
-            f"{sum(needed.values()) / 1e6:.0f} MB ({for_what})",
-            "make room on it (df -h; journalctl --vacuum-size=16M; apt-get clean), or a larger SD card",
+            f"{layout.OPT} is on {facts.disk_mount}, which has {facts.disk_free_bytes / 1e6:.0f} MB left, "
+            f"needs {sum(needed.values()) / 1e6:.0f} MB ({for_what})",
+            f"make room on {facts.disk_mount} (df -h; journalctl --vacuum-size=16M; apt-get clean), or a "
+            "larger SD card",
         )

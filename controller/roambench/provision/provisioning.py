@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.errors import ConfigError
+from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
+from roambench.provision.claims import BoardClaim, claim_by, keep_off
 from roambench.provision.facts import Facts, gather
 from roambench.provision.planning import plan, unfit
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
@@ -21,14 +23,13 @@ from roambench.provision.step import HostPlan, HostRefusal, HostStep
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
-from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.shipping import Sent, ship
 from roambench.provision.wheels.turns import Turns
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages
 
 #: Hosts at a time. What they are sent goes through one network and one processor here, and in turns.
 _AT_ONCE: Final = 64
-#: Of a configuration file.
+#: Largest configuration file that is read from a host.
 _MOST_BYTES: Final = 2**20
 
 Report = Callable[[Host, str], None]
@@ -59,17 +60,19 @@ def provision(
     report: Report,
     let_go: Callable[[Host], None],
     packages: tuple[UserPackage, ...] | None = None,
+    take: bool = False,
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
 
     Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
     are fetched when the first host of a kind needs them. `let_go` gets each host that could be logged in to
     as soon as nothing more is done to it, however that ended. `diff`: a dry run also fetches the files that
-    would change. `packages`: the user's own, instead of those that the bench has. ConfigError for an InfluxDB
+    would change. `packages`: the user's own, instead of those that the bench has. `take`:
+    also boards that another bench has claimed. ConfigError for an InfluxDB
     token that is missing.
     """
     builds = Builds(bench.state_dir, kept_packages(bench.state_dir) if packages is None else packages)
-    token = _token(bench)
+    token, mine = _token(bench), claim_by(bench)
     turns = Turns()
 
     def work(link: HostLink) -> Provisioned:
@@ -78,7 +81,9 @@ def provision(
             end.callback(let_go, link.host)
             while True:
                 try:
-                    done = _provision(link, builds, token, sent, turns, dry_run=dry_run, report=report)
+                    done = _provision(
+                        link, builds, token, mine, sent, turns, dry_run=dry_run, report=report, take=take
+                    )
                     return replace(done, found=_changing(link, done.plan)) if diff else done
                 except ConnectionLost:
                     # A link that lives shorter than the wheels take gets them there, too, if it carries some.
@@ -95,28 +100,34 @@ def _provision(
     link: HostLink,
     builds: Builds,
     token: bytes | None,
+    mine: BoardClaim,
     sent: Sent,
     turns: Turns,
     *,
     dry_run: bool,
     report: Report,
+    take: bool,
 ) -> Provisioned:
     began_s = time.monotonic()
     facts = gather(link)
+    if not take:
+        keep_off(link, mine, facts.claim)
     _refuse(link, unfit(facts))
-    build = builds.of(PLATFORMS[facts.machine])
+    platform = facts.platform
+    assert platform is not None  # a host of another kind is unfit
+    build = builds.of(platform)
     reason = _identity_reason(link, facts)
     needs = bool(reason) and not dry_run
-    wanted = Wanted(link.bench, link.host, build, Identity(reason), token)
+    wanted = Wanted(link.bench, link.host, build, Identity(reason), token, mine)
     _refuse(link, plan(facts, wanted).refusals)
     if needs:  # only now: a certificate that is issued is in the bench's record
         credential = issue_for(link.bench, link.host)
-        wanted = Wanted(link.bench, link.host, build, Identity(reason, credential), token)
+        wanted = replace(wanted, identity=Identity(reason, credential))
     todo = plan(facts, wanted)
     if not dry_run:
         _perform_all(link, todo, wanted.identity, sent, turns, report)
         if todo.steps:
-            _look_again(link, build, token)
+            _look_again(link, wanted)
     return Provisioned(build, todo, time.monotonic() - began_s)
 
 
@@ -160,9 +171,8 @@ def perform(link: HostLink, step: HostStep, sent: Sent | None = None, turns: Tur
     if ran.exit_code == 0:
         return
     if b"No space left" in ran.err:
-        raise HostError(
-            link.host.name, f"{step.subject}: no space left on its disk", "make room on it, then again"
-        )
+        what = f"{step.subject}: no space left on its disk"
+        raise HostError(link.host.name, what, link.make_room(layout.OPT))
     what, then = step.explained.get(
         ran.exit_code, ("", f"look at it: roambench fleet exec ... {link.host.name}")
     )
@@ -170,10 +180,10 @@ def perform(link: HostLink, step: HostStep, sent: Sent | None = None, turns: Tur
     raise HostError(link.host.name, f"{step.subject}: {said}", then)
 
 
-def _look_again(link: HostLink, build: AgentBuild, token: bytes | None) -> None:
+def _look_again(link: HostLink, wanted: Wanted) -> None:
     """The check of every step: with what it was to bring about there is nothing left to do."""
     facts = gather(link)
-    wanted = Wanted(link.bench, link.host, build, Identity(_identity_reason(link, facts)), token)
+    wanted = replace(wanted, identity=Identity(_identity_reason(link, facts)))
     left = plan(facts, wanted).steps
     if left:
         problems = "; ".join(f"{step.subject}: {step.reason}" for step in left)

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 from roambench.contract.printable import printable
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
+from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
+from roambench.provision.claims import BoardClaim, foreign, read
+from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
@@ -45,13 +48,19 @@ class HostStatus:
     next_action: str = ""
 
 
-def look_at(link: HostLink) -> HostStatus:
-    """Ask clock and agent. A host whose agent does not answer is up, with a trouble."""
+def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
+    """Ask clock, agent and claim. A host whose agent does not answer is up, with a trouble."""
     clock = host_clock(link, _CLOCK_EXCHANGES)
     try:
         status = status_of(ask_agent(link, "status"))
     except HostError as error:
         status = HostStatus(trouble=error.reason, next_action=error.next_action)
+    else:
+        free = status.disk_free_bytes
+        if free is not None and free < LEAST_DISK_BYTES:
+            status = replace(status, next_action=link.make_room(layout.STATE))
+        if other := foreign(read(link).text, mine):
+            status = replace(status, next_action=f"it belongs to {other.described()}")
     return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from roambench.identity.authority import Credential
 from roambench.provision.bench import Bench, Host
+from roambench.provision.claims import BoardClaim
 from roambench.provision.wheels.agent_build import AgentBuild
 
 
@@ -20,10 +21,12 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`influx_token` is what the token's file says; None without one."""
+    """`influx_token` is what the token's file says; None without one. `claim`: the bench's own
+    on the board."""
 
     bench: Bench
     host: Host
     build: AgentBuild
     identity: Identity
     influx_token: bytes | None = None
+    claim: BoardClaim | None = None

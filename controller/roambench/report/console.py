@@ -12,12 +12,14 @@ from rich.table import Table
 from rich.text import Text
 
 from roambench.report.numbers import count
+from roambench.report.settings import Settings
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.report_flags import SaidBy, report_flags, sentence_of
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
 from roambench.report.tables.brief import brief_table
 from roambench.report.tables.report import board_tables, comparison_tables, detail_tables
+from roambench.report.tables.settings import settings_table
 from roambench.report.tables.trust import trust_table
 
 #: More rows than this are for the page.
@@ -46,6 +48,17 @@ def print_brief(runs: Sequence[RunSummary], console: Console, *, table: bool = T
     if len(notes) > _MOST_NOTES:
         rest = count(len(notes) - _MOST_NOTES, "more note")
         console.print(f"  and {rest} in the report", highlight=False)
+
+
+def print_settings(found: Settings, console: Console, *, table: bool = True) -> None:
+    """One screen: the best settings and how sure that is, a line per setting (the `table`), and notes."""
+    for best in found.best:
+        console.print(Text(best.sentence, style="bold"), soft_wrap=not console.is_terminal)
+    if table:
+        console.print()
+        print_table(settings_table(found), console, caption=True)
+    for note in found.notes:
+        console.print(Text.assemble(("! ", "yellow"), note), soft_wrap=not console.is_terminal)
 
 
 def print_report(runs: Sequence[RunSummary], console: Console) -> None:

@@ -23,13 +23,18 @@ from roambench.report.figures.learning import (
 from roambench.report.figures.peers import mixing_charts, peer_charts
 from roambench.report.figures.per_megabyte import per_megabyte_chart
 from roambench.report.figures.print_charts import draw, height_in, print_look, printed
+from roambench.report.figures.settings import settings_charts
+from roambench.report.settings import settings_of
 from roambench.report.summaries.evidence import read_runs
 from roambench.report.summaries.finding import name_of
 from roambench.report.summaries.run import RunSummary, summarise
+from roambench.report.tables.settings import latex, settings_csv, settings_table
 
 FORMATS: Final = ("pdf", "svg", "png")
-#: Width in inches by the name of a style: a column and a page of IEEE's journals.
-STYLES: Final[Mapping[str, float]] = {"ieee": 3.5, "ieee-wide": 7.16}
+#: Width in inches by the name of a style: a column and a page of IEEE's journals, and a slide.
+STYLES: Final[Mapping[str, float]] = {"ieee": 3.5, "ieee-wide": 7.16, "slides": 10.0}
+#: How large type, lines and heights are beside those of a journal.
+_SCALES: Final = {"slides": 2.25}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +50,33 @@ def export_figures(
 ) -> PaperFigures:
     """Write the charts that the runs have into the folder `out`: accuracy, accuracy-per-joule, energy,
     spent, outcomes, download-per-megabyte, upload-per-megabyte, and of decentralised runs those of peers,
-    each in every format. The same runs give the same bytes.
+    each in every format. Of repeated runs they are means over seeds, with a table as CSV and LaTeX. The same
+    runs give the same bytes.
 
     RunError for what is no run, where nothing can be drawn, for a folder that cannot be written, or where
     matplotlib is not installed.
     """
-    with print_look() as drawing:
+    scale = _SCALES.get(style, 1.0)
+    with print_look(scale) as drawing:
         summaries = [summarise(run) for run in read_runs(runs)]
         energies, notes = _energies(summaries)
-        files = []
-        for chart in _charts(summaries, energies):
-            figure = drawing(figsize=(STYLES[style], height_in(chart)), layout="constrained")
+        settings, files = settings_of(summaries), []
+        if settings.repeated:
+            notes += settings.notes
+        charts = settings_charts(settings) if settings.repeated else _charts(summaries, energies)
+        for chart in charts:
+            size = (STYLES[style], scale * height_in(chart))
+            figure = drawing(figsize=size, layout="constrained")
             draw(chart, figure.subplots())
             for kind in formats:
                 path = out / f"{chart.key}.{kind}"
                 _write(path, printed(figure, kind))
                 files.append(path)
+    if settings.repeated:
+        tables = {"csv": settings_csv(settings), "tex": latex(settings_table(settings))}
+        for kind, text in tables.items():
+            _write(out / f"settings.{kind}", text.encode())
+            files.append(out / f"settings.{kind}")
     if not files:
         raise RunError("nothing to draw: no step was scored, no local update ordered, no energy known")
     return PaperFigures(tuple(files), tuple(notes))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from roambench.contract.errors import RunError
 from roambench.contract.whole_file import write_whole
 from roambench.report.documents.report import json_text
 from roambench.report.pages.report import page
+from roambench.report.pages.settings import settings_page
+from roambench.report.settings import Settings, settings_of
 from roambench.report.summaries.evidence import RunEvidence, read_runs
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.runs.records import OpenRecords
@@ -27,8 +30,15 @@ class Report:
         return json_text(self.summaries)
 
     def html(self) -> str:
-        """The report as one self-contained page."""
+        """The report as one self-contained page, of repeated runs by their settings."""
+        if self.settings.repeated:
+            return settings_page(self.settings, self.summaries)
         return page(self.evidence, self.summaries)
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The runs by their settings, each with its seeds."""
+        return settings_of(self.summaries)
 
 
 def report(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.extra_packages import install_command
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import KINDS, Ledger
 from roambench.experiment.sections import Experiment, resolved
@@ -20,6 +21,7 @@ from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.run import RunSummary, summarise
 from roambench.runs.groups import run_name
 from roambench.runs.info import RunInfo, RunState
+from roambench.runs.settings import flat, names_in_sweeps, sweep_of
 
 #: Addresses of a bench's servers, and the place of its token: no tracker needs them.
 PRIVATE_KEYS: Final = ("influxdb", "simulated.ray_address")
@@ -54,6 +56,7 @@ class TrackedRun:
     evidence: RunEvidence
     summary: RunSummary
     settings: Mapping[str, Any]  # the experiment's sections, as `public_settings` leaves them
+    sweep: str = ""  # the name of its sweep
 
     @property
     def experiment(self) -> str:
@@ -76,7 +79,7 @@ class TrackedRun:
     @property
     def parameters(self) -> dict[str, Any]:
         """The settings by their flat keys, as in `--set`: learning.alpha."""
-        return dict(_flat(self.settings))
+        return dict(flat(self.settings))
 
     @property
     def finding(self) -> str:
@@ -169,10 +172,15 @@ class TrackedRun:
                     yield Scalar(f"energy/{ledger.basis}_{kind}_j", step, value)
 
 
-def named_twice(runs: Sequence[Path]) -> list[str]:
-    """A mistake for each name that several of the runs have: no tracker could tell them apart."""
-    names = Counter(map(run_name, runs))
-    return [f"{name}: {count} runs of this name" for name, count in names.items() if count > 1]
+def tracked_names(runs: Sequence[Path]) -> list[str]:
+    """The names of the runs for a tracker."""
+    of_points = names_in_sweeps(runs)
+    return [of_points.get(run.resolve()) or run_name(run) for run in runs]
+
+
+def named_twice(names: Sequence[str]) -> list[str]:
+    """A mistake for each name that several runs have: no tracker could distinguish them."""
+    return [f"{name}: {count} runs of this name" for name, count in Counter(names).items() if count > 1]
 
 
 def tracked_runs(runs: Sequence[Path]) -> list[TrackedRun]:
@@ -180,11 +188,19 @@ def tracked_runs(runs: Sequence[Path]) -> list[TrackedRun]:
 
     ConfigError where two have one name, RunError for what is no run.
     """
-    if twice := named_twice(runs):
+    names = tracked_names(runs)
+    if twice := named_twice(names):
         raise ConfigError(twice)
     return [
-        TrackedRun(run_name(run), found.info, found, summarise(found), public_settings(found.experiment))
-        for run in runs
+        TrackedRun(
+            name,
+            found.info,
+            found,
+            summarise(found),
+            public_settings(found.experiment),
+            sweep.name if (sweep := sweep_of(run)) is not None else "",
+        )
+        for run, name in zip(runs, names, strict=True)
         for found in read_runs([run])
     ]
 
@@ -205,12 +221,4 @@ def missing(error: ModuleNotFoundError, library: str, extra: str) -> RunError:
     """The error where an optional library is not installed; a broken one's own error goes on."""
     if (error.name or "").partition(".")[0] != library:
         raise error
-    return RunError(f'this needs {library}, which is not installed: pip install "roambench[{extra}]"')
-
-
-def _flat(values: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{above}{name}.")
-        elif not isinstance(value, Mapping):
-            yield f"{above}{name}", value
+    return RunError(f"this needs {library}, which is not installed: {install_command(extra)}")

@@ -11,6 +11,7 @@ from rich.console import Console
 
 from roambench.contract.errors import PluginError
 from roambench.experiment.sections import Experiment
+from roambench.learning.datasets.catalogue import require_files
 from roambench.mobility.files import write_trace
 from roambench.runner.bench_options import USUAL, BenchOptions
 from roambench.runner.foreign_code import foreign_code
@@ -49,17 +50,19 @@ def run_experiment(
     on_step: OnStepDone | None = None,
     expected_s: ExpectedS | None = None,
 ) -> list[Path]:
-    """Run every system of the experiment, one after the other, on the same movement; returns their folders,
-    in a new group in `runs_dir`. The last start is gone on with where it died or was stopped and its runs can
-    be gone on with, unless `fresh`.
+    """Run every system of the experiment, one after the other, on the same movement; return their folders,
+    in a new group in `runs_dir`. Runs of the last start that died or were stopped are resumed where that is
+    possible, unless `fresh`.
 
     `fleet` as on the command line, a bench with the options `bench`. `on_step` gets every step that is done.
     `expected_s` is asked where another person has booked the bench.
-    Raises RoambenchError leaves: at the end
-    SystemsFailed, where code of other packages failed some of the systems.
-    KeyboardInterrupt leaves a readable run folder behind.
+    Raises subclasses of RoambenchError; at the end SystemsFailed, where code of other packages failed some of
+    the systems. After a KeyboardInterrupt the run folder can be read.
     """
     place = place_of(experiment, fleet, bench)
+    learning = experiment.learning
+    if place.kind.trains and not learning.task and not learning.download:
+        require_files(learning.dataset, Path(learning.data_path) if learning.data_path else None)
     last = None if fresh else latest_group(runs_dir, experiment.name)
     report = functools.partial(say, console)
     left = unfinished(place, last, report) if last is not None else Unfinished({}, {})
@@ -166,7 +169,7 @@ def _begin(
         new_run_folder(
             place,
             path,
-            run_id=group.run_id(place.experiment.name, system),
+            name=f"{place.experiment.name}-{system}",
             system=system,
             trace_hash=world.movement.content_hash,
             devices=len(trace.device_names),

@@ -1,4 +1,5 @@
-"""The controller's own part in InfluxDB: clock points of every device, and forwarding where agents cannot."""
+"""The controller's own part in InfluxDB: clock points of every device, forwarding where agents cannot, and
+the joules of phases when a run has ended."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
@@ -18,10 +21,11 @@ from roambench.fleet.crashes import logged_if_it_crashes
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.influx.forward import InfluxForwarder
+from roambench.runs.measured.accounted import energy_of
 from roambench.spool.drain import BatchRefused
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings, host_beyond, readable_at
-from roambench.spool.line_protocol import FieldValue, bench_line
+from roambench.spool.line_protocol import FieldValue, bench_line, energy_line
 from roambench.spool.record_context import RecordContext
 
 MONITOR_PERIOD_S: Final = 10.0
@@ -65,19 +69,67 @@ def influx_note(section: InfluxdbSection) -> str:
     return f"influxdb: records{token} go to {host}{clear}"
 
 
+def run_context(folder: RunFolder, bench: str) -> RecordContext:
+    """The tags of a run's points, without a boot and a meter."""
+    return RecordContext("", "", 0, "", folder.info.run_id, bench, folder.info.system)
+
+
+def write_joules(
+    folder: RunFolder, settings: InfluxSettings | None, bench: str, report: Callable[[str], None]
+) -> None:
+    """Write what each device's phases took, as the report has it. Best effort: `report` gets why not.
+
+    The points lie at the run's start: should it be resumed and end again, they are the same points.
+    """
+    energy = energy_of(folder, folder.read_log()) if settings is not None else None
+    if settings is None or energy is None:
+        return
+    start_ns = round(datetime.fromisoformat(folder.info.created_utc).timestamp()) * 10**9
+    run, lines = run_context(folder, bench), []
+    for device in energy.counted:
+        for phase in device.ledger.phases():
+            rows = device.ledger.of_phase(phase)
+            gross = device.ledger.total("gross", rows)
+            values: dict[str, FieldValue] = {
+                "gross_j": gross.joules,
+                "net_j": device.ledger.total("net", rows).joules,
+                "u_gross_j": gross.u_joules,
+                "duration_s": gross.covered_s + gross.gap_s,
+                "covered_s": gross.covered_s,
+            }
+            lines.append(energy_line(device.device, run, phase, values, start_ns))
+    if not lines:
+        return
+    writer = InfluxWriter(settings, _log_mistake)
+    try:
+        writer.write("\n".join(lines).encode())
+    except (OSError, BatchRefused) as error:
+        report(f"influxdb: the joules of phases are not written: {error}")
+    finally:
+        writer.close()
+
+
+def _log_mistake(trace: str) -> None:
+    """The traceback of a mistake of ours, without the token, for its report."""
+    _LOG.error("a write to InfluxDB fails with %s\n%s", trace.splitlines()[-1], trace.rstrip())
+
+
 class InfluxLive:
     """Runs beside a run. Nothing that goes wrong here ends the run: `report(kind, detail)` gets it."""
 
     def __init__(
         self,
         folder: RunFolder,
-        section: InfluxdbSection,
+        settings: InfluxSettings | None,
+        bench: str,
         clock: DeviceClock,
         report: Callable[[EventKind, str], None],
+        *,
+        forwards: bool,
     ) -> None:
-        settings = influx_settings(section)
+        """`forwards`: what agents drain goes on to the server of `settings`."""
         self._names = folder.info.device_names
-        self._run_id = folder.info.run_id
+        self._run = run_context(folder, bench)
         self._clock = clock
         self._report = report
         self._unix_minus_host_ns = time.time_ns() - time.monotonic_ns()
@@ -85,9 +137,9 @@ class InfluxLive:
         self._writing = asyncio.Lock()
         self._chores: set[asyncio.Task[None]] = set()
         self._forwarder: InfluxForwarder | None = None
-        if settings is not None and section.via == "controller":
+        if settings is not None and forwards:
             self._forwarder = InfluxForwarder(
-                folder.records, self._run_id, settings, self._trouble, self._slow, self._keep
+                folder.records, self._run, settings, self._trouble, self._slow, self._keep
             )
 
     def start(self) -> None:
@@ -144,7 +196,7 @@ class InfluxLive:
     def _write(self, device: str, boot_id: str, values: dict[str, Any], device_ns: int) -> None:
         if self._writer is not None:
             unix_minus_device_ns = self._unix_minus_host_ns - self._clock.ahead_ns
-            context = RecordContext(boot_id, "", unix_minus_device_ns, "", self._run_id)
+            context = replace(self._run, boot_id=boot_id, unix_minus_device_ns=unix_minus_device_ns)
             line = bench_line(device, context, values, context.unix_ns(device_ns))
             self._begin(self._write_line(self._writer, line), name="point")
 
@@ -159,8 +211,7 @@ class InfluxLive:
         chore.add_done_callback(self._chores.discard)
 
     def _keep(self, trace: str) -> None:
-        """The traceback of a mistake of ours, without the token, for its report."""
-        _LOG.error("a write to InfluxDB fails with %s\n%s", trace.splitlines()[-1], trace.rstrip())
+        _log_mistake(trace)
 
     def _trouble(self, reason: str) -> None:
         if reason:

@@ -111,7 +111,7 @@ def _digest(name: str) -> str | None:
         content = hashlib.sha256()
         for entry in sorted(path.iterdir()):
             if entry.is_file():
-                content.update(f"{entry.name} {_digest_of_file(entry)}\n".encode())
+                content.update(os.fsencode(f"{entry.name} {_digest_of_file(entry)}\n"))
         return content.hexdigest()
     except OSError:
         return None

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from roambench.contract.model_blob import encode
 from roambench.experiment.sections import Experiment
+from roambench.report.run_figures import write_figures
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
 from roambench.runner.agents.checkpoints import Checkpoints
@@ -69,14 +70,15 @@ async def run_system(
             journal = ProgressJournal(folder.journal, progress, fleet.watch)
             pace = fleet.pace(progress.say, checkpoint.next_step if checkpoint is not None else 0)
             await run.perform(fleet, folder, journal, pace, checkpoints)
-        await fleet.end(folder.info.run_id, world.movement.trace.steps)
+        await fleet.end(folder.info.name_in_orders, world.movement.trace.steps)
     if trains:
         export_run(folder)
     if place.kind.has_agents:
         for note in run.notes(folder):
             say(console, note)
-    place.finished(folder)
+    place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
+    write_figures(folder.path)
     if checkpoints is not None:
         checkpoints.forget()
 
@@ -112,5 +114,5 @@ class ProgressJournal:
             self._progress.set_joules(self._watch.joules.total_j)
             if isinstance(record, StepOpened):
                 self._watch.step = record.step
-            self._watch.answering.follow(record)
+            self._watch.follow(record)
         self._progress.on_record(record)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
@@ -87,16 +88,26 @@ class _Influx:
     @contextmanager
     def _opened(self, folder: RunFolder) -> Iterator[Records]:
         from roambench.runs.influx.influxql import InfluxQL
-        from roambench.runs.influx.records import InfluxRecords
+        from roambench.runs.influx.records import read_back
+        from roambench.runs.record_store import RecordStore
 
-        with InfluxQL(self._server(folder)) as server:
-            yield InfluxRecords(server, folder.info.run_id, span_of(folder.info))
+        info = folder.info
+        with (
+            TemporaryDirectory(prefix="roambench-") as scratch,
+            closing(RecordStore(Path(scratch) / "records.sqlite")) as store,
+        ):
+            with InfluxQL(self._server(folder)) as server:
+                read_back(server, info.run_id, info.device_names, store, span_of(info))
+            yield store
 
     def _server(self, folder: RunFolder) -> InfluxServer:
+        from roambench.runner.places.bench import influxdb_of
         from roambench.runs.influx.influxql import InfluxServer
 
         own = folder.experiment.influxdb
-        url, bucket = self.url or own.url, self.database or own.bucket
+        boards = influxdb_of(folder.path) if not (own.url or (self.url and self.database)) else None
+        url, bucket = (boards.url, boards.bucket) if boards is not None else (own.url, own.bucket)
+        url, bucket = self.url or url, self.database or bucket
         if not url:
             raise ConfigError(
                 [f"{folder.path}: the run was not sent to an InfluxDB; say where it is: --influx-url"]

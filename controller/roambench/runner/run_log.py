@@ -84,7 +84,9 @@ def mistake(error: BaseException) -> str:
 
 def _log_at(path: Path) -> logging.Handler:
     """Open a log of bounded size; there is no file before there is a line."""
-    log = _Quiet(path, maxBytes=_MOST_BYTES, backupCount=1, encoding="utf-8", delay=True)
+    log = _Quiet(
+        path, maxBytes=_MOST_BYTES, backupCount=1, encoding="utf-8", errors="backslashreplace", delay=True
+    )
     formatter = logging.Formatter(_FORMAT, "%Y-%m-%dT%H:%M:%S")
     formatter.converter = time.gmtime
     log.setFormatter(formatter)

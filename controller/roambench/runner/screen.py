@@ -106,7 +106,7 @@ def phase(console: Console, number: int, of: int, what: str) -> None:
 def print_json(document: object) -> None:
     """One JSON document on standard output; numbers that are none become null, paths their text. Letters that
     the output has not are escaped."""
-    plain, ascii_only = without_nan(document), sys.stdout.encoding.lower() != "utf-8"
+    plain, ascii_only = without_nan(document), (sys.stdout.encoding or "utf-8").lower() != "utf-8"
     text = json.dumps(plain, indent=2, ensure_ascii=ascii_only, allow_nan=False, default=str)
     print(text, file=cast(TextIO, _Lasting(sys.stdout)))
 

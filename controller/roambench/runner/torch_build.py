@@ -7,6 +7,8 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from roambench.contract.extra_packages import pip_install
+
 _DRIVER = Path("/proc/driver/nvidia/version")
 
 
@@ -27,6 +29,8 @@ def advice_on(version_file: str, release: str) -> str:
         return ""
     return (
         "PyTorch was installed with CUDA, gigabytes that this machine has no driver for; the small build: "
-        "pip install --force-reinstall --index-url https://download.pytorch.org/whl/cpu "
-        f"torch=={release.partition('+')[0]}"
+        + pip_install(
+            *("--force-reinstall", "--no-deps", "--index-url", "https://download.pytorch.org/whl/cpu"),
+            f"torch=={release.partition('+')[0]}",
+        )
     )

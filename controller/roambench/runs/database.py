@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
 
@@ -22,10 +22,14 @@ def open_writer(path: Path, schema: str, durability: Durability) -> sqlite3.Conn
     """A connection in autocommit mode with the write-ahead log on and `schema` applied, safe on the disk."""
     with naming(path):
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=10.0)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute(f"PRAGMA synchronous={durability}")
-        connection.executescript(schema)
-        sync_log(path)
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            connection.execute(f"PRAGMA synchronous={durability}")
+            connection.executescript(schema)
+            sync_log(path)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
 
@@ -37,6 +41,14 @@ def sync_log(path: Path) -> None:
     """
     with naming(path):
         sync(Path(f"{path}-wal"))
+
+
+def close_writer(connection: sqlite3.Connection) -> None:
+    """Close it with all that was written in the database itself, also where a reader has it open: what is
+    copied or digested then is one file."""
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -55,8 +67,21 @@ def open_reader(path: Path) -> sqlite3.Connection:
                 # read-only medium refuses; then the main file alone is what can be read.
                 connection.close()
                 continue
+            except BaseException:
+                connection.close()
+                raise
             return connection
     raise RunError(f"{path}: cannot be opened as a database")
+
+
+def copy_database(path: Path, copy: Path) -> None:
+    """Copy a database with what its log holds, also beside a live writer; RunError."""
+    source = open_reader(path)
+    try:
+        with naming(copy), closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+    finally:
+        source.close()
 
 
 @contextmanager

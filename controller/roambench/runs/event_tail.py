@@ -6,7 +6,8 @@ from pathlib import Path
 
 from roambench.rounds.records import RoundRecord, RunResumed
 from roambench.runs.database import naming, open_reader
-from roambench.runs.journal import ROWS_BEYOND, decode
+from roambench.runs.event_log import records_of
+from roambench.runs.journal import ROWS_BEYOND
 
 
 class EventTail:
@@ -16,17 +17,22 @@ class EventTail:
         """RunError where there is no event log."""
         self.path = path
         self._connection = open_reader(path)
+        self._connection.text_factory = bytes
         self._last = self._resumed = 0
-        with naming(path):
-            query = "SELECT coalesce(max(id), 0) FROM event WHERE kind = 'RunResumed'"
-            self._resumed = int(self._connection.execute(query).fetchone()[0])
+        try:
+            with naming(path):
+                query = "SELECT coalesce(max(id), 0) FROM event WHERE kind = 'RunResumed'"
+                self._resumed = int(self._connection.execute(query).fetchone()[0])
+        except BaseException:
+            self.close()
+            raise
 
     def more(self, most: int) -> list[RoundRecord] | None:
         """The next `most` records at most. None: the run was resumed, and some that were handed out count no
         more; read them all again from a new tail. RunError for what this version does not know."""
         with naming(self.path):
             rows = self._connection.execute(ROWS_BEYOND, (self._last, most)).fetchall()
-        records = [decode(kind, body, f"{self.path}: event {row}") for row, kind, body in rows]
+        records = records_of(self.path, rows)
         for (row, _, _), record in zip(rows, records, strict=True):
             if isinstance(record, RunResumed) and row > self._resumed:
                 return None

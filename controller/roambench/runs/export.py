@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+
 from roambench.rounds.records import MixingPlanned
 from roambench.runs import tables
+from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounted import energy_of
 from roambench.runs.measured.common_clock import on_one_clock
@@ -21,6 +24,15 @@ def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Pat
     Works on finished and interrupted runs; a run without readings and phases gets empty energy tables.
     """
     records = folder.read_log()
+    found = measured_tables(folder, records, nominal_s=nominal_s)
+    written = [write_table(folder.path / f"{name}.parquet", table) for name, table in found.items()]
+    return [*written, *export_modelled(folder, records)]
+
+
+def measured_tables(
+    folder: RunFolder, records: EventLog, *, nominal_s: float | None = None
+) -> dict[str, pa.Table]:
+    """The five tables, and the transfers among agents where there were any, by their files' stems."""
     energy = energy_of(folder, records, nominal_s=nominal_s)
     found = {
         "readings": tables.readings_table(energy),
@@ -31,5 +43,4 @@ def export_run(folder: RunFolder, *, nominal_s: float | None = None) -> list[Pat
     }
     if energy is not None and records.count(MixingPlanned):
         found["exchanges"] = tables.exchanges_table(folder.info.device_names, records)
-    written = [write_table(folder.path / f"{name}.parquet", table) for name, table in found.items()]
-    return [*written, *export_modelled(folder, records)]
+    return found

@@ -9,6 +9,8 @@ truth/<device>.csv  true energy of emulated boards                (local fleets 
 models/*.safetensors
 readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
 ledger_modelled.parquet devices.parquet summary.json link_model.json            (virtual devices only)
+figures.json        its figures by name, for lists of runs        (report.run_figures)
+manifest.sha256     digests of all other files, written last
 controller.log      tracebacks of unexpected errors, where there was any
 lock                held by the one writer
 """
@@ -29,6 +31,7 @@ from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal
 from roambench.runs.lock import WriterLock, is_held
+from roambench.runs.manifest import MANIFEST, write_manifest
 from roambench.runs.marks import EVENTS, RECORDS, Marks, losses
 from roambench.runs.record_store import RecordStore
 from roambench.runs.whole_file import read_whole, write_whole
@@ -49,6 +52,7 @@ class RunFolder:
         self._lock = lock
         self._journal: SqliteJournal | None = None
         self._records: RecordStore | None = None
+        self._went_on = False  # since this opened it, so that its manifest is to be renewed
 
     @classmethod
     def create(
@@ -96,7 +100,7 @@ class RunFolder:
             # What has a run.json has both databases, so that a run killed early is still readable.
             folder.journal  # noqa: B018
             folder.records  # noqa: B018
-            folder.update()
+            folder.update(state=RunState.RUNNING)
         except BaseException:
             lock.release()
             raise
@@ -160,6 +164,10 @@ class RunFolder:
     def update(self, **changes: Any) -> RunInfo:
         """Change fields of `info` and replace `run.json`: what it tells of is on the disk before it is."""
         self._require_lock()
+        if changes.get("state") is RunState.RUNNING:
+            self._went_on = True
+            with naming(self.path / MANIFEST):
+                (self.path / MANIFEST).unlink(missing_ok=True)
         if self._journal is not None:
             marks = self.marks()
             self._journal.sync()
@@ -185,7 +193,8 @@ class RunFolder:
             self.update(doubts=(*self.info.doubts, text))
 
     def close(self, state: RunState | None = None, reason: str = "") -> None:
-        """Write the final state (if given), close the databases and release the lock; safe to repeat."""
+        """Write the final state (if given), close the databases, write the manifest of a run that went on
+        until now, and release the lock; safe to repeat."""
         try:
             if state is not None and self._lock is not None:
                 self.update(state=state, reason=reason)
@@ -197,7 +206,12 @@ class RunFolder:
                 self._records.close()
                 self._records = None
             if self._lock is not None:
-                self._lock.release()
+                try:
+                    if self._went_on and self.info.state is not RunState.RUNNING:
+                        self._went_on = False
+                        write_manifest(self.path)
+                finally:
+                    self._lock.release()
                 self._lock = None
 
     def __enter__(self) -> Self:

@@ -19,30 +19,28 @@ from pathlib import Path
 from typing import Final
 
 from roambench.runs.database import naming
+from roambench.runs.settings import names_in_sweeps
 
 LATEST: Final = "latest"
 REPORT: Final = "report.html"
 _START: Final = re.compile(r"\d{4}-\d\d-\d\dT\d{4}(-\d+)?")
 #: runs/<name>/<start>/<system> is three folders deep.
 _DEPTH: Final = 3
-#: <sweep>/points/<point>/runs/<run> is four folders deep.
-_SWEEPS_DEPTH: Final = 4
+#: <runs>/<sweep>/points/<point>/runs/<run> is five folders deep.
+ANY_DEPTH: Final = 5
+#: Earlier tries of a point; their runs are no runs of its sweep.
+_ATTEMPTS: Final = "attempts"
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A folder for the runs of one start. `mark` tells their ids from those of earlier starts."""
+    """A folder for the runs of one start."""
 
     path: Path
-    mark: str = ""
 
     def folder(self, system: str) -> Path:
         """Return where the system's run lies."""
         return self.path / system
-
-    def run_id(self, name: str, system: str) -> str:
-        """The id of the system's run of the experiment `name`."""
-        return f"{name}-{system}" + (f".{self.mark}" if self.mark else "")
 
 
 def new_group(runs_dir: Path, name: str) -> Group:
@@ -60,19 +58,13 @@ def new_group(runs_dir: Path, name: str) -> Group:
         link = home / f".{LATEST}.{secrets.token_hex(4)}"
         link.symlink_to(path.name)
         link.replace(home / LATEST)
-    return _group(path)
+    return Group(path)
 
 
 def latest_group(runs_dir: Path, name: str) -> Group | None:
     """The last start of the experiment, if it is there still."""
     latest = runs_dir / name / LATEST
-    return _group(latest.parent / latest.readlink()) if latest.is_symlink() and latest.is_dir() else None
-
-
-def _group(path: Path) -> Group:
-    """Ids stay short where it is the only start."""
-    others = (other.name for other in path.parent.iterdir() if other.name != path.name)
-    return Group(path, path.name if any(map(_START.fullmatch, others)) else "")
+    return Group(latest.parent / latest.readlink()) if latest.is_symlink() and latest.is_dir() else None
 
 
 def home_of(run: Path) -> str:
@@ -82,20 +74,22 @@ def home_of(run: Path) -> str:
 
 
 def run_name(run: Path) -> str:
-    """Return what to call the run elsewhere: `<name>-<system>` in a group, else as its folder."""
+    """Return what to call the run elsewhere: `<name>-<system>` in a group, what varies there in a sweep, else
+    as its folder."""
     home, name = home_of(run), run.resolve().name
-    return f"{home}-{name}" if home else name
+    return names_in_sweeps([run]).get(run.resolve()) or (f"{home}-{name}" if home else name)
 
 
 def run_labels(runs: Sequence[Path]) -> list[str]:
-    """Names of these runs beside each other: the folder's, else with the experiment's, else with as many
-    folders above as distinguish them; a number behind a run that comes twice."""
+    """Names of these runs beside each other: the folder's, else with the experiment's or what varies in their
+    sweep, else with as many folders above as distinguish them; a number behind a run that comes twice."""
     paths = [run.resolve() for run in runs]
+    names = names_in_sweeps(paths)
     different = len(set(paths))
     longest = max((len(path.parts) for path in paths), default=0)
     above = range(_DEPTH if any(map(home_of, paths)) else 2, longest + 1)
     ways = chain(
-        ([path.name for path in paths], [run_name(path) for path in paths]),
+        ([path.name for path in paths], [names.get(path) or run_name(path) for path in paths]),
         (["/".join(path.parts[-depth:]) for path in paths] for depth in above),
     )
     labels: list[str] = []
@@ -110,7 +104,11 @@ def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
     no other."""
     try:
         with os.scandir(folder) as entries:
-            folders = sorted(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))
+            folders = sorted(
+                entry.path
+                for entry in entries
+                if entry.name != _ATTEMPTS and entry.is_dir(follow_symlinks=False)
+            )
     except OSError:
         return
     for path in map(Path, folders):
@@ -121,13 +119,13 @@ def run_folders(folder: Path, depth: int = _DEPTH) -> Iterator[Path]:
 
 
 def runs_at(paths: Sequence[Path]) -> list[Path]:
-    """The run folders that a user means by these: a run itself; the runs of a group or a sweep; of an
-    experiment's folder those of its last start. What holds no run stays as it is."""
+    """The run folders that a user means by these: a run itself; the runs of a group, of a sweep, or below
+    another folder; of an experiment's folder those of its last start. What holds no run stays as it is."""
     found: list[Path] = []
     for path in paths:
         if (path / "run.json").is_file():
             found.append(path)
             continue
         latest = path / LATEST
-        found += list(run_folders(latest if latest.is_dir() else path, _SWEEPS_DEPTH)) or [path]
+        found += list(run_folders(latest if latest.is_dir() else path, ANY_DEPTH)) or [path]
     return found

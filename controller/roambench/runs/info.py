@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from roambench.contract.errors import RunError
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.marks import Marks
 from roambench.runs.whole_file import read_whole
+
+#: The end of a run's id that no other run has; earlier versions gave it to runs on benches only.
+_RANDOM_END: Final = re.compile(r"\.[0-9a-f]{8}$")
 
 
 class RunState(StrEnum):
@@ -73,6 +77,12 @@ class RunInfo:
         except KeyError:
             known = ", ".join(FLEET_KINDS)
             raise RunError(f"run {self.run_id}: fleet {self.fleet!r} is none of {known}") from None
+
+    @property
+    def name_in_orders(self) -> str:
+        """The beginning of its orders' ids. Agents of a bench may hold orders of another run: there it is
+        the id; elsewhere it lacks the random end: equal runs give equal orders."""
+        return self.run_id if self.kind.own_clocks else _RANDOM_END.sub("", self.run_id)
 
     def to_json(self) -> str:
         """The text of run.json."""

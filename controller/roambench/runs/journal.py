@@ -13,7 +13,7 @@ from typing import get_args
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
 from roambench.rounds.records import LASTING, RoundRecord
-from roambench.runs.database import naming, open_writer, sync_log
+from roambench.runs.database import close_writer, naming, open_writer, sync_log
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
@@ -106,7 +106,7 @@ class SqliteJournal:
     def close(self) -> None:
         """Close the log."""
         with self._lock:
-            self._connection.close()
+            close_writer(self._connection)
 
 
 def _row(record: RoundRecord) -> tuple[int, str, int | None, str]:

@@ -17,7 +17,7 @@ from roambench.contract.errors import ConfigError, RecordConflict
 from roambench.contract.events import EventKind
 from roambench.contract.phases import PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_from_bytes
-from roambench.runs.database import naming, open_reader, open_writer
+from roambench.runs.database import close_writer, naming, open_reader, open_writer
 from roambench.spool.record_context import RecordContext
 
 _SCHEMA = """
@@ -130,6 +130,7 @@ class RecordStore:
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
+        self._read_only = read_only
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.Lock()
 
@@ -282,7 +283,10 @@ class RecordStore:
     def close(self) -> None:
         """Close the database."""
         with self._lock:
-            self._connection.close()
+            if self._read_only:
+                self._connection.close()
+            else:
+                close_writer(self._connection)
 
     def _payloads(self, device: str, kind: RecordKind) -> list[tuple[int, bytes]]:
         query = "SELECT seq, payload FROM record WHERE device = ? AND kind = ? ORDER BY spool_uuid, seq"

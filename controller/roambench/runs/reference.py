@@ -34,6 +34,8 @@ FILES: Final[Mapping[str, str]] = {
     "ledger_modelled.parquet": "modelled joules of virtual devices, by transfer and training",
     "devices.parquet": "a row for each virtual device",
     "summary.json": "figures of a run on virtual devices: [simulating](simulating.md)",
+    "figures.json": "figures of a finished run by their names, with `u` (k = 1) of energies",
+    "manifest.sha256": "digests of all other files at the run's end: [check](exporting.md#check)",
     "link_model.json": "the link model of a run on virtual devices, unless it is the built-in one",
     "bench.json": "of a bench: its description, hosts, meters, what was waived, users' `packages`",
     "models/global.safetensors": "the last global (decentralised: mean) model, as `load_state_dict` takes it",

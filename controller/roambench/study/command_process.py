@@ -9,6 +9,7 @@ import io
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 #: A command reads libraries of half a million objects that stay. With the usual 700, looking through them
@@ -59,12 +60,25 @@ def settle() -> None:
     in all processes that it forks."""
     global _settled
     _settled = True
+    _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors=_IN_OTHER_LETTERS)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     gc.set_threshold(_OBJECTS_PER_COLLECTION)
     atexit.register(gc.freeze)
+
+
+def _open_standard_streams() -> None:
+    """Put /dev/null where the command was started without a standard stream (`>&-`): no file that is opened
+    later takes its number, and so what is printed."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            with suppress(OSError):
+                os.fstat(number)
+                continue
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number
+            setattr(sys, name, os.fdopen(nowhere, "w" if number else "r", encoding="utf-8"))
 
 
 def fork_trainings(fleet: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from roambench.contract.errors import ConfigError
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import Mistake
 
 #: The shown part of a line, and of the keys of a path.
@@ -76,7 +77,7 @@ def read_toml(path: Path, name: str = "") -> dict[str, Any]:
         )
         raise ConfigError([f"{name}: {expected}"]) from None
     if mistakes := beyond_all_tables(values):
-        raise ConfigError([f"{name}: {mistake}" for mistake in mistakes])
+        raise ConfigError(KeyLines(path).put_in((f"{name}: {mistake}" for mistake in mistakes), name))
     return values
 
 

@@ -31,6 +31,7 @@ class EventKind(StrEnum):
     AGENT_STOPPING = "agent stopping", _LOG_ONLY
     AGENT_STATE_DAMAGED = "agent state damaged"
     AGENT_LACKS = "agent lacks"  # detail: what it was about to do, and what it lacks for it
+    BOARD_TAKEN = "board taken"  # detail: the bench that took it, and whose that is
     CERTIFICATE_RENEWED = "certificate renewed", _LOG_ONLY
     DUTY_BEGAN = "duty began"  # detail: the level, `contract.duty.DUTY_OVER` after the last one
     DUTY_REFUSED = "duty refused", _LOG_ONLY

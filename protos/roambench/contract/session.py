@@ -72,6 +72,8 @@ class Welcome:
     rest_s: float = 0.0  # device time in which a board rests after a measured phase; half of it before
     host_period_s: float = 0.0  # how often the board itself is looked at; 0: never
     host_during_phases: bool = False
+    bench: str = ""  # where the run is made, and its learning system: tags of its records
+    system: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,12 +46,13 @@ def replaced(path: Path, *, mode: int | None = None, synced: bool = True) -> Ite
 
 
 def write_whole(path: Path, content: str | bytes, *, mode: int | None = None, synced: bool = True) -> None:
-    """Put `content` (text as UTF-8) in the place of `path`, as `replaced` does; whom `mode` keeps out never
-    gets to read it in between."""
+    """Put `content` in the place of `path`, as `replaced` does; whom `mode` keeps out never gets to read it
+    in between. Text is UTF-8; half a surrogate pair, as in a file's name of other bytes, is written as JSON
+    escapes it."""
     with replaced(path, mode=mode, synced=synced) as file:
         rights = 0o666 if mode is None else mode
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, rights), "wb") as out:
-            out.write(content.encode() if isinstance(content, str) else content)
+            out.write(content.encode(errors="backslashreplace") if isinstance(content, str) else content)
 
 
 def take_place(draft: Path, path: Path, *, synced: bool = True) -> None:

@@ -22,6 +22,21 @@ ALWAYS_THERE = (
     'trace.window="first"',
     'trace.parameters={presence="always", devices=3, places=200, aps=20, steps=8}',
 )
+#: Two SGD steps per training; the device is always there, so each model is uploaded at the step after.
+ONE_BOARD = (
+    'systems=["mohawk"]',
+    "fleet.agents=1",
+    "fleet.aps=4",
+    "fleet.deadline_s=900",
+    "energy.idle_baseline_s=3.0",
+    "learning.images_per_device=16",
+    "learning.local_epochs=1",
+    "learning.test_images=50",
+    "rounds.cloud_every_steps=2",
+    'trace.window="first"',
+    'trace.parameters={presence="always", devices=1, places=50, aps=4, steps=8}',
+    "trace.steps=4",
+)
 _COUNT = """
 SELECT count(*) FROM event
 WHERE kind = 'FleetEvent' AND body ->> 'kind' = ? AND body ->> 'name' = ? AND body ->> 'detail' LIKE ?

@@ -49,7 +49,7 @@ def _build(folder: Path, architecture: str, flavour: str, below: Path | None) ->
     chosen = recipe.FLAVOURS[flavour]
     if below is None:
         include = f"--include={','.join(chosen.packages)}"
-        bootstrap = ("debootstrap", f"--arch={architecture}", include, recipe.SUITE, folder, recipe.mirror())
+        bootstrap = ("debootstrap", f"--arch={architecture}", include, chosen.suite, folder, recipe.mirror())
         do(*bootstrap, timeout_s=_PATIENCE_S)
     else:
         do("cp", "-a", below, folder, timeout_s=_PATIENCE_S)

@@ -34,6 +34,7 @@ class Flavour:
     steps: tuple[str, ...] = ()
     user: str = "pi"
     port: int = 22
+    suite: str = SUITE
 
 
 #: Stages 0 to 2 of pi-gen's bookworm-arm64 (d7a31c6, 2026-06-15), less what only Raspberry Pi's archive has
@@ -76,6 +77,13 @@ FLAVOURS: Final[Mapping[str, Flavour]] = {
             # The swap file would be made at the first boot, of 512 MB, and no container may swap to it.
             "systemctl disable --quiet dphys-swapfile",
         ),
+    ),
+    # The same of Debian 13, whose Python is 3.13, and with Debian's torch: see `test_trixie_host.py`.
+    "trixie": Flavour(
+        packages=("openssh-server", "python3", "python3-torch", "sudo"),
+        files={"etc/sudoers.d/010_pi-nopasswd": "pi ALL=(ALL) NOPASSWD: ALL\n"},
+        steps=("useradd --create-home --shell /bin/bash --groups sudo,dialout pi",),
+        suite="trixie",
     ),
     # As a careful department sets Debian up: another port, user and shell, umask 077, chrony.
     "hardened": Flavour(
@@ -167,6 +175,7 @@ def emulated(variables: Mapping[str, str]) -> dict[str, str]:
 def key(flavour: str, architecture: str) -> str:
     """Names the cached root: another recipe is another root."""
     chosen = FLAVOURS[flavour]
-    base = key(chosen.base, architecture) if chosen.base else SUITE
-    recipe = [base, architecture, asdict(chosen), files(flavour, architecture), _LAST_STEPS]
+    base = key(chosen.base, architecture) if chosen.base else chosen.suite
+    made_of = {name: value for name, value in asdict(chosen).items() if name != "suite"}
+    recipe = [base, architecture, made_of, files(flavour, architecture), _LAST_STEPS]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]

@@ -48,7 +48,11 @@ def roambench(
     return subprocess.run(command, cwd=cwd, env=settings, capture_output=True, timeout=300, check=False)
 
 
-@pytest.fixture(scope="module", params=["Größe – Ω", os.fsdecode(b"no\xfe\xff text")])
+#: A name in letters, and one that is no text at all.
+_FOLDERS = ["Größe – Ω", os.fsdecode(b"no\xfe\xff text")]
+
+
+@pytest.fixture(scope="module", params=sampled(_FOLDERS[1:], _FOLDERS))
 def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The group of one start, below a folder of such a name; a locale without its letters ran it."""
     home = tmp_path_factory.mktemp("any") / request.param

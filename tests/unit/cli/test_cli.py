@@ -70,13 +70,13 @@ def test_a_malformed_experiment_lists_all_its_mistakes_and_exits_2(tmp_path: Pat
     assert done.stdout == ""
     assert sorted(done.stderr.splitlines()) == [
         "roambench: --set: fleet.aps: expected an integer ≥ 0, got -1",
-        "roambench: bad.toml: fleet.agents: expected an integer ≥ 0, got -1",
-        'roambench: bad.toml: learning.batch_size: expected an integer ≥ 1, got "eight"',
-        f'roambench: bad.toml: learning.model: expected one of {", ".join(MODELS.names())}, got "mohawk", '
+        "roambench: bad.toml:1: sede: unknown key, did you mean seed?",
+        "roambench: bad.toml:3: fleet.agents: expected an integer ≥ 0, got -1",
+        'roambench: bad.toml:5: learning.batch_size: expected an integer ≥ 1, got "eight"',
+        f'roambench: bad.toml:6: learning.model: expected one of {", ".join(MODELS.names())}, got "mohawk", '
         "did you mean mohawk_cnn?",
-        'roambench: bad.toml: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", '
+        'roambench: bad.toml:8: rounds.cosine: expected one of "flat", "printed", "per_entry", "per_column", '
         'got "flatt"',
-        "roambench: bad.toml: sede: unknown key, did you mean seed?",
     ]
     assert not (tmp_path / "runs").exists()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from forked_commands import roambench
 from roambench.provision.bench import Bench
 from samples import sampled
 from ssh_server import ssh_server
@@ -36,22 +37,16 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield bench_of(folder, "".join(hosts))
 
 
+def words(bench: Bench, line: str, *options: str) -> list[str]:
+    return ["fleet", "exec", str(bench.file), *options, "--", line]
+
+
 def command(bench: Bench, line: str, *options: str) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        "roambench.cli.main",
-        "fleet",
-        "exec",
-        str(bench.file),
-        *options,
-        "--",
-        line,
-    ]
+    return [sys.executable, "-m", "roambench.cli.main", *words(bench, line, *options)]
 
 
 def execute(bench: Bench, line: str, *options: str) -> tuple[int, list[str], list[str]]:
-    ran = subprocess.run(command(bench, line, *options), capture_output=True, text=True)
+    ran = roambench(*words(bench, line, *options), cwd=bench.file.parent)
     return ran.returncode, ran.stdout.splitlines(), ran.stderr.splitlines()
 
 

@@ -23,7 +23,7 @@ DEMO = str(EXPERIMENTS / "demo.toml")
 NO_FIGURES = {
     "init", "pause", "resume-replay", "watch", "figures", "trace plot", "export tensorboard",
     "export ro-crate", "meter fault", "fleet export", "fleet influx-token", "fleet release",
-    "fleet emulate-switches", "fleet replace",
+    "fleet emulate-switches", "fleet replace", "help", "version",
 }  # fmt: skip
 
 INVENTORY = '{"_meta": {"hostvars": {"node-1": {"ansible_host": "127.0.0.1"}}}, "all": {"hosts": ["node-1"]}}'

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
+import forked_commands
+
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
 
 
-def roambench(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([ROAMBENCH, *arguments], capture_output=True, text=True, timeout=300, **options)  # type: ignore[call-overload,no-any-return]
+def roambench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return forked_commands.roambench(*arguments, cwd=Path.cwd())
 
 
 @pytest.fixture

@@ -435,8 +435,8 @@ def test_names_of_held_out_data_sets_are_usual_ones(
         ),
         (
             "a,01/05/2020 10:00,40,-74",
-            "'01/05/2020 10:00' is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970: write it "
-            "with the year first, and a clock time with its day",
+            "'01/05/2020 10:00' is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970: give its "
+            'pattern: --time-format "%d/%m/%Y %H:%M" (or %m before %d)',
         ),
         (
             "a,1588291200,116.4,39.9",

@@ -24,7 +24,7 @@ from roambench.contract.records import (
 )
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.virtual import emulate
-from roambench.spool.line_protocol import bench_line
+from roambench.spool.line_protocol import bench_line, energy_line
 
 S = 10**9
 RUN = "city-42.mohawk"
@@ -72,8 +72,12 @@ def readings(influxd: Influxd) -> dict[str, list[Reading]]:
             rows.append((RecordKind.HOST, sample.to_bytes()))
         numbered = [(name, f"spool-{index}", seq, *row) for seq, row in enumerate(rows, 1)]
         points += influx_runs.lines(numbered, RUN)
-        points += influx_runs.lines(numbered, "another")
+        for line in influx_runs.lines(numbered, "another"):  # of a version whose phases were fields
+            points.append(re.sub(r"^phase(.*),phase=(\w+)(\S*) ", r'phase\1\3 phase="\2",', line))
         context = influx_runs.OneContext(RUN).context
+        for phase, joules in ((Phase.TRAIN, 100.0), (Phase.UPLOAD, 1.0)):
+            energy = {"gross_j": joules * (index + 1), "net_j": joules}
+            points.append(energy_line(name, context, phase, energy, START_MS * 10**6))
         for second in range(10, 200, 10):
             values = {
                 "spool_depth": second * (index + 1),
@@ -149,6 +153,11 @@ def test_fleet_energy_is_their_sum_and_follows_the_choice_of_boards(influxd: Inf
     assert rows(influxd, "Fleet energy")[0]["sum"] == pytest.approx(total, rel=1e-6)
     one = rows(influxd, "Fleet energy", boards=("pi-02",))[0]["sum"]
     assert one == pytest.approx(trapezoid_j(readings["pi-02"]), rel=1e-6)
+
+
+def test_energy_per_phase_is_grouped_by_the_tag(influxd: Influxd, readings):
+    found = {row["phase"]: row["energy"] for row in rows(influxd, "Energy per phase")}
+    assert found == {"train": 600.0, "upload": 6.0}
 
 
 def test_power_over_time_is_the_mean_of_the_readings_of_each_interval(influxd: Influxd, readings):

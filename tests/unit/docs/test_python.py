@@ -6,10 +6,13 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 
 
+@pytest.mark.usefixtures("workers_of_one_server")
 def test_all_code_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(ROOT / "experiments", "experiments")

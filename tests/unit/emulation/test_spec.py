@@ -6,7 +6,14 @@ import pytest
 
 from roambench.contract.errors import ConfigError
 from roambench.emulation.electric.power import PiPower
-from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind, fault_from_values
+from roambench.emulation.spec import (
+    EmulatedDevice,
+    EmulatorSpec,
+    Fault,
+    FaultKind,
+    fault_from_values,
+    udp_address,
+)
 
 
 def test_a_spec_survives_json():
@@ -22,6 +29,12 @@ def test_a_spec_survives_json():
         time_scale=6.0,
     )
     assert EmulatorSpec.from_json(spec.to_json()) == spec
+
+
+def test_datagrams_go_to_an_ipv6_address_in_brackets():
+    assert udp_address("[::1]:6000") == ("::1", 6000)
+    assert udp_address("127.0.0.1:6000") == ("127.0.0.1", 6000)
+    assert [udp_address(text) for text in ("::1:6000", "[]:6000", ":6000", "host", "host:0")] == [None] * 5
 
 
 def test_every_mistake_is_listed_with_its_key():

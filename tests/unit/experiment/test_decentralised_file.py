@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from peers_file import PEERS, peers_file
+from problem_lines import without_lines
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 
@@ -14,7 +15,7 @@ from roambench.experiment.load import load_experiment
 def problems_of(folder: Path, text: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         load_experiment(peers_file(folder, text))
-    return caught.value.problems
+    return without_lines(caught.value.problems)
 
 
 def test_all_mistakes_of_a_decentralised_file_are_told_at_once(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from problem_lines import without_lines
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment, FleetSection, from_resolved, resolved
@@ -36,7 +37,7 @@ def problems_of(path: Path, *overrides: str) -> tuple[str, ...]:
     with pytest.raises(ConfigError) as caught:
         load_experiment(path, overrides)
     assert caught.value.exit_code == 2
-    return caught.value.problems
+    return without_lines(caught.value.problems)
 
 
 def test_an_empty_file_is_the_default_experiment(tmp_path: Path) -> None:

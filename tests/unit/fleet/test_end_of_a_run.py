@@ -7,12 +7,25 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 
-from hand_agent import Bench, HandAgent, bench, connected, hand_agent, until
+from hand_agent import (
+    Bench,
+    HandAgent,
+    bench,
+    connected,
+    hand_agent,
+    lines,
+    train_order,
+    until,
+)
+from roambench.contract.events import EventKind
+from roambench.contract.orders import AnswerStatus
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio
+MODEL = np.zeros(4, np.float32)
 
 
 @asynccontextmanager
@@ -62,3 +75,23 @@ async def test_nobody_waits_for_who_left_politely_or_never_came() -> None:
         await connected(where, 0)
         async with asyncio.timeout(30):
             assert await where.fleet.stop("the run is over", 100.0) == []
+
+
+async def test_a_board_that_another_bench_took_answers_no_more_and_is_not_let_in_again() -> None:
+    """Its run waited for the deadlines of its orders, and then for ever."""
+    async with bench(deadline_s=600.0) as where, hand_agent(where) as agent:
+        await until(lambda: agent.link.is_open)
+        order = train_order(where.fleet.publish(MODEL))
+        answering = asyncio.ensure_future(where.fleet.perform([order]))
+        await until(lambda: agent.orders)
+        taken = wire.SessionEvent(kind=EventKind.BOARD_TAKEN, detail="lab of ben@server")
+        agent.link.send(wire.AgentFrame(event=taken))
+        (answer,) = await answering
+        assert (answer.status, answer.reason) == (
+            AnswerStatus.LOST,
+            "bench lab of ben@server has taken the board",
+        )
+        agent.link.redial("taken")
+        refused = "pi-01: bench lab of ben@server has taken this board"
+        await until(lambda: refused in lines(where, EventKind.SESSION_REFUSED))
+        assert where.fleet.sessions.expected() == []

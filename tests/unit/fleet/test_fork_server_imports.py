@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -30,6 +31,7 @@ print(json.dumps([sorted(shared), sorted(set(sys.modules) - shared)]))
 """
 
 
+@cache
 def imported(controller: str, meter: str) -> tuple[set[str], set[str]]:
     """The modules that a fork server has, and those that its agent imports on its own."""
     words = [sys.executable, "-c", _FORK_SERVER, controller, meter]
@@ -65,7 +67,13 @@ def packages(modules: set[str]) -> set[str]:
     return {module.split(".")[0] for module in modules}
 
 
-@pytest.mark.parametrize("meter", sampled(["smartpower3-udp"], ["smartpower2", "smartpower3-udp"]))
+#: The same of both is imported once.
+each_meter = pytest.mark.parametrize(
+    "meter", sampled(["smartpower3-udp"], ["smartpower2", "smartpower3-udp"])
+)
+
+
+@each_meter
 def test_an_agent_imports_no_library_but_grpc_on_its_own(meter: str) -> None:
     shared, own = imported("127.0.0.1:50051", meter)
     assert "grpc" not in shared
@@ -75,11 +83,12 @@ def test_an_agent_imports_no_library_but_grpc_on_its_own(meter: str) -> None:
     assert {"numpy.random", "cryptography.hazmat.backends.openssl"} <= shared  # imported late, by every agent
 
 
-def test_modules_that_do_not_need_grpc_are_imported_once_for_all_agents() -> None:
-    _, own = imported("127.0.0.1:50051", "smartpower2")
+@each_meter
+def test_modules_that_do_not_need_grpc_are_imported_once_for_all_agents(meter: str) -> None:
+    _, own = imported("127.0.0.1:50051", meter)
     ours = {name for name in own if name.startswith("roambench")}
     loggers_alone = ["roambench.agent.readings.meter_logger"]
-    assert free_of_grpc(ours, "smartpower2") == loggers_alone
+    assert free_of_grpc(ours, meter) == loggers_alone
 
 
 def test_a_meter_logger_shares_neither_torch_nor_certificates() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-import torch
 
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
@@ -31,6 +30,7 @@ from roambench.contract.orders import (
     UploadOrder,
     UploadReply,
 )
+from roambench.fleet import fork_server
 from roambench.fleet.fork_server import ForkedProcess, ForkServer
 from roambench.fleet.simulated.job import WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
@@ -40,9 +40,8 @@ from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
-from roambench.learning.training import single_threaded
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("workers_of_one_server", "one_thread")]
 
 SPEC = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "")
 PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
@@ -108,12 +107,10 @@ def expected(device: int, start: np.ndarray) -> np.ndarray:
     return Learner(SPEC).train(mine, LocalTraining(2, 100 + device), start).vector
 
 
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
+@pytest.fixture
+def own_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fleet starts what forks its workers, as outside tests."""
+    monkeypatch.setattr(fork_server, "inherited", None)
 
 
 async def test_virtual_devices_train_to_the_bits_that_training_here_gives(tmp_path: Path) -> None:
@@ -158,6 +155,7 @@ async def test_a_worker_that_is_killed_costs_time_and_no_bit(tmp_path: Path) -> 
         assert answer.reply.model.tobytes() == expected(device, start).tobytes()
 
 
+@pytest.mark.usefixtures("own_server")
 async def test_what_forks_the_workers_is_replaced_too_when_killed(tmp_path: Path) -> None:
     start = start_model()
     async with fleet_in(tmp_path, 1) as (fleet, pool):
@@ -176,6 +174,7 @@ async def test_what_forks_the_workers_is_replaced_too_when_killed(tmp_path: Path
     assert sent.reply.model.tobytes() == expected(0, start).tobytes()
 
 
+@pytest.mark.usefixtures("own_server")
 async def test_a_worker_that_is_killed_before_it_is_warm_is_replaced(tmp_path: Path) -> None:
     before = set(psutil.Process().children())
 
@@ -230,6 +229,7 @@ async def test_a_worker_that_is_killed_again_and_again_keeps_its_own_last_lines(
     assert (tmp_path / "worker-2.log").read_text() == ""
 
 
+@pytest.mark.usefixtures("own_server")
 async def test_no_process_is_left_when_the_fleet_stops(tmp_path: Path) -> None:
     before = set(psutil.Process().children(recursive=True))
     async with fleet_in(tmp_path, 2) as (_, pool):
@@ -286,6 +286,7 @@ async def test_workers_that_cannot_start_say_why(tmp_path: Path) -> None:
         await TrainingWorkers(setting, tmp_path, 1).start()
 
 
+@pytest.mark.usefixtures("own_server")
 async def test_a_process_whose_asker_was_cancelled_does_not_keep_the_fork_server_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

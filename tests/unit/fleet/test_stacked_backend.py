@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,21 +23,12 @@ from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner
 from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
-from roambench.learning.training import single_threaded
 from samples import sampled
 
-pytestmark = pytest.mark.asyncio
+pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("one_thread")]
 
 PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
 SIZE = flatten(build("mlp", 1, 10)).size
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
 
 
 def spec(model: str = "mlp") -> LearningSpec:

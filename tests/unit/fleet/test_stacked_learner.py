@@ -6,7 +6,6 @@ import dataclasses
 import math
 import sys
 import types
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -24,20 +23,14 @@ from roambench.learning.layout import flatten
 from roambench.learning.learner import module_of
 from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
-from roambench.learning.training import TrainingResult, single_threaded, train
+from roambench.learning.training import TrainingResult, train
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 #: float64, so that nothing but a mistake is larger than 1e-12.
 SPEC = LearningSpec("mlp", 1, 10, 0.05, 0.9, 1e-3, 8, "", precision="float64")
 #: Every device torch finds here: a GPU is tested where there is one.
 DEVICES = ["cpu", *["cuda"] * torch.cuda.is_available()]
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
 
 
 def shard(samples: int, channels: int = 1, seed: int = 0) -> Shard:

@@ -13,16 +13,10 @@ from roambench.contract.errors import ConfigError, ModelError
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten, layout_of, load
 from roambench.learning.models.build import build
-from roambench.learning.training import TrainingResult, single_threaded
+from roambench.learning.training import TrainingResult
 from trained_with import trained_with
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def data(samples: int, channels: int = 1, side: int = 32) -> tuple[np.ndarray, np.ndarray]:

@@ -103,3 +103,12 @@ def test_of_a_command_only_its_own_runs_are_chosen(tmp_path: Path) -> None:
     assert folder.chosen() is None
     begun(tmp_path / "own", "2026-01-02T00:00:00+00:00")
     assert [run.name for run in (folder.chosen(),) if run] == ["own"]
+
+
+def test_a_sweep_is_watched_as_the_runs_of_its_points(tmp_path: Path) -> None:
+    places = [f"points/m-{seed}/runs/mohawk" for seed in (1, 2)]
+    for place in (*places, "points/m-1/attempts/001/runs/mohawk"):
+        (tmp_path / "grid" / place).mkdir(parents=True)
+        (tmp_path / "grid" / place / "run.json").write_text("{}")
+    assert sorted(run.name for run in WatchedFolder(tmp_path / "grid").runs()) == places
+    assert len(WatchedFolder(tmp_path).runs()) == 2

@@ -114,6 +114,10 @@ def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
         browser.call("Page.navigate", url=opened_runs)
         until(browser, 'document.querySelector("#runs a") !== null', "no run is listed")
         assert "mohawk" in text(browser, "runs")
+        assert "50.0 %" in text(browser, "runs")
+        for width, scheme in FORMS:
+            form(browser, width, scheme)
+            assert browser.value(_WIDER) <= 0, (width, scheme)
 
 
 @pytest.mark.timeout(600)

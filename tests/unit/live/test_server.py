@@ -5,8 +5,6 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from forked_commands import roambench, started
 from roambench.live.metrics import Family
 from roambench.rounds.records import StepOpened
 from roambench.runs.folder import RunFolder
@@ -105,6 +104,20 @@ def test_the_report_of_a_start_is_served_where_it_cannot_reach_this_server(
     (runs / "report.html").unlink()
 
 
+def test_all_runs_have_their_figures_are_filtered_and_compared(server: Watching) -> None:
+    columns = [column["name"] for column in json.loads(server.get("/columns.json")[1])]
+    assert columns == ["name", "when", "system", "fleet", "state", "accuracy", "joules", "wasted"]
+    (virtual,) = json.loads(server.get("/runs.json?where=accuracy+%3E+70%25+and+fleet+%3D+simulated")[1])
+    assert virtual["name"] == "demo-virtual"
+    assert virtual["cells"]["accuracy"] == [0.75, "75.0 %"]
+    answer, text = server.get("/runs.json?where=acuracy+%3E+1")
+    assert answer.status == 400
+    assert text.startswith("character 1 (got acuracy): no column acuracy, did you mean accuracy?")
+    compared = json.loads(server.get("/figures.json?run=demo-virtual&run=demo-mohawk&run=../secret")[1])
+    assert compared["runs"] == ["demo-virtual", "demo-mohawk"]
+    assert ["final accuracy", "75.0 %", "50.0 %"] in compared["rows"]
+
+
 def test_names_that_boards_could_choose_stay_inside_their_label() -> None:
     name = 'pi"} 1\n# EOF\\'
     family = Family("roambench_x", "gauge", "", 'help\n"', (({"device": name}, 1.5),))
@@ -160,23 +173,13 @@ def test_it_ends_at_once_while_a_page_is_open(runs: Path) -> None:
 
 
 def test_what_is_no_run_is_one_sentence_and_no_traceback(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "roambench.cli.main", "watch", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = roambench("watch", str(tmp_path), cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr == f"roambench: {tmp_path}: no run in it (nothing there has a run.json)\n"
 
 
 def test_a_port_that_is_taken_is_named(server: Watching, runs: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "roambench.cli.main",
-        "watch",
-        str(runs),
-        "--port",
-        str(server.port),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = roambench("watch", str(runs), "--port", str(server.port), cwd=runs)
     assert done.returncode == 2
     assert done.stderr == (
         f"roambench: --port {server.port} on 127.0.0.1: Address already in use; --port 0 takes a free one\n"
@@ -196,22 +199,16 @@ learning = { model = "mlp", images_per_device = 40 }
 def test_run_watch_serves_the_page_of_its_run_and_ends_with_it(tmp_path: Path) -> None:
     measured(tmp_path / "runs" / "older")
     (tmp_path / "tryout.toml").write_text(TRYOUT)
-    command = [sys.executable, "-m", "roambench.cli.main", "run", str(tmp_path / "tryout.toml")]
-    command += ["--fleet", "simulated", "--watch", "--runs-dir", str(tmp_path / "runs")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        try:
-            assert running.stdout is not None
-            line = next(line for line in running.stdout if "http://" in line)
-            served = Watching(running, line.rpartition(" ")[2].strip())
-            with served.stream() as messages:
-                first = next(messages)
-                assert first.get("failed", "").startswith("no run yet") or first["head"]["system"] == "mohawk"
-                heads = [message["head"] for message in (first, *messages) if "head" in message]
-            assert heads[-1]["run"].startswith("tryout-mohawk")
-            assert heads[-1]["state"] == "finished"
-            assert running.wait(60) == 0
-        finally:
-            running.kill()
+    with started("run", "tryout.toml", "--fleet", "simulated", "--watch", cwd=tmp_path) as (running, out, _):
+        line = next(line for line in out if "http://" in line)
+        served = Watching(running, line.rpartition(" ")[2].strip())
+        with served.stream() as messages:
+            first = next(messages)
+            assert first.get("failed", "").startswith("no run yet") or first["head"]["system"] == "mohawk"
+            heads = [message["head"] for message in (first, *messages) if "head" in message]
+        assert heads[-1]["run"].startswith("tryout-mohawk")
+        assert heads[-1]["state"] == "finished"
+        assert running.wait(60) == 0
     with pytest.raises(ConnectionRefusedError):
         served.get("/")
 
@@ -219,11 +216,8 @@ def test_run_watch_serves_the_page_of_its_run_and_ends_with_it(tmp_path: Path) -
 @pytest.mark.timeout(600)
 def test_the_page_of_a_run_that_is_killed_ends_by_itself(tmp_path: Path) -> None:
     (tmp_path / "tryout.toml").write_text(TRYOUT)
-    command = [sys.executable, "-m", "roambench.cli.main", "run", str(tmp_path / "tryout.toml")]
-    command += ["--fleet", "simulated", "--watch", "--runs-dir", str(tmp_path / "runs")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        line = next(line for line in running.stdout if "http://" in line)
+    with started("run", "tryout.toml", "--fleet", "simulated", "--watch", cwd=tmp_path) as (running, out, _):
+        line = next(line for line in out if "http://" in line)
         served = Watching(running, line.rpartition(" ")[2].strip())
         assert served.get("/")[0].status == 200
         running.kill()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,22 @@ class Page:
             self.known["head"] = message["head"]
 
 
+_OPENED: list[RunView] = []
+
+
+def opened(path: Path, *clock: Callable[[], float]) -> RunView:
+    """A view that is closed at the end of the test."""
+    _OPENED.append(RunView(path, *clock))
+    return _OPENED[-1]
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while _OPENED:
+        _OPENED.pop().close()
+
+
 def looked_at(view: RunView) -> RunView:
     while view.look():
         pass
@@ -64,7 +81,7 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     folder = folder_of(tmp_path / "run", "local", [])
     folder.update(start_device_ns=0)
-    view, page = RunView(tmp_path / "run"), Page()
+    view, page = opened(tmp_path / "run"), Page()
     messages = RunMessages(view)
     page.apply(messages.whole())
     at_s, pending = 0, list[str]()
@@ -99,7 +116,7 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
     looked_at(view)
     page.apply(messages.changes())
     fresh = Page()
-    fresh.apply(RunMessages(looked_at(RunView(tmp_path / "run"))).whole())
+    fresh.apply(RunMessages(looked_at(opened(tmp_path / "run"))).whole())
     for boards in (page.known["boards"], fresh.known["boards"]):
         for row in boards.values():
             row[2] = row[7] = None  # since when, and the reading's age: by the reader's own clock
@@ -114,7 +131,7 @@ def test_a_resumed_run_is_read_anew_and_void_steps_are_gone(tmp_path: Path) -> N
         folder.journal.append(record)
     for record in (StepOpened(1, (0, 1), (0, 0), (5.0, 5.0)), OrderGiven(1, 0, "t", "train", 0)):
         folder.journal.append(record)
-    view = looked_at(RunView(tmp_path / "run"))
+    view = looked_at(opened(tmp_path / "run"))
     assert sorted(view.history.steps) == [0, 1]
     folder.journal.append(RunResumed(1, 0, 12.0))
     looked_at(view)
@@ -127,7 +144,7 @@ def test_a_resumed_run_is_read_anew_and_void_steps_are_gone(tmp_path: Path) -> N
 
 def test_measured_joules_are_the_trapezoid_of_the_run(tmp_path: Path) -> None:
     measured(tmp_path / "run")  # 60 s at 2 W
-    view = looked_at(RunView(tmp_path / "run"))
+    view = looked_at(opened(tmp_path / "run"))
     assert view.joules == pytest.approx(120.0, abs=5.0)  # readings go on for 2 s
     assert view.joules_by_step() == pytest.approx({-1: 20.0, 0: 100.0})
     assert view.watts == 2.0
@@ -135,7 +152,7 @@ def test_measured_joules_are_the_trapezoid_of_the_run(tmp_path: Path) -> None:
 
 def test_modelled_joules_are_those_of_the_ledger(tmp_path: Path) -> None:
     simulated(tmp_path / "run")
-    view = looked_at(RunView(tmp_path / "run"))
+    view = looked_at(opened(tmp_path / "run"))
     with RunFolder.open(tmp_path / "run") as folder:
         account = modelled_account(folder, folder.read_log())
     assert account is not None
@@ -148,7 +165,7 @@ def test_modelled_joules_are_those_of_the_ledger(tmp_path: Path) -> None:
 def test_a_run_whose_process_is_gone_is_said_to_be_interrupted(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "local", [StepOpened(0, (0,), (0,), (5.0,))])
     now_s = [1000.0]
-    view = looked_at(RunView(tmp_path / "run", lambda: now_s[0]))
+    view = looked_at(opened(tmp_path / "run", lambda: now_s[0]))
     assert view.info.state is RunState.RUNNING
     folder.close()  # without a word, as a kill does
     looked_at(view)
@@ -162,7 +179,7 @@ def test_a_run_whose_process_is_gone_is_said_to_be_interrupted(tmp_path: Path) -
 def test_reading_a_run_writes_nothing_into_its_folder(tmp_path: Path) -> None:
     measured(tmp_path / "run")
     before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
-    RunMessages(looked_at(RunView(tmp_path / "run"))).whole()
+    RunMessages(looked_at(opened(tmp_path / "run"))).whole()
     after = {path for path in (tmp_path / "run").rglob("*") if path.is_file()}
     assert {path.name for path in after - before.keys()} <= {
         f"{name}.sqlite-{kind}" for name in ("events", "records") for kind in ("wal", "shm")
@@ -188,7 +205,7 @@ def test_readings_of_a_clock_that_nobody_probed_are_in_no_curve(tmp_path: Path) 
     rows = [(RecordKind.EVENT, context)]
     rows += [(RecordKind.READING, Reading((7000 + k) * S, 5.0, 0.4, 2.0).to_bytes()) for k in range(11)]
     folder.records.insert("pi-01", "s", [(number, *row) for number, row in enumerate(rows)])
-    view = looked_at(RunView(tmp_path / "run"))
+    view = looked_at(opened(tmp_path / "run"))
     assert view.boards[0].power.means() == []
     assert view.joules == pytest.approx(20.0)
     folder.journal.append(ClockProbed(-1, 0, "hello", "boot", 900 * S, 5990.0 * S, 1e6, 8, ()))
@@ -208,7 +225,7 @@ def test_readings_of_a_clock_that_nobody_probed_are_in_no_curve(tmp_path: Path) 
 def test_orders_of_devices_that_the_run_does_not_have_break_nothing(tmp_path: Path) -> None:
     records = [StepOpened(0, (0, 99), (0, 0), (5.0, 5.0)), OrderGiven(0, 99, "t", "train", 0)]
     folder = folder_of(tmp_path / "run", "local", records)
-    view = looked_at(RunView(tmp_path / "run"))
+    view = looked_at(opened(tmp_path / "run"))
     assert RunMessages(view).whole()["updates"] == []
     assert [view.outcome_joules(outcome) for outcome in Outcome] == [0.0] * len(Outcome)
     folder.close(RunState.FINISHED)

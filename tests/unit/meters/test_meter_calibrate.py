@@ -107,7 +107,11 @@ def test_a_meter_whose_output_is_off_has_no_point_and_the_file_stays(start_emula
             "",
             "expected the meter's serial number, which no USB device tells here: /dev/null?serial=",
         ),
-        ("/dev/null?serial=A7", "[SP2-6]\nu_gain = -1\n", "meters.toml: SP2-6.u_gain: expected a number ≥ 0"),
+        (
+            "/dev/null?serial=A7",
+            "[SP2-6]\nu_gain = -1\n",
+            "meters.toml:2: SP2-6.u_gain: expected a number",
+        ),
         (
             "/dev/null?serial=A7",
             "[SP2-6]\nu_gain = 1.0\ndate = 'spring'\n",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from forked_commands import roambench
 from roambench.cli.main import main
 from roambench.emulation import control
 from roambench.meters.transcript import read_transcript, recorded_meter
@@ -26,7 +27,7 @@ LINE = b"5.161,0.662,3.416,0.000\r\n"
 
 def meter(*arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "NO_COLOR": "1"}
-    return subprocess.run([*CLI, *arguments], capture_output=True, text=True, timeout=300, env=environment)
+    return roambench("meter", *arguments, cwd=Path.cwd(), env=environment)
 
 
 @pytest.fixture
@@ -87,7 +88,11 @@ def test_read_without_a_terminal_prints_lines_until_it_is_interrupted(pty):
 def test_read_fails_when_not_one_reading_came(pty):
     result = meter("read", pty[0], "--seconds", "0.3")
     assert result.returncode == 1
-    assert f"roambench: meter {pty[0]}: not one reading came; is its output on" in result.stderr
+    assert (
+        f"roambench: meter {pty[0]}: not one reading came; is it a smartpower2? is its output on"
+        in result.stderr
+    )
+    assert "is its firmware 1.4 or newer?" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -22,14 +22,9 @@ from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 from roambench.provision.ssh.known_hosts import KnownHosts
 from roambench.provision.ssh.login import logged_in
+from roambench.provision.ssh.sudo import _KEPT, keep_password
 from roambench.provision.step import HostStep
 from ssh_server import SshServer, free_port, make_key, ssh_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -62,6 +57,72 @@ def test_megabytes_pass_both_ways_at_once(bench: Bench) -> None:
         ran = link.run("tee /dev/stderr", stdin=content)
     assert ran.out == content
     assert ran.err == content
+
+
+#: sudo(8) as far as it is used here: -n never asks; -S reads the password's line, byte by byte, and no more.
+_SUDO = """#!/bin/sh
+case "$1" in
+-n) shift; [ -e "{free}" ] || {{ echo "sudo: a password is required" >&2; exit 1; }} ;;
+-k) shift 4; [ -e "{free}" ] || {{ read -r typed; echo "$typed" >>"{log}"; [ "$typed" = "gehe im" ] || {{
+    echo "sudo: 1 incorrect password attempt" >&2; exit 1; }}; }} ;;
+esac
+exec "$@"
+"""
+
+
+@pytest.fixture
+def sudo(server: SshServer, tmp_path: Path) -> Iterator[Path]:
+    """A sudo on the server that wants a password, until there is a file `free` in the folder."""
+    server.programs.mkdir(exist_ok=True)
+    program = server.programs / "sudo"
+    program.write_text(_SUDO.format(free=tmp_path / "free", log=tmp_path / "log"))
+    program.chmod(0o755)
+    yield tmp_path
+    program.unlink()
+    _KEPT.clear()
+
+
+def _as_ann(bench: Bench) -> Iterator[HostLink]:
+    with open_link(bench, bench.hosts[0]) as link:
+        link.user = "ann"  # root's login stands for one that needs sudo
+        yield link
+
+
+def test_sudo_gets_its_password_and_the_command_its_own_input(bench: Bench, sudo: Path) -> None:
+    keep_password("gehe im")
+    for link in _as_ann(bench):
+        assert link.run("cat", root=True, stdin=b"data\n").out == b"data\n"
+        pieces: list[bytes] = []
+        assert link.stream("cat", pieces.append, pieces.append, root=True, stdin=b"more") == 0
+        link.put(b"x", str(sudo / "file"))
+        shown = link.run('tr "\\0" " " </proc/$PPID/cmdline; env', root=True).out
+    assert (b"".join(pieces), (sudo / "file").read_bytes()) == (b"more", b"x")
+    assert b"gehe im" not in shown
+    (sudo / "free").touch()  # NOPASSWD: a password on its input would be the command's
+    for link in _as_ann(bench):
+        assert link.run("cat", root=True, stdin=b"data\n").out == b"data\n"
+
+
+def test_a_wrong_password_is_tried_once_and_none_is_a_reason(bench: Bench, sudo: Path) -> None:
+    for link in _as_ann(bench):
+        with pytest.raises(HostError, match=r"ann may not sudo without a password; -K asks you"):
+            link.run("true", root=True)
+    keep_password("falsch")
+    for link in _as_ann(bench):
+        for _ in range(2):
+            with pytest.raises(HostError, match=r"^pi-01: sudo refuses ann: sudo: 1 incorrect"):
+                link.run("true", root=True)
+    assert (sudo / "log").read_text() == "falsch\n"
+
+
+def test_a_host_without_sudo_says_so(bench: Bench, sudo: Path, server: SshServer) -> None:
+    program = server.programs / "env"  # which finds no program but those of this folder
+    program.write_text('#!/bin/sh\nexec /usr/bin/env PATH=/nowhere "$@"\n')
+    program.chmod(0o755)
+    for link in _as_ann(bench):
+        with pytest.raises(HostError, match="it has no sudo"):
+            link.run("true", root=True)
+    program.unlink()
 
 
 def test_a_command_that_never_ends_is_given_up(bench: Bench) -> None:

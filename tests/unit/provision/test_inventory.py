@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benches import bench_of
+from problem_lines import without_lines
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import METER_LINK
@@ -21,7 +22,7 @@ def _problems(folder: Path, text: str) -> list[str]:
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
         load_bench(path)
-    return list(raised.value.problems)
+    return list(without_lines(raised.value.problems))
 
 
 def test_ranges_advance_together_and_keep_their_width(tmp_path: Path) -> None:
@@ -111,6 +112,19 @@ def test_a_bench_by_relative_path_has_an_absolute_state_folder(
     monkeypatch.chdir(tmp_path)
     assert load_bench(Path(file.name)).state_dir == load_bench(file).state_dir
     assert load_bench(Path(file.name)).state_dir.is_absolute()
+
+
+def test_an_ipv6_address_may_stand_in_brackets_and_name_its_interface(tmp_path: Path) -> None:
+    addresses = ["[2001:db8::1]", "fd78::2", "fe80::1%eth0", "[fe80::2%eth0]", "[1:2:3:4:5:6:7:8]"]
+    hosts = "".join(
+        f'[[hosts]]\nname = "h{number}"\naddress = "{address}"\nmeter.driver = "none"\n'
+        for number, address in enumerate(addresses)
+    )
+    path = tmp_path / "mine.toml"
+    path.write_text(f'[controller]\naddress = "[fd78::1]"\n{hosts}')
+    bench = load_bench(path)
+    assert [host.address for host in bench.hosts] == [address.strip("[]") for address in addresses]
+    assert (bench.controller.address, bench.time_server) == ("fd78::1", "fd78::1")
 
 
 def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> None:
@@ -365,8 +379,65 @@ def test_only_takes_names_and_tags_in_the_order_of_the_file(tmp_path: Path) -> N
     names = [host.name for host in bench.only(["cold", "pi-3", "pi-1"])]
     assert names == ["pi-1", "pi-3", "spare"]
     assert [host.name for host in bench.only([], 2)] == ["pi-1", "pi-2"]
-    with pytest.raises(ConfigError, match=r"no tag .* so, did you mean pi-.\? \(tags: cold\)"):
-        bench.only(["pi-1", "pi-9"])
+    for words, chosen in (
+        (["pi-1,spare", "pi-2"], "pi-1 pi-2 spare"),
+        (["pi-*,!pi-[23]"], "pi-1 pi-4"),
+        (["!cold, !pi-1"], "pi-2 pi-3 pi-4"),
+        (["co?d", "!pi-*"], "spare"),
+    ):
+        assert " ".join(host.name for host in bench.only(words)) == chosen
+    with pytest.raises(ConfigError) as error:
+        bench.only(["pi-1,pi-9", "!x*", ""])
+    named = [line.partition(":")[0] for line in error.value.problems]
+    assert named == ["--only pi-9", "--only ", "--only x*"]
+    assert "is called so, did you mean pi-" in error.value.problems[0]
+    with pytest.raises(ConfigError, match=r"--only pi-1,!pi-\*: leaves no host of bench\.toml"):
+        bench.only(["pi-1", "!pi-*"])
+
+
+def test_a_group_is_what_hosts_with_its_tag_have_in_common(tmp_path: Path) -> None:
+    """Between the defaults and a host's own keys; of two groups the later one in the file counts."""
+    text = """
+        [defaults]
+        meter.driver = "none"
+        ssh_user = "pi"
+        [defaults.power]
+        switch = "tasmota"
+        address = "10.0.0.9"
+        [groups.kitchen]
+        ssh_port = 2022
+        ssh_user = "lab"
+        power.channel = 3
+        [groups.cold]
+        ssh_port = 2222
+        [[hosts]]
+        name = "a"
+        address = "10.0.0.1"
+        tags = ["cold", "kitchen"]
+        [[hosts]]
+        name = "b"
+        address = "10.0.0.2"
+        tags = ["kitchen"]
+        ssh_user = "ann"
+        power.channel = 2
+        [[hosts]]
+        name = "c"
+        address = "10.0.0.3"
+        """
+    a, b, c = bench_of(tmp_path, text).hosts
+    assert [(host.ssh_user, host.ssh_port) for host in (a, b, c)] == [
+        ("lab", 2222),
+        ("ann", 2022),
+        ("pi", None),
+    ]
+    assert [host.power.keys.channel for host in (a, b, c)] == [3, 2, 1]
+    wrong = text.replace("[groups.cold]", "[groups.attic]").replace('ssh_user = "lab"', 'ssh_usr = "lab"')
+    with pytest.raises(ConfigError) as error:
+        bench_of(tmp_path, wrong)
+    assert list(without_lines(error.value.problems)) == [
+        "bench.toml: groups.kitchen.ssh_usr: unknown key, did you mean ssh_user?",
+        "bench.toml: groups.attic: expected the tag of a host, and no host has it",
+    ]
 
 
 def test_the_example_describes_36_boards_with_a_meter_each() -> None:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -186,10 +186,10 @@ def test_a_killed_waiter_loses_its_place(bench: Bench) -> None:
 def test_a_claim_of_another_machine_runs_out_unless_it_is_renewed(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
     number = book.claim("from afar")
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET machine = 'elsewhere', pid = 4194305")  # no such process here
     assert book.standing().allows(number)
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET expires_s = ?", (time.time() - 1.0,))
     file.close()
     assert book.standing().holder is None
@@ -220,7 +220,7 @@ def test_a_step_of_the_wall_clock_ends_no_claim_of_this_machine(
 
 def run_out(book: LeaseBook) -> None:
     """As if the processes of all claims had stood still for longer than a lease."""
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET expires_s = expires_s - 61.0, until_s = until_s - 61.0")
     file.close()
 
@@ -275,7 +275,7 @@ def test_who_was_started_under_a_lease_that_ran_out_unseen_works_on_under_it(
 def test_renewing_moves_the_expiry(bench: Bench) -> None:
     book = LeaseBook(bench.state_dir)
     number = book.claim("run")
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET expires_s = expires_s - 50.0, until_s = until_s - 50.0")
     file.close()
     found = book.renew(number)
@@ -353,7 +353,7 @@ def test_a_reservation_lets_its_user_run(bench: Bench) -> None:
         assert now.holder is not None
         assert now.runner is not None
         assert (now.holder.number, now.runner.purpose) == (reserved, "run")
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET user = 'ben@elsewhere'")
     file.close()
     with pytest.raises(FleetError, match=r"ben@elsewhere, who reserved it until .*: my afternoon"):
@@ -365,7 +365,7 @@ def test_a_run_outlives_its_reservation_although_somebody_has_waited_longer(benc
     reserve(bench, "my afternoon", 3600.0, 0.0, print)
     reserved = book.standing().everybody[0].number
     ben = book.claim("run of ben")
-    with sqlite3.connect(book.path) as file:
+    with closing(sqlite3.connect(book.path)) as file, file:
         file.execute("UPDATE claims SET user = 'ben@elsewhere' WHERE number = ?", (ben,))
     file.close()
     with holding(bench, "my last run", print):

@@ -25,12 +25,6 @@ from ssh_server import SshServer, free_port, make_key, ssh_server
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def gate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
     with ssh_server(tmp_path_factory.mktemp("gate")) as running:
         yield running
@@ -413,17 +407,39 @@ def _piped(folder: Path) -> Path:
     return script
 
 
-def test_identities_only_offers_a_key_that_only_the_agent_can_use(
-    server: SshServer, tmp_path: Path, home: Path, agent: Path
+@pytest.mark.parametrize("certified", [False, True])
+def test_what_only_the_agent_of_the_ssh_config_can_use_is_offered_and_no_more(
+    server: SshServer,
+    tmp_path: Path,
+    home: Path,
+    agent: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    certified: bool,
 ) -> None:
-    for number in range(8):  # more than sshd lets anybody try
+    """A key, or a certificate of it, under IdentitiesOnly; its path has tokens in it."""
+    for number in range(8):  # more than sshd lets a client try
         make_key(tmp_path / f"other-{number}")
         add_to_agent(tmp_path / f"other-{number}")
-    add_to_agent(server.client_key)
-    (home / "mine.pub").write_bytes(server.client_key.with_name("client.pub").read_bytes())
-    words = f"  HostName 127.0.0.1\n  User root\n  Port {server.port}\n  IdentityFile {home}/mine.pub\n"
-    (home / ".ssh/config").write_text(f"Host board\n{words}  IdentitiesOnly yes\n")
-    assert outcome(board_only(tmp_path)).value == b"hi\n"
+    key, ca, allowed = home / "board", tmp_path / "ca", server.folder / "authorized_keys"
+    make_key(key)
+    public, before = key.with_suffix(".pub").read_text(), allowed.read_text()
+    if certified:
+        make_key(ca)
+        sign = ["ssh-keygen", "-q", "-s", str(ca), "-I", "lab", "-n", "root", str(key)]
+        subprocess.run(sign, check=True)
+        public = f"cert-authority {ca.with_suffix('.pub').read_text()}"
+    add_to_agent(key)
+    key.unlink()
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    monkeypatch.setenv("AGENTS", str(agent.parent))
+    words = f"HostName 127.0.0.1\nUser root\nPort {server.port}\nIdentityFile {home}/%n.pub\n"
+    words += "IdentityAgent ${AGENTS}/agent.sock\nIdentitiesOnly yes\n"
+    (home / ".ssh/config").write_text(f"Host board\n{words}")
+    allowed.write_text(before + public)
+    try:
+        assert outcome(board_only(tmp_path)).value == b"hi\n"
+    finally:
+        allowed.write_text(before)
 
 
 def test_a_machine_without_openssh_says_what_it_lacks(

@@ -44,7 +44,7 @@ def wanted(bench: Bench, tmp_path: Path) -> Wanted:
     torch = Wheel("torch", "2.9.1", "torch.whl", "0" * 64, 98_000_000, 390_000_000, ())
     pip = Wheel("pip", "26.3", "pip-26.3-py3-none-any.whl", "1" * 64, 2_000_000, 10_000_000, ())
     build = AgentBuild(
-        "code", wheel, "0.1.0", Wheelhouse("aarch64", "house", tmp_path / "house.tar", (pip, torch))
+        "code", wheel, "0.1.0", Wheelhouse("aarch64", "3.11", "house", tmp_path / "house.tar", (pip, torch))
     )
     return Wanted(bench, bench.hosts[0], build, Identity("no certificate", _CREDENTIAL))
 
@@ -120,8 +120,7 @@ def test_another_build_is_installed_and_the_agent_restarted_and_nothing_else(wan
     facts = _after(FRESH, wanted)
     newer = replace(wanted, identity=Identity(), build=replace(wanted.build, code="newer"))
     assert _subjects(facts, newer) == ["environment", "build", "agent"]
-    before = wanted.build.hash
-    assert _step(facts, newer, "build").values == (newer.build.hash, "house", before, before)
+    assert _step(facts, newer, "build").values == (newer.build.hash, "house", "")
 
 
 def test_a_half_installed_build_is_installed_again_without_shipping_the_wheels(wanted: Wanted) -> None:
@@ -204,7 +203,8 @@ def test_a_disk_without_room_is_refused_with_both_numbers(wanted: Wanted) -> Non
     """100 MB of wheels and 400 MB x 1.3 installed, the same again for an upgrade, and what preflight asks."""
     (refusal,) = plan(replace(FRESH, disk_free_bytes=1_700_000_000), wanted).refusals
     assert refusal.reason == (
-        "its disk has 1700 MB left, needs 1777 MB (620 for this build, 620 for an upgrade, 537 for a run)"
+        "/opt/roambench is on /, which has 1700 MB left, needs 1777 MB "
+        "(620 for this build, 620 for an upgrade, 537 for a run)"
     )
     assert plan(replace(FRESH, disk_free_bytes=1_777_000_000), wanted).refusals == ()
 
@@ -215,15 +215,24 @@ def test_an_upgrade_needs_room_for_itself_and_a_run_and_a_host_with_nothing_to_s
     there = replace(_after(FRESH, wanted), disk_free_bytes=70_000_000)
     assert plan(there, wanted).refusals == ()
     (refusal,) = plan(there, replace(wanted, build=replace(wanted.build, code="newer"))).refusals
-    assert refusal.reason == "its disk has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
+    assert refusal.reason == (
+        "/opt/roambench is on /, which has 70 MB left, needs 1057 MB (520 for this build, 537 for a run)"
+    )
 
 
 def test_a_host_of_another_kind_is_unfit(wanted: Wanted) -> None:
-    assert unfit(FRESH) == ()
+    assert [unfit(replace(FRESH, python=version)) for version in ("3.11.2", "3.13.5", "3.14.0rc2")] == [
+        (),
+        (),
+        (),
+    ]
+    (refusal,) = unfit(replace(FRESH, os_id="ubuntu", os_version="22.04", python="3.10.12"))
+    assert refusal.reason == "its Python is 3.10.12, expected 3.11 to 3.14"
+    assert "docs/build.md" in refusal.next_action
     facts = replace(FRESH, machine="armv7l", bits=32, python="3.9.2", init="init")
     assert [refusal.reason for refusal in unfit(facts)] == [
         "it is a 32-bit armv7l system, expected aarch64, x86_64",
-        "its Python is 3.9.2, expected 3.11",
+        "its Python is 3.9.2, expected 3.11 to 3.14",
         "its init is init, expected systemd",
     ]
     # A 64-bit kernel under a 32-bit system, as Raspberry Pi OS has it: no wheel of ours fits.
@@ -307,7 +316,8 @@ def test_a_build_is_called_by_its_code_and_all_it_is_installed_with(wanted: Want
 
 def _carried_out(script: str, values: Sequence[str], root: Path) -> int:
     """What the shell makes of it, with everything of a host under `root`."""
-    for path in (layout.OPT, layout.ETC, "/etc/systemd"):
+    (root / "run").mkdir(exist_ok=True)
+    for path in (layout.OPT, layout.ETC, "/etc/systemd", layout.LOCK):
         script = script.replace(path, f"{root}{path}")
     return subprocess.run(["sh", "-c", script, "sh", *values], check=False).returncode
 
@@ -322,6 +332,7 @@ def test_a_switch_keeps_what_the_build_before_ran_with_if_that_is_still_there(
     for folder in (opt / "builds" / new / "venv", opt / "wheels", tmp_path / layout.ETC.lstrip("/")):
         folder.mkdir(parents=True)
     (tmp_path / layout.SETTINGS.lstrip("/")).write_text("what it ran with")
+    (opt / "builds" / new / "build.json").touch()
     (opt / "current").symlink_to(f"builds/{old}/venv")
     if there:
         (opt / "builds" / old / "venv").mkdir(parents=True)

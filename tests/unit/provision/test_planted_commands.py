@@ -160,7 +160,7 @@ def _used(bench: Bench, folder: Path, seen: set[tuple[str, ...]]) -> None:
     carried out once more."""
     (host,) = bench.hosts
     pip = Wheel("pip", "26.3", "pip-26.3-py3-none-any.whl", "1" * 64, 2_000_000, 10_000_000, ())
-    house = Wheelhouse("aarch64", "house", folder / "key", (pip,))
+    house = Wheelhouse("aarch64", "3.11", "house", folder / "key", (pip,))
     build = AgentBuild("code", folder / "key", "1.0", house)
     credential = Credential(b"cert", b"key", b"ca")
     wanted = Wanted(bench, host, build, Identity("none", credential), b"token\n")

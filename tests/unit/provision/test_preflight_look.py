@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ from roambench.provision.power.meter import autorun_of
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen
 from roambench.provision.preflight.preflight import builds_of, check
 from roambench.provision.wheels.agent_build import NOT_MADE
-from ssh_server import SshServer, free_port, ssh_server
+from ssh_server import SshServer, free_port
 
 
 def probed(root: Path) -> Facts:
@@ -78,6 +77,7 @@ def test_the_probe_finds_what_a_pi_has(pi: Path) -> None:
     assert (found.interfaces, found.board.power_save) == (("wlan0",), {"wlan0": "on"})
     assert (found.time_synchronised, found.certificate_pem) == (True, "PEM")
     assert found.state_free_bytes
+    assert (found.disk_mount, found.state_mount) == ("/", "/")
 
 
 def test_the_probe_finds_nothing_where_nothing_is(tmp_path: Path) -> None:
@@ -145,12 +145,6 @@ def test_the_probe_runs_on_this_machine() -> None:
     assert "lo" in found.interfaces
     assert "lo" not in found.board.power_save
     assert found.machine == os.uname().machine
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
 
 
 @pytest.fixture
@@ -277,7 +271,11 @@ def test_looking_fetches_no_wheels_also_when_the_server_asks_for_others_now(benc
     facts = dataclasses.replace(probed(pi), machine="aarch64")
     seen = {"pi-01": Seen(facts, ClockOffset(0.0, 0.0), AgentAnswers())}
     assert builds_of(bench, seen) == {}
-    of_before = bench.state_dir / "wheelhouse" / "aarch64-of-other-constraints"
+    of_before = (
+        bench.state_dir
+        / "wheelhouse"
+        / f"aarch64-{sys.version_info[0]}.{sys.version_info[1]}-of-another-lock"
+    )
     of_before.mkdir(parents=True)
-    assert builds_of(bench, seen) == {"aarch64": NOT_MADE}
+    assert builds_of(bench, seen) == {facts.platform: NOT_MADE}
     assert list(of_before.parent.iterdir()) == [of_before]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,7 @@ from roambench.cli.main import main
 from roambench.contract.errors import FleetError
 from roambench.provision.bench import Bench
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding
-from ssh_server import SshServer, free_port, ssh_server
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
-    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
-        yield running
+from ssh_server import SshServer, free_port
 
 
 def bench_at(folder: Path, *ports: int, key: str = "") -> Bench:

@@ -22,7 +22,9 @@ def test_equal_plans_are_shown_once_with_what_would_change_and_no_secret(tmp_pat
             for number, name in enumerate(names, start=1)
         ),
     )
-    build = AgentBuild("code", tmp_path / "a.whl", "0.2.0", Wheelhouse("aarch64", "house", tmp_path, ()))
+    build = AgentBuild(
+        "code", tmp_path / "a.whl", "0.2.0", Wheelhouse("aarch64", "3.11", "house", tmp_path, ())
+    )
 
     def planned(name: str) -> Provisioned:
         settings = RemoteFile("/etc/agent.json", f"name: {name}\nport: 2\n\x1b[2J\n".encode(), 0o640)

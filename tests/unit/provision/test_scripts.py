@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import roambench.cli.main
-from roambench.provision.ssh.script import Script, brief, shell_words
+from roambench.provision.ssh.script import NO_PASSWORD, Script, brief, shell_words
 
 _ROOT = Path(roambench.cli.main.__file__).parents[3]
 _FOLDERS = ("protos", "agent", "controller")
@@ -119,7 +119,7 @@ def test_sudo_answers_in_english_under_every_locale(tmp_path: Path) -> None:
         'shift; exec "$@"\n'
     )
     sudo.chmod(0o755)
-    words = shell_words(Script('echo "$1"'), ("done",), root=True, sudo=True)
+    words = shell_words(Script('echo "$1"'), ("done",), root=True, sudo=NO_PASSWORD)
     environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "LC_ALL": "pl_PL.UTF-8", "LANGUAGE": "pl"}
     ran = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
     assert (ran.returncode, ran.stdout) == (0, "done\n")

@@ -191,9 +191,8 @@ def test_a_full_disk_is_said_and_what_fits_stays(server: SshServer, tmp_path: Pa
     shipment, contents = shipped(tmp_path, {"torch.whl": 3_000_000})
     with pytest.raises(HostError) as full:
         send(bench_at(tmp_path, server, server.port), shipment, Sent(lambda line: None))
-    assert (full.value.reason, full.value.next_action) == (
-        "no space left on its disk", "make room on it, then again",
-    )  # fmt: skip
+    assert full.value.reason == "no space left on its disk"
+    assert full.value.next_action.startswith("make room on /")
     part = (small_disk / "torch.whl").read_bytes()
     assert 0 < len(part) < 3_000_000
     assert contents["torch.whl"].startswith(part)

@@ -1,7 +1,8 @@
-"""Packages of the user's own on their way to hosts: real wheels, made by pip and hatchling."""
+"""Packages of the user's own on their way to hosts: real wheels by hatchling, some of them through pip."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -15,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.build import build_wheel
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.facts import questions_before_a_run
 from roambench.provision.facts_probe import probe
+from roambench.provision.platforms import Platform
 from roambench.provision.subjects.environment import _LOAD, _UNUSABLE
 from roambench.provision.wheels.agent_build import AgentBuild
-from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.user_packages import (
     UserPackage,
     keep_packages,
@@ -53,16 +55,26 @@ Make = Callable[..., UserPackage]
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
-    """A project folder's package, built once while no package index can be reached."""
+    """A project folder's package, built once while no package index can be reached. `by_pip`: of the folder,
+    as a user's is; else of the wheel that pip would have hatchling build."""
 
     @cache
-    def made(version: str = "0.1", needs: str = "", code: str = "flat = len\n", name: str = "project"):
+    def made(
+        version: str = "0.1",
+        needs: str = "",
+        code: str = "flat = len\n",
+        name: str = "project",
+        by_pip: bool = False,
+    ) -> UserPackage:
         base = tmp_path_factory.mktemp(name)
         code_folder = base / name / "bench_pack"
         code_folder.mkdir(parents=True)
         (base / name / "pyproject.toml").write_text(_PROJECT.format(version=version, needs=needs))
         (code_folder / "__init__.py").write_text(code)
-        return wheel_of(base / name, base / "made")
+        if by_pip:
+            return wheel_of(base / name, base / "made")
+        with contextlib.chdir(base / name):
+            return wheel_of(base / "built" / build_wheel(str(base / "built")), base / "made")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
@@ -71,22 +83,22 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Make]:
 
 def _house(tmp_path: Path) -> Wheelhouse:
     numpy = Wheel("numpy", "2.4.6", "numpy.whl", "0" * 64, 1, 1, ())
-    return Wheelhouse("aarch64", "house", tmp_path / "house.tar", (numpy,))
+    return Wheelhouse("aarch64", "3.11", "house", tmp_path / "house.tar", (numpy,))
 
 
-def _problems(tmp_path: Path, *packages: UserPackage) -> tuple[str, ...]:
+def _problems(tmp_path: Path, *packages: UserPackage, python: str = "3.11") -> tuple[str, ...]:
     try:
-        refuse_unfit(packages, _house(tmp_path), "0.1.0", PLATFORMS["aarch64"])
+        refuse_unfit(packages, _house(tmp_path), "0.1.0", Platform("aarch64", python))
     except ConfigError as error:
         return error.problems
     return ()
 
 
 def test_a_folder_becomes_a_wheel_and_the_same_folder_the_same_wheel(tmp_path: Path, make: Make) -> None:
-    package, again = make(), make(name="copy")
+    package, again = make(by_pip=True), make(name="copy", by_pip=True)
     assert package.pin == f"bench-pack==0.1 --hash=sha256:{package.wheel.sha256}"
     assert again.pin == package.pin
-    assert make(code="flat = max\n", name="changed").pin != package.pin
+    assert make(code="flat = max\n", name="changed", by_pip=True).pin != package.pin
 
 
 def test_the_build_of_a_host_has_another_hash_with_a_package(tmp_path: Path, make: Make) -> None:
@@ -142,6 +154,7 @@ def test_a_wheel_of_another_machine_and_one_that_the_lock_has_are_refused(tmp_pa
     assert _problems(tmp_path, UserPackage(binary, wheel)) == (f"{binary}: {reason}",)
     assert _problems(tmp_path, UserPackage(newer, wheel)) == (f"{newer}: {reason}",)
     assert _problems(tmp_path, UserPackage(pi, wheel)) == ()
+    assert _problems(tmp_path, UserPackage(newer, wheel), python="3.12") == ()
     numpy = UserPackage(Path("numpy-9-py3-none-any.whl"), replace(wheel, name="numpy", version="9"))
     assert _problems(tmp_path, numpy) == (
         f"numpy-9-py3-none-any.whl: numpy 2.4.6 is one of the packages that hosts have by {LOCK}",
@@ -156,7 +169,7 @@ def test_what_is_no_package_is_one_sentence(tmp_path: Path, make: Make) -> None:
     with pytest.raises(ConfigError, match=r"text\.whl: not a wheel"):
         wheel_of(tmp_path / "text.whl", tmp_path / "made")
     with pytest.raises(ConfigError, match=r"no wheel can be built of it: .*[Ee]rror"):
-        make(name="broken", version="not a version")
+        make(name="broken", version="not a version", by_pip=True)
 
 
 def test_the_look_at_a_package_on_the_host_and_the_probe_of_a_run_know_it(tmp_path: Path, make: Make) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.wheels.platforms import PLATFORMS
+from roambench.provision.platforms import Platform
 from roambench.provision.wheels.wheel_closure import Wheel, closure
 
-_PI = PLATFORMS["aarch64"].markers
+_PI = Platform("aarch64", "3.11").markers
 _INDEX = {
     "torch": ("2.9.1", ["sympy>=1.13", 'nvidia-cublas; platform_machine == "x86_64"', 'opt; extra == "opt"']),
     "sympy": ("1.14.0", ["mpmath<1.4,>=1.1"]),
@@ -30,7 +30,7 @@ def _fetch(asked: Sequence[str]) -> Iterable[Wheel]:
 
 def test_needs_are_followed_by_the_markers_of_the_machine_they_are_for() -> None:
     assert [wheel.name for wheel in closure(["torch>=2.5"], _PI, _fetch)] == ["mpmath", "sympy", "torch"]
-    server = PLATFORMS["x86_64"].markers
+    server = Platform("x86_64", "3.11").markers
     assert "nvidia-cublas" in [wheel.name for wheel in closure(["torch"], server, _fetch)]
 
 
@@ -48,6 +48,6 @@ def test_versions_that_do_not_fit_are_all_told() -> None:
 
 
 def test_a_pi_can_use_wheels_up_to_the_c_library_of_debian_12() -> None:
-    tags = PLATFORMS["aarch64"].tags
+    tags = Platform("aarch64", "3.13").tags
     assert tags[0] == "manylinux_2_36_aarch64"
     assert {"manylinux_2_28_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64"} <= set(tags)

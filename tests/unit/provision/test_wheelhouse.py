@@ -9,23 +9,26 @@ from pathlib import Path
 import pytest
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.provision.platforms import PYTHONS, Platform
 from roambench.provision.wheels import wheelhouse
-from roambench.provision.wheels.platforms import PLATFORMS
 from roambench.provision.wheels.wheelhouse import LOCK, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]
+PI = Platform("aarch64", "3.11")
 
 
-def make_wheel(folder: Path, name: str, needs: str = "", content: str = "") -> str:
+def make_wheel(folder: Path, name: str, needs: str = "", content: str = "", version: str = "1.0") -> str:
     """Returns the line that a lock has for it."""
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    told = f"{name}-1.0.dist-info"
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{name}.py", content)
-        archive.writestr(f"{told}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         requires = f"Requires-Dist: {needs}\n" if needs else ""
-        archive.writestr(f"{told}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{requires}")
-        archive.writestr(f"{told}/RECORD", "")
+        archive.writestr(
+            f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{requires}"
+        )
+        archive.writestr(f"{about}/RECORD", "")
     return f"{name}==1.0 \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
@@ -50,39 +53,64 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_wheels_are_those_of_the_lock(tmp_path: Path, index: Path) -> None:
     lock = make_wheel(index, "upper", needs="lower") + make_wheel(index, "lower") + make_wheel(index, "pip")
     lock_of(tmp_path).write_text("# a comment\n" + lock)
-    house = build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
+    house = build_wheelhouse(tmp_path / "state", tmp_path, PI)
     assert [wheel.name for wheel in house.wheels] == ["lower", "pip", "upper"]
 
 
-def test_a_wheel_that_somebody_changed_is_refused_by_name(tmp_path: Path, index: Path) -> None:
+def test_a_changed_wheel_is_refused_by_name(tmp_path: Path, index: Path) -> None:
     lock = make_wheel(index, "upper", needs="lower") + make_wheel(index, "lower") + make_wheel(index, "pip")
     lock_of(tmp_path).write_text(lock)
     make_wheel(index, "lower", content="import os")
     with pytest.raises(FleetError, match=rf"lower==1.0 .*is none of the files that {LOCK} names"):
-        build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
+        build_wheelhouse(tmp_path / "state", tmp_path, PI)
 
 
 def test_what_is_needed_and_not_locked_is_not_fetched(tmp_path: Path, index: Path) -> None:
     make_wheel(index, "lower")
     lock_of(tmp_path).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
-    with pytest.raises(ConfigError, match=r"boards.txt: lower is not in it, and is needed"):
-        build_wheelhouse(tmp_path / "state", tmp_path, PLATFORMS["aarch64"])
+    with pytest.raises(ConfigError, match=rf"{LOCK}: lower is not in it, and is needed"):
+        build_wheelhouse(tmp_path / "state", tmp_path, PI)
 
 
-def test_only_what_the_platform_leaves_open_comes_without_a_digest(tmp_path: Path, index: Path) -> None:
-    make_wheel(index, "lower")
-    lock_of(tmp_path).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))
-    platform = type(PLATFORMS["x86_64"])("x86_64", {"lower": "lower==1.0"})
-    house = build_wheelhouse(tmp_path / "state", tmp_path, platform)
-    assert [wheel.name for wheel in house.wheels] == ["lower", "pip", "upper"]
+def test_a_host_gets_the_lock_s_lines_for_its_python_and_machine(tmp_path: Path, index: Path) -> None:
+    upper, lower, pip = (
+        make_wheel(index, "upper", needs="lower"),
+        make_wheel(index, "lower"),
+        make_wheel(index, "pip"),
+    )
+    older = lower.replace("==1.0", "==0.9 ; python_full_version < '3.13'")
+    lock_of(tmp_path).write_text(
+        upper + pip + older + lower.replace("==1.0", "==1.0 ; python_full_version >= '3.13'")
+    )
+    house = build_wheelhouse(tmp_path / "state", tmp_path, Platform("aarch64", "3.13"))
+    assert (house.python, [wheel.version for wheel in house.wheels]) == ("3.13", ["1.0"] * 3)
+    with pytest.raises(FleetError, match=r"aarch64 with Python 3\.12: .*lower==0\.9"):
+        build_wheelhouse(tmp_path / "state", tmp_path, Platform("aarch64", "3.12"))
 
 
-def test_every_line_that_pins_nothing_is_told(tmp_path: Path) -> None:
+def test_torch_with_cuda_is_not_loaded_for_a_host(tmp_path: Path, index: Path) -> None:
+    """It has the version and the digest of the lock; the one without CUDA has neither."""
+    lock = make_wheel(index, "upper", needs="torch") + make_wheel(index, "torch") + make_wheel(index, "pip")
+    lock_of(tmp_path).write_text(lock)
+    with pytest.raises(
+        FleetError, match=r"torch==1\.0\+cpu: .*PIP_EXTRA_INDEX_URL=https://download\.pytorch"
+    ):
+        build_wheelhouse(tmp_path / "state", tmp_path, Platform("x86_64", "3.11"))
+    make_wheel(index, "torch", version="1.0+cpu")
+    house = build_wheelhouse(tmp_path / "state", tmp_path, Platform("x86_64", "3.11"))
+    assert {wheel.name: wheel.version for wheel in house.wheels} == {
+        "pip": "1.0",
+        "torch": "1.0+cpu",
+        "upper": "1.0",
+    }
+
+
+def test_every_line_that_pins_nothing_is_named(tmp_path: Path) -> None:
     path = lock_of(tmp_path)
     good = "numpy==2.4.6 \\\n    --hash=sha256:" + "0" * 64
     path.write_text(f"{good}\nnumpy>=2\n\n{good}\nother==1 --hash=md5:1\n-r more.txt\ntorch==2.9.1\n")
     with pytest.raises(ConfigError) as caught:
-        read_lock(path)
+        read_lock(path, PI.markers)
     assert [problem.partition(": ")[0][len(str(path)) :] for problem in caught.value.problems] == [
         ":3",
         ":7",
@@ -90,12 +118,14 @@ def test_every_line_that_pins_nothing_is_told(tmp_path: Path) -> None:
         ":9",
     ]
     path.write_text(good)
-    assert read_lock(path) == {"numpy": "numpy==2.4.6 --hash=sha256:" + "0" * 64}
+    assert read_lock(path, PI.markers) == {"numpy": "numpy==2.4.6 --hash=sha256:" + "0" * 64}
     path.write_text(good.replace("numpy", "coverage[toml]"))
-    assert read_lock(path) == {"coverage": "coverage[toml]==2.4.6 --hash=sha256:" + "0" * 64}
+    assert read_lock(path, PI.markers) == {"coverage": "coverage[toml]==2.4.6 --hash=sha256:" + "0" * 64}
 
 
-def test_the_lock_that_ships_has_all_that_an_agent_needs() -> None:
-    lock = read_lock(ROOT / LOCK)
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_lock_that_ships_has_all_that_an_agent_needs(python: str) -> None:
+    lock = read_lock(ROOT / LOCK, Platform("aarch64", python).markers)
     assert {"pip", "torch", "numpy", "grpcio"} < lock.keys()
     assert lock["torch"].startswith("torch==2.9.1 ")
+    assert read_lock(ROOT / LOCK, Platform("x86_64", python).markers)["torch"].startswith("torch==2.13.0 ")

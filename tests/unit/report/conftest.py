@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -190,8 +191,14 @@ class HandMade:
 @pytest.fixture
 def hand_made(tmp_path: Path) -> Callable[..., Path]:
     """Makes a run folder below tmp_path and returns its path."""
+    return partial(_made, tmp_path)
 
-    def make(name: str = "demo-mohawk", **changes: object) -> Path:
-        return HandMade(tmp_path / name, **changes).make()  # type: ignore[arg-type]
 
-    return make
+@pytest.fixture(scope="module")
+def hand_made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes a run folder that the tests of a file share."""
+    return partial(_made, tmp_path_factory.mktemp("once"))
+
+
+def _made(folder: Path, name: str = "demo-mohawk", **changes: object) -> Path:
+    return HandMade(folder / name, **changes).make()  # type: ignore[arg-type]

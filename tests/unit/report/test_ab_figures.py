@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,23 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from roambench.contract.errors import RunError
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.report.report import report
 from roambench.report.summaries.run import RunSummary
 from roambench.rounds.records import MetricsScored
-from roambench.study.ab.ab_figures import EndedRun, ended_run, figures_of
+from roambench.study.ab.ab_figures import figures_of, with_flags
 from roambench.study.ab.ab_results import ab_table
+from roambench.study.sweep.sweep_folder import PointEnd, read_outcome, write_outcome
 
 
-def ended(summary: RunSummary) -> EndedRun:
-    own = {metric.name: metric.better for metric in summary.learning.own}
-    return EndedRun("", "", (), figures_of(summary), own)
+def ended(summary: RunSummary) -> PointEnd:
+    return PointEnd.of("", summary)
 
 
 def test_the_joules_of_a_run_come_with_what_its_meters_have_wrong(hand_made: Callable[..., Path]) -> None:
     (summary,) = report([hand_made()]).summaries
-    found = figures_of(summary)
+    found = figures_of(ended(summary))
     # Each board: 4 s download, 20 s training, the first also 4 s upload, all at 2 W.
     assert found["consumed_j"].value == pytest.approx(104.0)
     assert found["wasted_j"].value == pytest.approx(48.0)
@@ -48,13 +46,13 @@ def test_what_was_consumed_up_to_the_threshold_has_its_share_of_the_meters_error
     assert summary.measured is not None
     by_step = {0: 60.0, 1: 20.0, 2: 24.0}  # 104 J in all, 80 J up to and with step 1
     summary = replace(summary, energy=replace(summary.measured, consumed_by_step=by_step))
-    found = figures_of(summary)
+    found = figures_of(ended(summary))
     assert found["to_threshold_j"].value == 80.0
     whole = found["consumed_j"].lasting()
     part = found["to_threshold_j"].lasting()
     assert part == {key: pytest.approx(u * 80.0 / 104.0) for key, u in whole.items()}
     never = replace(summary, learning=replace(summary.learning, threshold_step=None))
-    assert "to_threshold_j" not in figures_of(never)
+    assert "to_threshold_j" not in figures_of(ended(never))
 
 
 def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., Path]) -> None:
@@ -64,7 +62,7 @@ def test_the_same_boards_gain_cancels_between_two_runs(hand_made: Callable[..., 
     row = table.row("consumed_j").found
     assert row.factor == pytest.approx(1.5)
     assert row.u_meter == pytest.approx(0.0, abs=1e-12)
-    assert row.a.u_meter == pytest.approx(math.hypot(0.56, 0.48))
+    assert row.a.u == pytest.approx(math.hypot(0.56, 0.48))
     assert row.winner == "A"
 
 
@@ -77,7 +75,7 @@ def test_a_pair_of_which_a_run_is_missing_does_not_count(hand_made: Callable[...
 
 def test_modelled_joules_stand_in_no_row_of_measured_ones(hand_made: Callable[..., Path]) -> None:
     virtual = hand_made(fleet="simulated", readings=False, phases=False)
-    found = figures_of(report([virtual]).summaries[0])
+    found = figures_of(ended(report([virtual]).summaries[0]))
     assert found["modelled_consumed_j"].value > 0.0
     assert not {"consumed_j", "wasted_j"} & found.keys()
 
@@ -101,8 +99,7 @@ def test_metrics_of_a_tasks_own_stand_in_accuracys_place_each_better_in_its_own_
         names, better = ("rmse", "R2"), ("lower", "higher")
         own = [MetricsScored(step, names, values, better) for step, values in enumerate(found)]
         hand_made(f"{arm}/runs/demo", extra=own, accuracies=(None, None))
-        runs[arm] = ended_run(tmp_path / arm, "key")
-        assert ended_run(tmp_path / arm, "key") == runs[arm]  # as it was kept
+        runs[arm] = ended(report([tmp_path / arm / "runs/demo"]).summaries[0])
     table = ab_table(1, {("A", 1): runs["A"], ("B", 1): runs["B"]})
     rows = {row.compared.title: row.found for row in table.rows}
     assert rows["final rmse (lower is better)"].factor == pytest.approx(75.0 / 50.0)
@@ -114,21 +111,17 @@ def test_metrics_of_a_tasks_own_stand_in_accuracys_place_each_better_in_its_own_
     assert "final accuracy" not in titles
 
 
-def test_figures_are_kept_and_read_again(hand_made: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_point_that_an_older_version_ran_gets_the_flags_of_its_run_once(
+    hand_made: Callable[..., Path], tmp_path: Path
+) -> None:
     point = tmp_path / "point"
     (point / "runs").mkdir(parents=True)
-    hand_made("point/runs/demo", stall_s=(20.0, 4.0))
-    first = ended_run(point, "key")
-    kept = json.loads((point / "ab.json").read_text())
-    kept["figures"]["consumed_j"]["value"] = 7.0
-    (point / "ab.json").write_text(json.dumps(kept))
-    again = ended_run(point, "key")
-    assert again.figures["consumed_j"].value == 7.0  # not summed up a second time
-    assert again.figures["train_j"] == first.figures["train_j"]
-    assert any("coverage" in flag or "gap" in flag for flag in again.flags)
-    assert ended_run(point, "another key") == replace(first, key="another key")
-
-
-def test_a_point_without_a_run_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="expected one run folder, found 0"):
-        ended_run(tmp_path, "key")
+    whole = ended(report([hand_made("point/runs/demo", stall_s=(20.0, 4.0))]).summaries[0])
+    old = replace(whole, began="", flags=(), wall_s=3.0)
+    found = with_flags(old, point)
+    assert found == replace(whole, wall_s=3.0)
+    assert any("coverage" in flag or "gap" in flag for flag in found.flags)
+    assert read_outcome(point, "") == found
+    assert with_flags(old, tmp_path) == old  # its run is gone
+    write_outcome(tmp_path, whole)
+    assert read_outcome(tmp_path, "") == whole  # terms and all

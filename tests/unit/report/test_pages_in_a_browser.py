@@ -28,11 +28,10 @@ from roambench.energy.links.models import ANY, LinkModel, Provenance
 from roambench.report.figures.look import DARK, LIGHT
 from roambench.report.pages.calibration import calibration_page
 from roambench.report.summaries.calibration import Calibration, DeviceCalibration
-from roambench.study.ab.ab_figures import EndedRun
 from roambench.study.ab.ab_page import ab_page
 from roambench.study.ab.ab_plan import Asked, plan_ab
 from roambench.study.ab.ab_results import ab_table
-from roambench.study.ab.improvement import Measured
+from roambench.study.sweep.sweep_folder import PointEnd
 from samples import sampled
 
 pytestmark = pytest.mark.lengthy
@@ -91,9 +90,7 @@ def roambench(*words: object) -> None:
 def ab_page_of(experiment: Path) -> str:
     plan = plan_ab(Asked(experiment, experiment, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
     shares = {("A", 1): 0.2, ("B", 1): 0.4, ("A", 2): 0.25, ("B", 2): 0.41}
-    ended = {
-        turn: EndedRun("", "", (), {"wasted_share": Measured(share)}, {}) for turn, share in shares.items()
-    }
+    ended = {turn: PointEnd("", {"wasted_share": share}) for turn, share in shares.items()}
     return ab_page(plan, ab_table(plan.pairs, ended), ended, {}, ["two boards were warm"])
 
 

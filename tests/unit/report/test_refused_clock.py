@@ -20,6 +20,7 @@ from roambench.rounds.records import ClockProbed
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.study.ab.ab_figures import figures_of
+from roambench.study.sweep.sweep_folder import PointEnd
 
 S = 1_000_000_000
 WHY = "clock refused: gateway reads its meter, the clock of gateway was never probed"
@@ -96,7 +97,7 @@ def test_compare_leaves_its_transfers_out_and_says_so_in_the_verdict(refused: Pa
 
 def test_ab_claims_nothing_of_joules_over_other_boards(refused: Path, hand_made: Callable[..., Path]) -> None:
     (summary,) = report([refused]).summaries
-    found = figures_of(summary)
+    found = figures_of(PointEnd.of("", summary))
     assert not [name for name in found if name.endswith("_j") and not name.startswith("modelled")]
     assert "final_accuracy" in found
     assert f"pi-02: {WHY}: left out of every sum" in summary.flags  # `ab` prints every run's flags

@@ -52,7 +52,8 @@ def test_settings_are_flat_and_have_no_address(tmp_path: Path) -> None:
     simulated(tmp_path / "run")
     (run,) = tracked_runs([tmp_path / "run"])
     assert run.parameters["simulated.idle_w"] == 2.0
-    assert run.parameters["learning.alpha"] == Experiment.model_validate({}).learning.alpha
+    assert run.parameters["learning.alpha"] == 0.5
+    assert run.parameters["learning.momentum"] == Experiment.model_validate({}).learning.momentum
     secret = Experiment.model_validate(
         {
             "influxdb": {"url": "http://10.9.8.7:8086", "token_file": "/etc/secret"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from hand_agent import bench as hand_bench
 from hand_agent import connected, hand_agent
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.events import EventKind
+from roambench.contract.records import Reading
 from roambench.energy.uncertainty import MeterCalibration
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
@@ -23,13 +25,17 @@ from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import standing_of
 from roambench.provision.leases.lease import LeaseBook
 from roambench.provision.leases.reserving import reserve
+from roambench.rounds.records import StepClosed
 from roambench.runner.agents.watch import Watch, observe
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import Patience, _all_ready, arrivals, drain, state_of
 from roambench.runner.places.bench import BenchPlace, calibration_of
+from roambench.runner.places.local import LocalPlace
+from roambench.runner.places.place import new_run_folder
 from roambench.runner.screen import warn
 from roambench.runner.stopping import to_its_end
 from roambench.runs.folder import RunFolder
+from roambench.spool.record_context import RecordContext
 
 BENCH = """
 state_dir = "state"
@@ -135,6 +141,43 @@ def test_a_run_goes_beside_a_command_that_keeps_other_boards_and_tells_of_it(tmp
         pass
 
 
+def test_what_a_board_reads_after_its_run_is_none_of_the_runs_and_counts_as_stored(tmp_path):
+    """It goes on reading its meter while it drains."""
+    place = LocalPlace(Experiment(seed=1))
+    with new_run_folder(place, tmp_path / "run", system="mohawk", trace_hash="0", devices=1) as folder:
+        watch, run = Watch(folder), RecordContext("boot", "0/1.0", 0, "smartpower2", folder.info.run_id)
+
+        def store(first: int, *contexts: RecordContext) -> int:
+            """Each context's event, and a reading."""
+            records = []
+            for seq, context in enumerate(contexts):
+                records.append((first + 2 * seq, 3, context.to_event(1).to_bytes()))
+                records.append((first + 2 * seq + 1, 1, Reading(first + seq, 5.0, 1.0, 5.0).to_bytes()))
+            return watch.store("pi-01", "spool", records)
+
+        between = replace(run, run="")
+        assert [store(1, run, between), store(1, run, between), store(5, between)] == [4, 4, 6]
+        assert folder.records.ends() == {"pi-01": {"spool": 2}}
+        assert store(7, run) == 8  # it is resumed
+        assert sum(folder.records.counts("pi-01").values()) == 4
+
+
+def test_no_two_runs_share_an_id_and_equal_ones_give_equal_orders(tmp_path):
+    infos = []
+    for folder in ("a", "b"):
+        place, path = LocalPlace(Experiment(seed=1)), tmp_path / folder
+        with new_run_folder(place, path, name="x" * 90, system="mohawk", trace_hash="0", devices=1) as made:
+            infos.append(made.info)
+    assert infos[0].run_id != infos[1].run_id
+    assert infos[0].name_in_orders == infos[1].name_in_orders == "x" * 80
+    assert {len(info.run_id) for info in infos} == {89}  # of 100 letters that agents keep
+    assert (
+        replace(infos[0], run_id="inl-mohawk.2026-11-28T1800").name_in_orders == "inl-mohawk.2026-11-28T1800"
+    )
+    on_bench = replace(infos[0], fleet="bench")
+    assert on_bench.name_in_orders == on_bench.run_id
+
+
 def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
     folder = RunFolder.create(
         tmp_path / "run",
@@ -149,11 +192,11 @@ def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
     with folder:
         place = context.__enter__()
         folder.update(doubts=place.doubts)
-        place.finished(folder)
+        place.finished(folder, quiet())
         assert folder.info.doubts == place.doubts
         holder = standing_of(place.bench).holder
         LeaseBook(place.bench.state_dir).drop(holder.number)  # fleet release --force
-        place.finished(folder)
+        place.finished(folder, quiet())
         assert folder.info.doubts[len(place.doubts) :] == (
             "the bench's lease was lost while it ran: another user may have run on the same boards",
         )
@@ -265,6 +308,23 @@ def test_what_an_operator_should_see_is_printed_without_markup_and_escapes():
         f"pi-01: {EventKind.SESSION_REFUSED}: version [3]",
         f"pi-01: {EventKind.LEFT_IN_SPOOL}: controller 3 (agents/pi-01/spool.sqlite)",
     ]
+
+
+def test_a_run_whose_boards_were_all_taken_ends_and_says_by_whom():
+    written, seen = io.StringIO(), watch()
+    doubts: list[str] = []
+    about = {"info": SimpleNamespace(device_names=("a", "b")), "doubt": doubts.append}
+    vars(seen.folder).update(about)
+    step = StepClosed(1, 0, (), (), None, None, 1.0)
+    for index, name in enumerate("ab"):
+        seen.follow(step)
+        screen = partial(warn, Console(width=200, file=written))
+        observe(seen, screen, index, name, EventKind.BOARD_TAKEN, "bench36 of ben@server")
+    assert doubts == [f"bench bench36 of ben@server took {name} while the run was on it" for name in "ab"]
+    said = "bench bench36 of ben@server has taken this board: the run goes on without it"
+    assert written.getvalue().splitlines() == [f"a: {said}", f"b: {said}"]
+    with pytest.raises(FleetError, match=r"taken by another bench: a \(bench bench36 of ben@server\), b \("):
+        seen.follow(step)
 
 
 def test_the_table_says_how_far_each_host_is(file):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from roambench.aggregation.mixing import mixing_matrix
 from roambench.contract.draws import draw_key
@@ -25,7 +24,6 @@ from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDev
 from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
 from roambench.fleet.simulated.worker import TaskTrainer
 from roambench.learning.learner import Learner
-from roambench.learning.training import single_threaded
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.records import ModelsScored, RoundRecord
 from roambench.runner.places.simulated import foresight
@@ -33,6 +31,8 @@ from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.system_runs.decentralised import PeerWorld, peer_settings
 from roambench.runner.world import learning_spec
 from roambench.systems.peers import PEER_SYSTEMS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 MOBILITY = {
     "static": {"model": "static"},
@@ -45,14 +45,6 @@ MOBILITY = {
     "replayed": {"model": "trace"},
 }
 ITERATIONS = 3
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
 
 
 class TrainerHere:

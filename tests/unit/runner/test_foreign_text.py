@@ -6,8 +6,6 @@ import json
 import os
 import pty
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +15,7 @@ from pathlib import Path
 import pytest
 from rich.table import Table
 
+from forked_commands import Command, roambench
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind, event_kind
 from roambench.contract.orders import UploadOrder
@@ -40,21 +39,20 @@ STEERING = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u
 #: What a command itself sends to a terminal: styles; for a line of progress the cursor hides, goes up
 #: and clears the line.
 STYLES = re.compile("\x1b\\[[0-9;]*m|\r?\x1b\\[(\\?25[hl]|2K|[0-9]+A)")
-ROAMBENCH = [sys.executable, "-m", "roambench.cli.main"]
 
 
 def on_a_terminal(*words: str, cwd: Path) -> str:
     """All that a command prints on a terminal, but for the styles."""
     ours, its = pty.openpty()
-    with subprocess.Popen([*ROAMBENCH, *words], stdin=its, stdout=its, stderr=its, cwd=cwd) as process:
-        os.close(its)
-        said = b""
-        try:
-            while piece := os.read(ours, 65536):
-                said += piece
-        except OSError:  # a terminal whose other end is closed
-            pass
-        process.wait()
+    process = Command(words, cwd, its, Path(os.ttyname(its)))
+    os.close(its)
+    said = b""
+    try:
+        while piece := os.read(ours, 65536):
+            said += piece
+    except OSError:  # a terminal whose other end is closed
+        pass
+    process.wait()
     os.close(ours)
     return STYLES.sub("", said.decode().replace("\r\n", "\n"))
 
@@ -97,9 +95,7 @@ def test_a_board_s_words_in_a_run_are_shown_and_steer_nothing(tmp_path: Path) ->
     said = on_a_terminal("report", "run", "--full", cwd=tmp_path)
     assert "[red]x" in said
     assert_harmless(said)
-    told = subprocess.run(
-        [*ROAMBENCH, "report", "run", "--full", "--json"], cwd=tmp_path, capture_output=True, check=True
-    ).stdout.decode()
+    told = roambench("report", "run", "--full", "--json", cwd=tmp_path).stdout
     assert_harmless(told)
     json.loads(told)
 

@@ -6,6 +6,7 @@ import io
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def empty_log(run: Path) -> None:
 
 
 def cut_log(run: Path) -> None:
-    with sqlite3.connect(run / "events.sqlite") as log:
+    with closing(sqlite3.connect(run / "events.sqlite")) as log, log:
         log.execute("DELETE FROM event WHERE id > 3")
     log.close()
 
@@ -139,7 +140,7 @@ def test_readings_that_were_stored_are_missed(tmp_path: Path) -> None:
 
 def test_a_run_of_an_older_version_that_marked_nothing_goes_on(tmp_path: Path) -> None:
     run = cut(tmp_path)
-    with sqlite3.connect(run / "events.sqlite") as log:
+    with closing(sqlite3.connect(run / "events.sqlite")) as log, log:
         log.execute("PRAGMA user_version = 0")
     log.close()
     checkpoint = read_checkpoint(run)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from benches import a_bench, a_host
+from problem_lines import without_lines
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment, from_resolved, resolved
@@ -85,7 +86,7 @@ def test_anything_else_is_a_mistake_that_says_what_was_expected(tmp_path: Path, 
     file.write_text(f"rounds.rest_s = {value}\n")
     with pytest.raises(ConfigError) as caught:
         load_experiment(file)
-    (problem,) = caught.value.problems
+    (problem,) = without_lines(caught.value.problems)
     assert problem.startswith('e.toml: rounds.rest_s: expected "auto" or a number ≥ 0, got ')
 
 

@@ -17,6 +17,7 @@ import pytest
 from roambench.cli.main import main
 from roambench.runner.stopping import exit_status, leave, run_async, signals_heeded, to_its_end
 from roambench.runs.folder import RunFolder
+from roambench.runs.info import RunState
 
 ROAMBENCH = str(Path(sys.executable).with_name("roambench"))
 #: The second signal comes while gRPC tells its loop of an event, in the midst of a clean-up that takes long.
@@ -295,7 +296,7 @@ def test_an_interrupted_run_says_what_is_kept_and_what_to_type(
 
         def update(self, **changes: object):  # type: ignore[no-untyped-def]
             info = super().update(**changes)
-            if "state" in changes:
+            if changes.get("state") is RunState.FINISHED:
                 signal.raise_signal(signal.SIGINT)
             return info
 

@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 import typing
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -71,13 +72,13 @@ def path(tmp_path):
 
 
 def add(path, kind, body):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("INSERT INTO event (step, kind, device, body) VALUES (1, ?, 0, ?)", (kind, body))
     connection.close()
 
 
 def row_by_row(path):
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         rows = connection.execute(ROWS_THAT_COUNT).fetchall()
     connection.close()
     return [decode(kind, body, f"{path}: event {row}") for row, kind, body in rows]

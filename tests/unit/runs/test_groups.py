@@ -35,5 +35,8 @@ def test_a_group_and_the_link_to_the_last_start_are_their_runs(tmp_path: Path) -
 
 
 def test_a_sweep_is_the_runs_of_its_points(tmp_path: Path) -> None:
-    points = [made_run(tmp_path / "points" / point / "runs" / "mohawk") for point in ("a-1", "b-2")]
-    assert runs_at([tmp_path]) == points
+    home = tmp_path / "grid"
+    points = [made_run(home / "points" / point / "runs" / "mohawk") for point in ("a-1", "b-2")]
+    made_run(home / "points" / "a-1" / "attempts" / "001" / "runs" / "mohawk")
+    assert runs_at([home]) == runs_at([tmp_path]) == points
+    assert runs_at([home / "points" / "a-1"]) == points[:1]

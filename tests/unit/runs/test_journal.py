@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import typing
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def test_a_row_this_version_does_not_understand_is_named(tmp_path, kind, change,
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
     body = {"step": 1, "device": 0, "train_order_id": "t", "outcome": "wasted"} | change
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "INSERT INTO event (step, kind, device, body) VALUES (1, ?, 0, ?)", (kind, json.dumps(body))
         )
@@ -140,7 +141,7 @@ def test_a_row_this_version_does_not_understand_is_named(tmp_path, kind, change,
 def test_a_list_of_the_right_names_is_no_record(tmp_path):
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, ?)",
             (json.dumps(["step", "device", "train_order_id", "outcome", "reason"]),),
@@ -154,7 +155,7 @@ def test_a_record_without_its_optional_fields_reads_like_one_that_has_them(tmp_p
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
     body = {"train_order_id": "t", "outcome": "wasted", "device": 0, "step": 1}
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, ?)",
             (json.dumps(body),),
@@ -166,7 +167,7 @@ def test_a_record_without_its_optional_fields_reads_like_one_that_has_them(tmp_p
 def test_a_missing_field_is_named(tmp_path):
     path = tmp_path / "events.sqlite"
     SqliteJournal(path).close()
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(
             "INSERT INTO event (step, kind, device, body) VALUES (1, 'OutcomeDecided', 0, '{}')"
         )

@@ -25,7 +25,7 @@ def test_the_page_is_made_from_the_columns() -> None:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def made(tmp_path_factory: pytest.TempPathFactory, workers_of_one_server: None) -> list[Path]:
     folder = tmp_path_factory.mktemp("runs")
     small = {"trace.steps": 3, "fleet.agents": 3}
     demo = ROOT / "experiments" / "demo.toml"

@@ -5,6 +5,7 @@ import random
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ def words(path: Path) -> None:
 
 def another_programs(path: Path) -> None:
     path.unlink()
-    with sqlite3.connect(path) as rows:
+    with closing(sqlite3.connect(path)) as rows, rows:
         rows.execute("CREATE TABLE moz_places(id INTEGER PRIMARY KEY, url TEXT)")
         rows.execute("INSERT INTO moz_places(url) VALUES ('http://example.org')")
     rows.close()
@@ -67,7 +68,7 @@ def another_programs(path: Path) -> None:
 
 def same_names_other_columns(path: Path) -> None:
     path.unlink()
-    with sqlite3.connect(path) as rows:
+    with closing(sqlite3.connect(path)) as rows, rows:
         for table in ("records", "consumers", "dead_letters", "meta", "record_contexts", "names"):
             rows.execute(f"CREATE TABLE {table}(id INTEGER PRIMARY KEY AUTOINCREMENT, title TEXT)")
     rows.close()
@@ -75,7 +76,7 @@ def same_names_other_columns(path: Path) -> None:
 
 def edited(statement: str):
     def edit(path: Path) -> None:
-        with sqlite3.connect(path) as rows:
+        with closing(sqlite3.connect(path)) as rows, rows:
             rows.execute(statement)
         rows.close()
 
@@ -85,7 +86,7 @@ def edited(statement: str):
 def content(path: Path) -> list[str] | bytes:
     """The statements that make a database, the bytes of what is none."""
     try:
-        with sqlite3.connect(path) as rows:
+        with closing(sqlite3.connect(path)) as rows, rows:
             return list(rows.iterdump())
     except sqlite3.DatabaseError:
         return path.read_bytes()

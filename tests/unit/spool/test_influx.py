@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,82 +19,13 @@ from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
-
-LINE = b"power,device=pi-01 watts=1.5 1700000000000000000"
-
-
-@dataclass
-class Scripted:
-    """An HTTP server that answers what it is told: (status, headers, body) per request, the last for ever.
-
-    With `is_influxdb` every answer says so, as InfluxDB's do; /ping always says it with `pings`.
-    """
-
-    url: str
-    is_influxdb: bool = True
-    pings: bool = False
-    slow_s: float = 0.0
-    answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
-    requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
-
-    def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        self.answers.append((status, named, body))
+from scripted_influx import LINE, Scripted, serving, writing
 
 
 @pytest.fixture
 def scripted() -> Iterator[Scripted]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            script.requests.append((self.path, dict(self.headers), body))
-            answers = script.answers
-            time.sleep(script.slow_s)
-            status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
-            if status == 0:  # it dies over the answer
-                self.close_connection = True
-                return
-            self._say(status, headers, content, script.is_influxdb)
-
-        def do_GET(self) -> None:
-            script.requests.append((self.path, dict(self.headers), b""))
-            self._say(200, {}, b"<html>welcome</html>", script.pings)
-
-        def _say(self, status: int, headers: dict[str, str], content: bytes, is_influxdb: bool) -> None:
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            if is_influxdb:
-                self.send_header("X-Influxdb-Version", "v2.7.11")
-            if status != 204:
-                self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            with suppress(OSError):  # who asked does not wait any more
-                self.wfile.write(content)
-
-        def log_message(self, format: str, *arguments: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.block_on_close = False
-    script = Scripted(f"http://127.0.0.1:{server.server_port}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    yield script
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@contextmanager
-def writing(settings: InfluxSettings) -> Iterator[Callable[[bytes], None]]:
-    writer = InfluxWriter(settings, print)
-    try:
-        yield writer.write
-    finally:
-        writer.close()
+    with serving("127.0.0.1") as script:
+        yield script
 
 
 def filled_spool(folder: Path) -> Spool:
@@ -410,3 +338,11 @@ def test_a_token_that_was_put_right_is_used_without_a_restart(scripted, target):
     with writing(replace(target, token_file="/nowhere/token")) as write, pytest.raises(NotWelcome) as caught:
         write(LINE)
     assert str(caught.value) == "token file /nowhere/token: cannot be read (No such file or directory)"
+
+
+def test_telegraf_which_answers_before_it_has_passed_a_record_on_acknowledges_none(scripted, target):
+    """Its listener's 204 has no header; its /ping, and its complaints, say version 1.0."""
+    scripted.is_influxdb, scripted.pings, scripted.version = False, True, "1.0"
+    scripted.answer(204)
+    with writing(target) as write, pytest.raises(NotWelcome, match="Telegraf"):
+        write(LINE)

@@ -19,7 +19,7 @@ from roambench.contract.records import (
     phase_to_bytes,
 )
 from roambench.spool.influx import InfluxWriter
-from roambench.spool.influx_schema import BENCH, FIELDS, MEASUREMENTS, TAGS
+from roambench.spool.influx_schema import BENCH, FIELDS, MEASUREMENTS, PHASE_TAGGED, TAGS
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder, bench_line
 from roambench.spool.record_context import RecordContext
@@ -87,7 +87,7 @@ def test_a_phase_lies_at_its_start_and_under_the_boot_it_was_lived_in():
 
     line = LineEncoder("pi-01", TwoBoots()).line(5, RecordKind.PHASE, phase_to_bytes(span))
     assert line == (
-        'phase,boot=fedcba98,device=pi-01,meter=smartpower2,run=mohawk phase="train",start_ns=1000000000i,'
+        "phase,boot=fedcba98,device=pi-01,meter=smartpower2,phase=train,run=mohawk start_ns=1000000000i,"
         "end_ns=3000000000i,end_unix_ms=1000000003000i,step=3i,transferred_bytes=2600000i,first_byte_ns=0i,last_byte_ns=0i,"
         'stalls_ns="[]",boot_id="fedcba9876543210",order_id="o1",'
         'train_order_id="o1",seq=5i,monotonic_ns=1000000000i,spool="' + "ab" * 16 + '" 1000000001000000005'
@@ -147,11 +147,11 @@ def test_every_kind_of_record_has_exactly_the_fields_of_the_schema():
         RecordKind.HOST: HostSample(1, 0.5, 1.0, 2, 3.0, 4.0, 5, 6, 7).to_bytes(),
     }
     for kind, payload in full.items():
-        line = encoder().line(1, kind, payload)
+        line = encoder(dataclasses.replace(CONTEXT, bench="lab", system="mohawk")).line(1, kind, payload)
         assert line.startswith(f"{MEASUREMENTS[kind]},")
         assert types_of(line) == FIELDS[MEASUREMENTS[kind]]
         tags = [tag.split("=")[0] for tag in line.split(" ")[0].split(",")[1:]]
-        assert tuple(tags) == TAGS
+        assert tags == sorted((*TAGS, *(["phase"] if MEASUREMENTS[kind] in PHASE_TAGGED else [])))
     values = {name: kind(1) for name, kind in FIELDS[BENCH].items()}
     assert types_of(bench_line("pi-01", CONTEXT, values, 1)) == FIELDS[BENCH]
 

@@ -7,6 +7,7 @@ a real file system does.
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -166,7 +167,7 @@ def test_a_restart_within_a_boot_keeps_the_name(tmp_path):
 def test_a_spool_of_the_version_before_goes_on_under_its_name_until_the_next_boot(tmp_path):
     path = tmp_path / "spool.sqlite"
     spool = Spool(path)
-    with sqlite3.connect(path) as rows:  # as that version left it, with one name
+    with closing(sqlite3.connect(path)) as rows, rows:  # as that version left it, with one name
         (old,) = rows.execute("SELECT value FROM meta WHERE key = 'uuid'").fetchone()
         rows.execute("INSERT INTO record_contexts VALUES (1, ?)", (context("b1").to_json(),))
         event = AgentEvent(EventKind.RECORD_CONTEXT_BEGINS, 1, context("b1").to_json()).to_bytes()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,10 @@ def test_a_sequence_number_is_never_given_twice_not_even_after_emptying_and_rest
     assert again.depth == 0
     assert again.append(RecordKind.READING, b"") == 8
     assert again.uuid == name
-    assert Spool(tmp_path / "other.sqlite").uuid != name
+    other = Spool(tmp_path / "other.sqlite")
+    assert other.uuid != name
     again.close()
+    other.close()
 
 
 WRITER = """
@@ -115,7 +118,7 @@ def test_a_record_nobody_will_take_goes_to_the_dead_letters(tmp_path):
     spool.dead_letter("nothing is left to refuse")
     assert (spool.depth, spool.dead) == (0, 2)
     spool.close()
-    with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
+    with closing(sqlite3.connect(tmp_path / "spool.sqlite")) as rows, rows:
         found = rows.execute("SELECT consumer, seq, payload, error FROM dead_letters").fetchall()
     rows.close()
     assert found == [
@@ -131,7 +134,7 @@ def test_of_a_flood_of_dead_letters_the_newest_are_kept_and_all_are_counted(tmp_
         spool.dead_letter("field type conflict")
     assert spool.dead == 20
     spool.close()
-    with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
+    with closing(sqlite3.connect(tmp_path / "spool.sqlite")) as rows, rows:
         assert [seq for (seq,) in rows.execute("SELECT seq FROM dead_letters")] == [16, 17, 18, 19, 20]
     rows.close()
 
@@ -208,7 +211,7 @@ def test_the_age_of_the_oldest_record_is_told(tmp_path):
     assert spool.oldest_age_s == 0.0
     began_s = time.time()
     spool.append(RecordKind.EVENT, b"")
-    with sqlite3.connect(tmp_path / "spool.sqlite") as rows:
+    with closing(sqlite3.connect(tmp_path / "spool.sqlite")) as rows, rows:
         rows.execute("UPDATE records SET unix_ms = unix_ms - 5000")
     rows.close()
     age_s = spool.oldest_age_s

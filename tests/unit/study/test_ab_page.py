@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from roambench.study.ab.ab_figures import EndedRun
+from roambench.energy.ledger import Basis
 from roambench.study.ab.ab_page import finding_of
 from roambench.study.ab.ab_plan import Asked, plan_ab
 from roambench.study.ab.ab_results import ab_table
-from roambench.study.ab.improvement import Measured
+from roambench.study.sweep.sweep_folder import PointEnd
 
 
 @pytest.mark.parametrize(
@@ -33,8 +33,9 @@ def test_the_title_says_who_wasted_how_many_times_as_much(
     file = tmp_path / "tryout.toml"
     file.write_text('name = "tryout"\nsystems = ["mohawk"]\n')
     plan = plan_ab(Asked(file, file, "rehearsal", 2, changes_b=('systems=["hierfavg"]',)))
+    basis: Basis = "modelled" if name.startswith("modelled_") else "measured"
     ended = {
-        (arm, n + 1): EndedRun("", "", (), {name: Measured(value)}, {})
+        (arm, n + 1): PointEnd("", {name.removeprefix("modelled_"): value}, basis=basis)
         for arm, values in (("A", of_a), ("B", of_b))
         for n, value in enumerate(values)
     }

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from roambench.cli.main import main
-from roambench.study.ab.ab_figures import EndedRun
 from roambench.study.ab.ab_plan import ArmName
 from roambench.study.ab.ab_runner import _apart
+from roambench.study.sweep.sweep_folder import PointEnd
 
 EXPERIMENT = """
 name = "tryout"
@@ -33,8 +33,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     command += ["--repeats", "2", "--out", "out"]
     assert called(command) == 0
     shown = capsys.readouterr().out
-    begun = [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line]
-    assert begun == ["A1", "B1", "B2", "A2"]
+    assert ended_in(shown) == ["1/4 A1", "2/4 B1", "3/4 B2", "4/4 A2"]
     document = json.loads(Path("out/ab.json").read_text())
     assert document["schema"] == "roambench.ab/2"
     assert (document["whole_pairs"], document["order"]) == (2, ["A1", "B1", "B2", "A2"])
@@ -55,14 +54,12 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
 
     lost = next(run["folder"] for run in document["runs"] if (run["arm"], run["pair"]) == ("B", 2))
     (tmp_path / "out" / lost / "result.json").unlink()
-    figures = tmp_path / "out" / lost / "ab.json"
-    figures.write_text(figures.read_text().replace('"value": ', '"value": 99'))
     assert called([*command, "--table"]) == 0
     assert "1 of 2 pairs are whole; the others do not count" in capsys.readouterr().out
     assert called(command) == 0
     shown = capsys.readouterr().out
     assert "4 runs, ABBA; 3 finished already" in shown
-    assert [line.partition(":")[0] for line in shown.splitlines() if ": runs, seed" in line] == ["B2"]
+    assert ended_in(shown) == ["4/4 B2"]
     again = json.loads(Path("out/ab.json").read_text())
     assert again["figures"] == document["figures"]  # of the new run, not of the one that it replaced
 
@@ -76,10 +73,10 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
 
 
 def test_pairs_whose_runs_were_no_neighbours_are_told() -> None:
-    def began(at: str) -> EndedRun:
-        return EndedRun("", at, (), {}, {})
+    def began(at: str) -> PointEnd:
+        return PointEnd("", {}, began=at)
 
-    ended: dict[tuple[ArmName, int], EndedRun] = {
+    ended: dict[tuple[ArmName, int], PointEnd] = {
         ("B", 1): began("10"),
         ("B", 2): began("11"),
         ("A", 2): began("12"),
@@ -108,6 +105,10 @@ def test_mistakes_are_told_before_anything_runs(
     assert "rounds.lookahead: an oracle that no bench has" in capsys.readouterr().err
     assert "seed" in said
     assert not Path("runs").exists()
+
+
+def ended_in(shown: str) -> list[str]:
+    return [line.partition("  ")[0] for line in shown.splitlines() if line.endswith("  finished")]
 
 
 def called(words: list[str]) -> object:

@@ -79,9 +79,7 @@ class Played:
 
 def play(out: Path, point: Point, tries: int, ends: list[PointEnd]) -> Played:
     folder = SweepFolder(out)
-    played = Played(
-        CampaignPoint(point, folder, point.label, lambda point, outcome: None, lambda: None), ends
-    )
+    played = Played(CampaignPoint(point, folder, lambda point, outcome: None), ends)
     out.mkdir(exist_ok=True)
     with campaign_in(
         out,

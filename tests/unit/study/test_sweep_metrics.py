@@ -9,6 +9,7 @@ from roambench.contract.phases import Outcome
 from roambench.experiment.sections import Experiment
 from roambench.report.quantities import number_of
 from roambench.report.report import report
+from roambench.report.spread import Spread
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -23,7 +24,6 @@ from roambench.rounds.records import (
 )
 from roambench.runs.folder import RunFolder
 from roambench.study.sweep.metrics import METRICS, accuracy_in, figures, metric_of, rounds_to, scored
-from roambench.study.sweep.results import Spread
 from roambench.study.sweep.results_files import cell
 from roambench.study.sweep.sweep_folder import PointEnd, read_outcome, write_outcome
 

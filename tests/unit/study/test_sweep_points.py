@@ -11,14 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from problem_lines import without_lines
 from roambench.api.columns import Columns
 from roambench.contract.errors import ConfigError
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
+from roambench.report.spread import Spread, spread
 from roambench.study.sweep.metrics import METRICS
 from roambench.study.sweep.points import Point, points_of
-from roambench.study.sweep.results import Spread, spread, table_of
+from roambench.study.sweep.results import table_of
 from roambench.study.sweep.results_files import cell, print_table, write_results
 from roambench.study.sweep.sweep_file import read_sweep
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
@@ -37,7 +39,7 @@ def points(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[Point
 def problems(folder: Path, sweep: str, experiment: str = EXPERIMENT) -> list[str]:
     with pytest.raises(ConfigError) as caught:
         points(folder, sweep, experiment)
-    return list(caught.value.problems)
+    return list(without_lines(caught.value.problems))
 
 
 def told(found: list[Point]) -> list[tuple[object, ...]]:

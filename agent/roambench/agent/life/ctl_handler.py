@@ -12,6 +12,7 @@ spool-forget RUN        that finished run's records are kept elsewhere now
 spool-dead [RUN]        every record that a store refused for good, and why, as JSON lines
 spool-revive [RUN]      put them among the records that the controller has yet to get
 end-run                 leave the run whose controller is gone
+taken WHO               WHO has taken the board for another bench: say so to the controller, leave its run
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ ASKS: Final = (
     "spool-dead",
     "spool-revive",
     "end-run",
+    "taken",
 )
 _SMOKE_PATIENCE_S: Final = 120.0
+_MOST_LETTERS: Final = 200
 
 
 @dataclass(slots=True)
@@ -96,6 +99,10 @@ class CtlHandler:
                 if run:
                     await self.session.leave("asked to end the run", None)
                 yield json.dumps({"ended": run})
+            case "taken":
+                if len(words) != 1:
+                    raise ValueError("taken: expected who has taken the board")
+                yield json.dumps({"ended": await self.session.taken(words[0][:_MOST_LETTERS])})
             case other:
                 raise ValueError(f"unknown request {other!r}: expected one of {', '.join(ASKS)}")
 

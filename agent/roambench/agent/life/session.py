@@ -130,6 +130,7 @@ class AgentSession:
             "controller": self.settings.controller,
             "run": self.run_id,
             "session": "leaving" if self.is_leaving else session,
+            "away_s": self.link.control.away_s,
             "phase": phase.value if phase is not None else "",
             "trainer_rss_bytes": self.trainer.worker.rss_bytes,
         }
@@ -196,6 +197,14 @@ class AgentSession:
             self.is_leaving = False
             link.control.wake()
 
+    async def taken(self, by: str) -> str:
+        """Leave the run for good, since another bench has taken the board; returns the run, "" for none."""
+        run = self.run_id
+        if run:
+            self.link.reporter.report_and_log(EventKind.BOARD_TAKEN, by)
+            await self.leave(f"the board was taken by {by}", None)
+        return run
+
     async def close(self) -> None:
         """Leave nothing open and nothing at work."""
         await self.link.close()
@@ -227,7 +236,7 @@ class AgentSession:
             return
         if not self.run_id:
             self.trainer.enter(run)
-            self.meter.enter(run)
+            self.meter.enter(run, *(word[:_MOST_RUN_LETTERS] for word in (welcome.bench, welcome.system)))
             notify(f"STATUS=in run {run}")
             link.reporter.log(f"run {run} begins")
         point.begin(run, welcome.resumes_at, welcome.part, left=comes_back)

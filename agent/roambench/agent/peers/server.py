@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError
 
 from roambench.agent.peers.offers import Offers, Withheld
 from roambench.agent.reporter import Reporter
+from roambench.contract.addresses import host_port
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
@@ -204,12 +205,11 @@ def peer_server(
         )
         return server, port
 
-    bracketed = f"[{host}]" if ":" in host else host
     try:
-        server = LastingServer(bound, f"{bracketed}:0", on_replaced)
+        server = LastingServer(bound, host_port(host, 0), on_replaced)
     except RuntimeError as error:
         raise LinkError(f"no peer port on {host}: {error}") from None
-    return server, f"{bracketed}:{server.port}"
+    return server, host_port(host, server.port)
 
 
 def data_interface(data_address: str) -> str:

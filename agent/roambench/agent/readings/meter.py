@@ -96,16 +96,16 @@ class AgentMeter:
 
     def begin_life(self, run: str) -> None:
         """Begin the agent's records in `run` (empty: in none, where nothing is a phase)."""
-        self.context.begin(run)
+        self.context.begin(run, self.settings.bench, self.settings.system)
         if self.spool.damage:
             self.reporter.report_and_log(EventKind.SPOOL_DAMAGED, self.spool.damage)
         if run:
             self._begin_phases()
 
-    def enter(self, run: str) -> None:
+    def enter(self, run: str, bench: str, system: str) -> None:
         """Begin a run's records; older ones are none of it."""
         self.unsent.set_aside()
-        self.context.begin(run)
+        self.context.begin(run, bench, system)
         self._begin_phases()
         for event in self.watch.repeated(self.clock.now_ns()):
             self.spool.append(RecordKind.EVENT, event.to_bytes())

@@ -28,10 +28,17 @@ class RunContext:
         context = self.spool.context
         return context.run if context is not None else ""
 
-    def begin(self, run: str) -> None:
-        """Records from now on, of this boot and this clock, belong to `run` (empty: to none)."""
+    def begin(self, run: str, bench: str = "", system: str = "") -> None:
+        """Records from now on, of this boot and this clock, belong to `run` (empty: to none), which `system`
+        makes on `bench`."""
         context = following(
-            self.spool.context, boot_id=self.boot_id, clock=self.clock, meter=self.meter, run=run
+            self.spool.context,
+            boot_id=self.boot_id,
+            clock=self.clock,
+            meter=self.meter,
+            run=run,
+            bench=bench,
+            system=system,
         )
         self.spool.begin_context(context, self.clock.now_ns())
 
@@ -40,4 +47,4 @@ class RunContext:
         next."""
         last = self.spool.context
         if last is not None:
-            self.spool.begin_context(replace(last, run=""), self.clock.now_ns())
+            self.spool.begin_context(replace(last, run="", system=""), self.clock.now_ns())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import zlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,6 +133,7 @@ class ControlLink:
         self._awake = asyncio.Event()
         self._awake.set()
         self._at_once = False
+        self._left_s = time.monotonic()
 
     def send(self, frame: wire.AgentFrame) -> None:
         """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
@@ -158,6 +160,11 @@ class ControlLink:
     def is_open(self) -> bool:
         """Return whether there is a session."""
         return self._outgoing is not None
+
+    @property
+    def away_s(self) -> float:
+        """Host seconds since the last session ended, or since this began without one; 0 in a session."""
+        return 0.0 if self.is_open else round(time.monotonic() - self._left_s, 1)
 
     def redial(self, reason: str) -> None:
         """End the session politely and dial again at once."""
@@ -245,7 +252,8 @@ class ControlLink:
                 problem = await dial_trouble(self._address, credential) or problem
             return welcomed, problem
         finally:
-            self._outgoing = None
+            if self._outgoing is not None:
+                self._outgoing, self._left_s = None, time.monotonic()
             outgoing.put_nowait(None)
             await channel.close()
             self._channel = None

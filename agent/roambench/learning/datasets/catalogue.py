@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
+from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.learning.datasets.data_files import default_folder
 from roambench.learning.datasets.dataset import Dataset, FileLoader, Loader
@@ -49,6 +50,14 @@ def load_dataset(name: str, folder: Path | None = None, *, download: bool = Fals
     unless `download` is set, and then only what is missing.
     """
     return DATASETS.load(name)(folder, download)
+
+
+def require_files(name: str, folder: Path | None = None) -> None:
+    """Raises ConfigError for files of the data set that are missing, which says how they come."""
+    found = availability(name, folder) if name in DATASETS.names() else None
+    if found is not None and found.missing:
+        way = f"learning.dataset: {name} is not there yet: learning.download=true fetches it (--set)"
+        raise ConfigError([*found.missing, way])
 
 
 @dataclass(frozen=True, slots=True)

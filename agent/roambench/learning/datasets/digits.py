@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
+from roambench.contract.extra_packages import install_command
 from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
 from roambench.learning.shards import Images
 
@@ -46,7 +47,9 @@ def _file() -> Path:
     """One digit a line: 64 pixels of 0 to 16, its class. Importing sklearn for it takes 1.3 CPU-seconds."""
     package = find_spec("sklearn")
     if package is None or not package.submodule_search_locations:
-        raise ConfigError(["data set 'digits' needs scikit-learn: install the extra roambench[controller]"])
+        raise ConfigError(
+            [f"data set 'digits' needs scikit-learn: {install_command('controller', 'scikit-learn')}"]
+        )
     return Path(package.submodule_search_locations[0], "datasets", "data", "digits.csv.gz")
 
 

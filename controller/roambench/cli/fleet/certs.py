@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
 
 
 @certs_app.command("rotate")
+@with_sudo
 def rotate(
     bench: BenchArgument,
     only: OnlyOption = None,

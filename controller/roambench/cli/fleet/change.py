@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
-from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, WaitOption
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
+from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, TakeOption, WaitOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("upgrade")(with_progress(upgrade_hosts))
-    app.command("replace")(with_progress(replace))
+    app.command("upgrade")(with_sudo(with_progress(upgrade_hosts)))
+    app.command("replace")(with_sudo(with_progress(replace)))
 
 
 def upgrade_hosts(
@@ -26,11 +26,12 @@ def upgrade_hosts(
     limit: LimitOption = None,
     wait_s: WaitOption = 0.0,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Install this source tree's build and see every agent run it; where one does not, its build before
     comes back. Not during runs: all boards of one run have the same build."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.upgrading import Upgraded, upgrade
     from roambench.provision.inventory.load import load_bench
     from roambench.runner.screen import screen
@@ -41,11 +42,12 @@ def upgrade_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "upgrade", wait_s, hosts=hosts, during_run=False):
-        outcomes = upgrade(loaded, hosts, _print_step)
+        outcomes = upgrade(loaded, hosts, _print_step, take=take)
     if as_json:
         print(outcome_json(outcomes))
     else:
-        table = outcome_table(f"{loaded.name}: upgraded", "runs", outcomes, describe)
+        title = f"{loaded.name}: {counted('upgraded', outcomes, lambda done: bool(done.changed))}"
+        table = outcome_table(title, "runs", outcomes, describe)
         print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

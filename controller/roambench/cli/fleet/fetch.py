@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("fetch")(fetch)
+    app.command("fetch")(with_sudo(fetch))
 
 
 def fetch(
@@ -55,6 +55,7 @@ def fetch(
 
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.provision.claims import asked_first
     from roambench.provision.fetching import fetch_run, revive
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.journal_lines import journal
@@ -75,7 +76,7 @@ def fetch(
             return _save_all(link, loaded.state_dir / "fetched" / link.host.name, orphans=not during_run)
 
         with in_hand(loaded, "fetch", wait_s, hosts=hosts, during_run=during_run):
-            saved = on_hosts(loaded, hosts, save)
+            saved = on_hosts(loaded, hosts, asked_first(loaded, save, take=False))
         if as_json:
             print(outcome_json(saved, _fields))
         else:

@@ -34,6 +34,14 @@ def add_columns(table: Table, name: str, *others: str, whole: Container[str] = (
         table.add_column(other, no_wrap=kept, overflow="ignore" if kept else "fold")
 
 
+def counted(done: str, outcomes: Sequence[HostOutcome[T]], changed: Callable[[T], bool] = bool) -> str:
+    """3 upgraded, 1 as before, 2 failed: `done` is said of the hosts whose value `changed`; no zeros."""
+    values = [one.value for one in outcomes if one.value is not None]
+    changes = sum(map(changed, values))
+    counts = {done: changes, "as before": len(values) - changes, "failed": len(outcomes) - len(values)}
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or f"0 {done}"
+
+
 def outcome_table(
     title: str, column: str, outcomes: Sequence[HostOutcome[T]], cell: Callable[[T], str]
 ) -> Table:

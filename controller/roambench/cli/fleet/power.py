@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 from roambench.provision.power.power_command import OFF_S, PowerCommand
 
+if TYPE_CHECKING:
+    from roambench.provision.bench import Host
+    from roambench.provision.power.switching import Switched
+    from roambench.provision.ssh.host_error import HostError
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("power")(power)
+    app.command("power")(with_sudo(power))
 
 
 def power(
@@ -33,6 +39,7 @@ def power(
     ] = OFF_S,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Switch boards by what the bench description's `power` tables name (`roambench list switches`).
 
@@ -43,6 +50,7 @@ def power(
 
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import add_columns, print_rows
+    from roambench.provision.claims import barred
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.power.switching import switch_power
     from roambench.runner.screen import print_json, screen
@@ -52,7 +60,10 @@ def power(
     hosts = loaded.only(only or (), limit)
     harmless = during_run or command is PowerCommand.STATE
     with in_hand(loaded, f"power {command}", wait_s, hosts=hosts, during_run=harmless):
-        switched = run_async(switch_power(hosts, command, off_s))
+        others = {} if command is PowerCommand.STATE else barred(loaded, hosts, take=take)
+        free = [host for host in hosts if host.name not in others]
+        done = {one.host.name: one for one in run_async(switch_power(free, command, off_s))}
+    switched = [done.get(host.name) or _refused(host, others[host.name]) for host in hosts]
     if as_json:
         rows = [
             {
@@ -78,3 +89,9 @@ def power(
         print_rows(table, screen())
     if not all(one.done for one in switched):
         raise typer.Exit(1)
+
+
+def _refused(host: Host, error: HostError) -> Switched:
+    from roambench.provision.power.switching import Switched
+
+    return Switched(host, False, reason=error.reason, next_action=error.next_action)

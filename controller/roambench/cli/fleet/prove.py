@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.provision.checks import CheckVerdict
 
@@ -29,8 +29,8 @@ _MARKS: Final = {
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("preflight")(preflight)
-    app.command("identify")(with_progress(identify))
+    app.command("preflight")(with_sudo(preflight))
+    app.command("identify")(with_sudo(with_progress(identify)))
 
 
 def preflight(

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("provision")(with_progress(provision_hosts))
+    app.command("provision")(with_sudo(with_progress(provision_hosts)))
     app.command("wheelhouse")(wheelhouse)
-    app.command("rollback")(roll_back)
-    app.command("unprovision")(unprovision_hosts)
+    app.command("rollback")(with_sudo(roll_back))
+    app.command("unprovision")(with_sudo(unprovision_hosts))
 
 
 def provision_hosts(
@@ -56,6 +57,7 @@ def provision_hosts(
     without_packages: Annotated[
         bool, typer.Option("--without-packages", help="Without the packages that the bench has so far.")
     ] = False,
+    take: TakeOption = False,
 ) -> None:
     """Install the agent of this source tree on the hosts, with all it needs. Doing it again changes nothing.
 
@@ -91,7 +93,14 @@ def provision_hosts(
         packages = tuple(sorted(chosen, key=lambda one: one.wheel.name))
         with in_hand(loaded, "provision", wait_s, hosts=hosts, during_run=during_run or dry_run) as kept:
             outcomes = provision(
-                loaded, hosts, dry_run=dry_run, diff=diff, report=report, let_go=kept.done, packages=packages
+                loaded,
+                hosts,
+                dry_run=dry_run,
+                diff=diff,
+                report=report,
+                let_go=kept.done,
+                packages=packages,
+                take=take,
             )
             if not dry_run and any(not one.failed for one in outcomes):
                 keep_packages(loaded.state_dir, packages)
@@ -115,6 +124,14 @@ def wheelhouse(
             "--platform", metavar="MACHINE", help="aarch64 (a Pi; the default), x86_64; repeatable."
         ),
     ] = None,
+    python: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--python",
+            metavar="VERSION",
+            help="Of the hosts: 3.11 (Bookworm; the default), 3.12, 3.13 (Trixie), 3.14; repeatable.",
+        ),
+    ] = None,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Ask the package index again, even if nothing was changed.")
     ] = False,
@@ -127,27 +144,32 @@ def wheelhouse(
 
     from roambench.contract.errors import ConfigError
     from roambench.provision.inventory.load import load_bench
-    from roambench.provision.wheels.platforms import PLATFORMS, PYTHON
+    from roambench.provision.platforms import MACHINES, PYTHONS, Platform
     from roambench.provision.wheels.source_tree import source_root
     from roambench.provision.wheels.wheelhouse import build_wheelhouse
     from roambench.runner.screen import print_json, say, screen
 
     loaded = load_bench(bench)
-    wanted = platform or ["aarch64"]
-    strangers = [name for name in wanted if name not in PLATFORMS]
-    if strangers:
-        raise ConfigError(
-            [f"--platform {name}: expected one of {', '.join(PLATFORMS)}" for name in strangers]
-        )
+    machines, pythons = platform or [MACHINES[0]], python or [PYTHONS[0]]
+    problems = [
+        f"{option} {name}: expected one of {', '.join(known)}"
+        for option, names, known in (("--platform", machines, MACHINES), ("--python", pythons, PYTHONS))
+        for name in names
+        if name not in known
+    ]
+    if problems:
+        raise ConfigError(problems)
     houses = [
-        build_wheelhouse(loaded.state_dir, source_root(), PLATFORMS[name], refresh=refresh) for name in wanted
+        build_wheelhouse(loaded.state_dir, source_root(), Platform(machine, version), refresh=refresh)
+        for machine in machines
+        for version in pythons
     ]
     if as_json:
         print_json([asdict(house) for house in houses])
         return
     console = screen()
-    for name, house in zip(wanted, houses, strict=True):
-        table = Table(title=f"{name}, Python {PYTHON}", title_justify="left")
+    for house in houses:
+        table = Table(title=f"{house.machine}, Python {house.python}", title_justify="left")
         table.add_column("wheel", no_wrap=True, overflow="ignore")
         table.add_column("version")
         table.add_column("MB", justify="right")
@@ -168,11 +190,13 @@ def roll_back(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Run the build that hosts had before the last one; a second time, the newer one again."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.removal import RolledBack, rollback
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import screen
@@ -183,11 +207,11 @@ def roll_back(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "rollback", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, rollback)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, rollback, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: builds"
+        title = f"{loaded.name}: {counted('rolled back', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
@@ -203,12 +227,14 @@ def unprovision_hosts(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Remove all that provisioning brought, readings and models on the hosts included."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_json, outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import HostLink, on_hosts
     from roambench.runner.screen import screen
@@ -228,11 +254,11 @@ def unprovision_hosts(
         return done
 
     with in_hand(loaded, "unprovision", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, work)
+        outcomes = on_hosts(loaded, hosts, asked_first(loaded, work, take=take))
     if as_json:
         print(outcome_json(outcomes))
     else:
-        title = f"{loaded.name}: unprovisioned"
+        title = f"{loaded.name}: {counted('unprovisioned', outcomes)}"
         print_rows(outcome_table(title, "state", outcomes, describe), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -12,12 +12,13 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
+    TakeOption,
     WaitOption,
 )
 from roambench.contract.errors import RoambenchError
@@ -33,9 +34,9 @@ JsonLinesOption = Annotated[bool, typer.Option("--json", help="An object of JSON
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("logs")(logs)
-    app.command("exec")(execute)
-    app.command("reboot")(reboot_hosts)
+    app.command("logs")(with_sudo(logs))
+    app.command("exec")(with_sudo(execute))
+    app.command("reboot")(with_sudo(reboot_hosts))
 
 
 def logs(
@@ -246,11 +247,13 @@ def reboot_hosts(
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
     as_json: JsonOption = False,
+    take: TakeOption = False,
 ) -> None:
     """Reboot hosts and wait until they are back."""
     from roambench.cli.fleet.bench_in_hand import in_hand
-    from roambench.cli.fleet.outcome_table import outcome_table, print_rows
+    from roambench.cli.fleet.outcome_table import counted, outcome_table, print_rows
     from roambench.provision.changes.rebooting import Rebooted, reboot
+    from roambench.provision.claims import asked_first
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.runner.screen import print_json, screen
@@ -261,7 +264,8 @@ def reboot_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     with in_hand(loaded, "reboot", wait_s, hosts=hosts, during_run=during_run):
-        outcomes = on_hosts(loaded, hosts, lambda link: reboot(link, back_s), at_once=max(1, len(hosts)))
+        work = asked_first(loaded, lambda link: reboot(link, back_s), take=take)
+        outcomes = on_hosts(loaded, hosts, work, at_once=max(1, len(hosts)))
     if as_json:
         rows = [
             {
@@ -274,7 +278,8 @@ def reboot_hosts(
         ]
         print_json(rows)
     else:
-        table = outcome_table(f"{loaded.name}: rebooted", "back after", outcomes, describe)
+        title = f"{loaded.name}: {counted('rebooted', outcomes)}"
+        table = outcome_table(title, "back after", outcomes, describe)
         print_rows(table, screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, with_sudo
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("status")(status)
+    app.command("status")(with_sudo(status))
 
 
 def status(
@@ -37,11 +37,13 @@ def status(
     """Ask every host how it is. In a run's measured phases being asked costs joules: see `fleet who`."""
     import time
     from dataclasses import asdict
+    from functools import partial
 
     from rich.live import Live
 
     from roambench.cli.fleet.outcome_table import print_rows
     from roambench.contract.errors import ConfigError
+    from roambench.provision.claims import claim_by
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.ssh.hosts import on_hosts
     from roambench.provision.status import look_at
@@ -52,12 +54,13 @@ def status(
     console = screen()
     if live and (as_json or not console.is_terminal):
         raise ConfigError(["--live: needs a terminal, and no --json"])
-    outcomes = on_hosts(loaded, hosts, look_at)
+    ask = partial(look_at, mine=claim_by(loaded))
+    outcomes = on_hosts(loaded, hosts, ask)
     if live:
         with Live(_table(loaded, outcomes), console=console) as shown:
             while True:
                 time.sleep(every_s)
-                outcomes = on_hosts(loaded, hosts, look_at)
+                outcomes = on_hosts(loaded, hosts, ask)
                 shown.update(_table(loaded, outcomes))
     if as_json:
         print_json(

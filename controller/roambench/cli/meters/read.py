@@ -24,6 +24,7 @@ from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.meters.catalogue import open_meter
 from roambench.meters.frames.counts import LineCounts
 from roambench.meters.protocol import Meter, MeterItem
+from roambench.meters.silence import why_silent
 from roambench.runner.screen import screen
 
 #: Rows of the live table.
@@ -57,7 +58,7 @@ async def show(driver: str, port: str, seconds: float | None, *, as_json: bool) 
     if isinstance(counts, LineCounts):
         printer.counts(counts)
     if not readings:
-        raise MeterError(f"meter {port}: not one reading came; is its output on, and is it a {driver}?")
+        raise MeterError(f"meter {port}: not one reading came; is it a {driver}? {why_silent(driver)}")
 
 
 async def _until(meter: Meter, seconds: float | None) -> AsyncGenerator[MeterItem, None]:

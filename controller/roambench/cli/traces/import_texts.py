@@ -75,13 +75,13 @@ def utc_s(text: str | None, problems: list[str]) -> int | None:
     return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
 
 
-def column_map(text: str | None, problems: list[str]) -> dict[str, str]:
+def column_map(text: str | None, problems: list[str], option: str = "--columns") -> dict[str, str]:
     """Field -> column of "FIELD=COLUMN,..."; mistakes are added to `problems`."""
     columns: dict[str, str] = {}
     for part in text.split(",") if text else []:
         field, equals, column = part.partition("=")
         if not equals or not field.strip() or not column.strip():
-            problems.append(f"--columns {part}: expected FIELD=COLUMN, for example device=user_id")
+            problems.append(f"{option} {part}: expected FIELD=COLUMN, for example device=user_id")
         else:
             columns[field.strip()] = column.strip()
     return columns

@@ -107,6 +107,12 @@ def import_(
             "x,y. Default: those the source names, else drawn.",
         ),
     ] = "auto",
+    ap_columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIELD=COLUMN,...", help="Columns of the file of --ap-source: ap, lat and lon or x and y."
+        ),
+    ] = None,
     ap_hosts: Annotated[
         str | None,
         typer.Option(metavar="HOST,...", help="Hosts of a contact log that are access points: 0-9,45."),
@@ -119,7 +125,18 @@ def import_(
             help="Columns where their names are unusual: device, time, lat, lon, place, ...",
         ),
     ] = None,
-    time_format: Annotated[str, typer.Option(help="How times are written; auto looks at them.")] = "auto",
+    time_format: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME | PATTERN",
+            help="How times are written: auto, iso, unix, unix_ms, foursquare, or a pattern such as "
+            "%d.%m.%Y %H:%M.",
+        ),
+    ] = "auto",
+    time_zone: Annotated[
+        str,
+        typer.Option(metavar="ZONE", help="Of times that name none: Europe/Berlin, +02:00. Default: UTC."),
+    ] = "",
     utc_offset_h: Annotated[
         float | None, typer.Option(help="Of local times in the source. Default: the format's own.")
     ] = None,
@@ -146,12 +163,15 @@ def import_(
     else:
         reader, paths = arguments[0], arguments[1:]
     problems = [*_reader_problems(reader, paths), *problems]
+    ap_map = texts.column_map(ap_columns, problems, "--ap-columns")
     if output is None:
         problems.append("-o: missing, the trace file to write")
     area = texts.area(box, box_corners, problems)
     start_utc_s = texts.utc_s(from_, problems)
     hosts = texts.hosts(ap_hosts, problems)
     source, aps_file = texts.ap_source(ap_source, problems)
+    if ap_map and aps_file is None:
+        problems.append("--ap-columns: expected --ap-source FILE beside it")
     policies = texts.policies(
         problems,
         steps=steps,
@@ -167,6 +187,11 @@ def import_(
         problems.append(f"--utc-offset-h {utc_offset_h}: expected hours, -24 to 24")
     elif utc_offset_h is not None:
         problems += _offset_problems(reader)
+    if time_zone and utc_offset_h is not None:
+        problems.append("--time-zone: not together with --utc-offset-h")
+    tables = {"--columns": columns, "--time-zone": time_zone}
+    tables["--time-format"] = "" if time_format == "auto" else time_format
+    problems += _column_problems(reader, [option for option, given in tables.items() if given])
     if problems or output is None:
         raise ConfigError(problems)
     recipe = Recipe(
@@ -180,12 +205,14 @@ def import_(
     options = SourceOptions(
         columns=column_map,
         time_format=time_format,
+        time_zone=time_zone,
         utc_offset_h=utc_offset_h,
         ap_hosts=hosts,
         globe=globe,
     )
-    found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file)
+    found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file, ap_map)
     _print_rows(found, strict)
+    _print_times(found, time_zone or ("UTC" if utc_offset_h is None else ""))
     if aps is None:
         _print_aps(found)
     _print_presence(found)
@@ -228,9 +255,36 @@ def _offset_problems(reader: str) -> list[str]:
     if not READERS.is_ours(reader) or READERS.load(reader).utc_offset_h is not None:
         return []
     return [
-        f"--utc-offset-h: times of {reader} are UTC, or say their own offset; for local hours in statistics "
-        "give it to `trace stats`"
+        f"--utc-offset-h: times of {reader} are UTC, or say their own offset, or --time-zone says it; for "
+        "local hours in statistics give it to `trace stats`"
     ]
+
+
+def _column_problems(reader: str, given: Sequence[str]) -> list[str]:
+    """Options of tables that another format would pass over in silence."""
+    from roambench.mobility.readers import READERS
+
+    if not given or not READERS.is_ours(reader) or READERS.load(reader).takes_columns:
+        return []
+    return [f"{', '.join(given)}: {reader} has its own columns and times; tables are csv or intervals"]
+
+
+def _print_times(found: Imported, zone: str) -> None:
+    """Print the zone of times that name none, and which of them mean two times or none."""
+    from roambench.mobility.readers.zones import REPEATED, SKIPPED, WITHOUT_ZONE
+
+    doubts = found.time_doubts
+    if zone and doubts.get(WITHOUT_ZONE):
+        more = " (--time-zone gives another)" if zone == "UTC" else ""
+        typer.echo(f"times: {doubts[WITHOUT_ZONE]} without a zone, taken as {zone}{more}", err=True)
+    if doubts.get(REPEATED):
+        typer.echo(
+            f"times: {doubts[REPEATED]} lie in an hour that clocks of {zone} show twice, taken as the first; "
+            "write them in UTC or with an offset",
+            err=True,
+        )
+    if doubts.get(SKIPPED):
+        typer.echo(f"times: {doubts[SKIPPED]} lie in an hour that clocks of {zone} skip", err=True)
 
 
 def _print_aps(found: Imported) -> None:

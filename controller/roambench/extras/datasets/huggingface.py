@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.contract.extra_packages import pip_install
 from roambench.extras.datasets.speech_commands import log_mel, sound_of
 from roambench.learning.datasets.data_files import default_folder
 from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
@@ -68,8 +69,8 @@ def load_huggingface(folder: Path | None) -> Dataset:
     if absent := [name for name in ("pyarrow", "PIL") if find_spec(name) is None]:
         raise ConfigError(
             [
-                f"data set huggingface: {', '.join(absent)} is not installed: pip install "
-                "'roambench[controller,huggingface]'"
+                f"data set huggingface: {', '.join(absent)} is not installed: "
+                + pip_install("pyarrow>=18", "pillow>=12,<14")
             ]
         )
     _expect_splits(folder)

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import ConfigError, DataError
+from roambench.contract.extra_packages import install_command
 from roambench.learning.datasets.data_files import default_folder, read_file
 from roambench.learning.datasets.dataset import Dataset
 from roambench.learning.datasets.downloads import Download, fetch
@@ -65,7 +66,9 @@ def _half(path: Path, digest: str) -> tuple[Pixels, Labels]:
     try:
         from scipy.io import loadmat
     except ImportError:
-        raise ConfigError(["data set 'svhn' needs SciPy: install the extra roambench[controller]"]) from None
+        raise ConfigError(
+            [f"data set 'svhn' needs SciPy: {install_command('controller', 'scipy')}"]
+        ) from None
     content = read_file(path, max(file.max_bytes for file in FILES))
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != digest:

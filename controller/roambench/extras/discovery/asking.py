@@ -23,18 +23,26 @@ printf 'name '; uname -n
 PATH=$PATH:/usr/sbin:/sbin
 ip -o link show
 ip -4 -o address show
+ip -6 -o address show scope global
 """)
 
 
 @dataclass(frozen=True, slots=True)
 class BoardAnswer:
-    """`serial` and `model` are the board's, "" where there is none; `macs` and `addresses` by interface."""
+    """`serial` and `model` are the board's, "" where there is none; `macs` and IPv4 `addresses` by interface,
+    `interfaces` by IPv6 address."""
 
     serial: str = ""
     model: str = ""
     name: str = ""
     macs: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
+    interfaces: dict[str, str] = field(default_factory=dict)
+
+    def interface_of(self, address: str) -> str:
+        """The interface that has the address; "" if none is known to."""
+        ipv4 = {found: link for link, found in self.addresses.items()}
+        return ipv4.get(address) or self.interfaces.get(address, "")
 
 
 def ask(link: HostLink) -> BoardAnswer:
@@ -47,6 +55,7 @@ def read_answer(text: str) -> BoardAnswer:
     said: dict[str, str] = {}
     macs: dict[str, str] = {}
     addresses: dict[str, str] = {}
+    interfaces: dict[str, str] = {}
     for line in map(printable, text.splitlines()):
         key, _, value = line.partition(" ")
         if _NUMBERED.fullmatch(
@@ -57,9 +66,16 @@ def read_answer(text: str) -> BoardAnswer:
             for kind, found in (("link/ether", macs), ("inet", addresses)):
                 if kind in words[:-1]:
                     found.setdefault(link, words[words.index(kind) + 1].partition("/")[0].lower())
+            if "inet6" in words[:-1]:
+                interfaces.setdefault(words[words.index("inet6") + 1].partition("/")[0].lower(), link)
         else:
             said.setdefault(key, value.strip()[:_LONGEST])
     addresses.pop("lo", None)
     return BoardAnswer(
-        said.get("serial-number", ""), said.get("model", ""), said.get("name", ""), macs, addresses
+        said.get("serial-number", ""),
+        said.get("model", ""),
+        said.get("name", ""),
+        macs,
+        addresses,
+        interfaces,
     )

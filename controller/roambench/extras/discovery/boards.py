@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from roambench.extras.discovery.asking import BoardAnswer
 from roambench.extras.discovery.sighting import Sighting, made_by_raspberry_pi
@@ -62,7 +63,7 @@ def boards(
     """`answers_at` and `troubles` are by address.
 
     Two addresses are one board's if they tell the same serial number, or one tells the other's address or
-    MAC as its own.
+    MAC as its own, or both have one MAC.
     """
     groups: list[list[SeenAddress]] = []
     for seen in found:
@@ -77,9 +78,11 @@ def _one_board(one: SeenAddress, other: SeenAddress, answers_at: Mapping[str, Bo
     first, second = answers_at.get(one.address), answers_at.get(other.address)
     if first is not None and second is not None and first.serial and first.serial == second.serial:
         return True
+    if not set(one.macs).isdisjoint(other.macs):
+        return True
     return any(
         answer is not None
-        and (seen.address in answer.addresses.values() or not set(seen.macs).isdisjoint(answer.macs.values()))
+        and (answer.interface_of(seen.address) or not set(seen.macs).isdisjoint(answer.macs.values()))
         for answer, seen in ((first, other), (second, one))
     )
 
@@ -89,9 +92,8 @@ def _board(
 ) -> FoundBoard:
     answers = [answers_at[seen.address] for seen in group if seen.address in answers_at]
     answer = answers[0] if answers else BoardAnswer()
-    interfaces = {address: link for link, address in answer.addresses.items()}
     # As the bench has it: the interface that carries models is usually the radio.
-    by_radio = [seen for seen in group if interfaces.get(seen.address, "").startswith("wl")]
+    by_radio = [seen for seen in group if answer.interface_of(seen.address).startswith("wl")]
     chosen = (by_radio or [one for one in group if one.address in answers_at] or list(group))[0]
     # Not those of bridges and tunnels, which belong to no board.
     own = [mac for link, mac in answer.macs.items() if link.startswith(("e", "w"))]
@@ -99,7 +101,7 @@ def _board(
     return FoundBoard(
         name=names[0] if names else "",
         address=chosen.address,
-        interface=interfaces.get(chosen.address, ""),
+        interface=answer.interface_of(chosen.address),
         addresses=_distinct(one.address for one in group),
         macs=_distinct((*(mac for one in group for mac in one.macs), *own)),
         model=answer.model,
@@ -115,5 +117,6 @@ def _distinct(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, values)))
 
 
-def _order(address: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in address.split("."))
+def _order(address: str) -> tuple[int, int]:
+    place = ip_address(address)
+    return place.version, int(place)

@@ -24,7 +24,9 @@ def discover(
     subnet: Annotated[
         list[str] | None,
         typer.Option(
-            "--subnet", metavar="NETWORK", help="Knock at each address, as 192.168.50.0/24; repeatable."
+            "--subnet",
+            metavar="NETWORK",
+            help="Knock at each address there and stay inside, as 192.168.50.0/24; repeatable.",
         ),
     ] = None,
     leases: Annotated[
@@ -49,6 +51,12 @@ def discover(
     key: Annotated[
         Path | None,
         typer.Option("--key", metavar="FILE", help="Private key; default: the bench's, else as ssh."),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", min=1, max=65535, metavar="N", help="Of SSH; default: the bench's, else as ssh."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="FILE", help="Draft a bench description here.")
@@ -78,8 +86,9 @@ def discover(
     if known is not None:
         user = user or known.hosts[0].ssh_user
         key = key or known.hosts[0].ssh_key
+        port = port or known.hosts[0].ssh_port
     seen = look(subnet or (), leases or (), mdns=mdns_is_there() if mdns is None else mdns)
-    found = found_boards(seen, StrangerLogin(user, key) if ask else None, every=every)
+    found = found_boards(seen, StrangerLogin(user, key, port) if ask else None, every=every)
     new = unknown_to(known, found) if known is not None else found
     if as_json:
         print_json([asdict(board) for board in new])
@@ -91,7 +100,7 @@ def discover(
         controller = known.controller.address if known is not None else seen_from(new[0].address)
         shown_key = str(key.expanduser().absolute()) if key else ""
         taken = [host.name for host in known.hosts] if known is not None else []
-        text = drafted(new, controller, user=user, key=shown_key, taken=taken)
+        text = drafted(new, controller, user=user, key=shown_key, port=port, taken=taken)
         write_out(out, text)
         if not as_json:
             print(f"drafted {out}: look at it, then roambench fleet list {out}")

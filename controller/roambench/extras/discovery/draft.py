@@ -17,14 +17,25 @@ _LONGEST: Final = 200
 
 
 def drafted(
-    found: Sequence[FoundBoard], controller: str, *, user: str | None, key: str, taken: Sequence[str] = ()
+    found: Sequence[FoundBoard],
+    controller: str,
+    *,
+    user: str | None,
+    key: str,
+    port: int | None = None,
+    taken: Sequence[str] = (),
 ) -> str:
     """TOML that `fleet list` takes as it is; meters are to be filled in. `taken` are names of other hosts."""
-    return "\n".join([*_lines(found, controller, user, key, set(taken)), ""])
+    return "\n".join([*_lines(found, controller, user, key, port, set(taken)), ""])
 
 
 def _lines(
-    found: Sequence[FoundBoard], controller: str, user: str | None, key: str, taken: set[str]
+    found: Sequence[FoundBoard],
+    controller: str,
+    user: str | None,
+    key: str,
+    port: int | None,
+    taken: set[str],
 ) -> Iterator[str]:
     yield f"# Drafted by roambench fleet discover: {len(found)} boards."
     yield "# What every key means: inventory/README.md."
@@ -35,6 +46,8 @@ def _lines(
     yield "[defaults]"
     if user:
         yield f"ssh_user = {json.dumps(user)}"
+    if port:
+        yield f"ssh_port = {port}"
     if key:
         yield f"ssh_key = {json.dumps(key)}"
     yield "# Without a meter until its serial number is filled in below:"

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from roambench.contract.errors import ConfigError
+from roambench.contract.extra_packages import install_command
 from roambench.extras.discovery.sighting import Sighting, sighting
 
 _TYPE: Final = "_workstation._tcp.local."
@@ -28,7 +29,7 @@ def browsed(seconds: float) -> list[Sighting]:
     try:
         import zeroconf
     except ImportError:
-        raise ConfigError(["--mdns: needs zeroconf: install roambench[mdns]"]) from None
+        raise ConfigError([f"--mdns: needs zeroconf: {install_command('mdns')}"]) from None
     logging.getLogger("zeroconf").addHandler(logging.NullHandler())
     names: dict[str, None] = {}
 

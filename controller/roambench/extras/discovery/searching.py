@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Final
 
@@ -28,24 +29,32 @@ _AT_ONCE: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class StrangerLogin:
-    """The login by which unknown machines are asked; None and "" leave it to the user's SSH configuration."""
+    """The login by which unknown machines are asked; None leaves it to the user's SSH configuration."""
 
     user: str | None
     key: Path | None
+    port: int | None = None
 
 
 def look(subnets: Sequence[str], leases: Sequence[Path], *, mdns: bool) -> list[Sighting]:
-    """All that these sources and the neighbour table have; ConfigError for a source that is none."""
-    seen: list[Sighting] = []
-    for path in leases:
-        seen += read_leases(path, time.time())
-    for subnet in subnets:
-        seen += swept(subnet)
+    """All that these sources and the neighbour table have: of `subnets`, if any are named, and of all leases.
+    ConfigError for a source that is none."""
+    leased = [one for path in leases for one in read_leases(path, time.time())]
+    seen = [one for subnet in subnets for one in swept(subnet)]
     if mdns:
         seen += browsed(_MDNS_S)
     # Last: each answer has made the kernel ask for its sender's MAC.
+    seen += neighbours()
     own = own_addresses()
-    return [one for one in (*seen, *neighbours()) if one.address not in own]
+    return [one for one in (*leased, *inside(seen, subnets)) if one.address not in own]
+
+
+def inside(seen: Sequence[Sighting], subnets: Sequence[str]) -> list[Sighting]:
+    """Those in one of `subnets`, all where none is named."""
+    networks = [ip_network(subnet, strict=False) for subnet in subnets]
+    return [
+        one for one in seen if not networks or any(ip_address(one.address) in network for network in networks)
+    ]
 
 
 def found_boards(seen: Sequence[Sighting], login: StrangerLogin | None, *, every: bool) -> list[FoundBoard]:
@@ -84,13 +93,14 @@ def _known_as(host: Host) -> set[str]:
     resolved: set[str] = set()
     for name in names:
         with suppress(OSError):
-            resolved |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None, socket.AF_INET)}
+            resolved |= {str(entry[4][0]) for entry in socket.getaddrinfo(name, None)}
     return names | resolved
 
 
 def seen_from(address: str) -> str:
     """This machine's address as `address` sees it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as line:
         line.connect((address, 9))
         return str(line.getsockname()[0])
 
@@ -101,7 +111,7 @@ def _stranger(seen: SeenAddress, number: int, login: StrangerLogin) -> Host:
         name=seen.address,
         address=seen.address,
         ssh_user=login.user,
-        ssh_port=None,
+        ssh_port=login.port,
         ssh_key=login.key,
         slot=number,
         meter=meter,

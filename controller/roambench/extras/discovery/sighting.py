@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import IPv4Address, ip_address
 from typing import Final
 
 #: Raspberry Pi's prefixes in the IEEE's registry, as netaddr 1.3.0 has it; the last one is newer.
@@ -24,15 +24,16 @@ class Sighting:
 
 
 def sighting(how: str, address: str, mac: str = "", name: str = "") -> Sighting | None:
-    """None for what is no IPv4 address of a machine; a MAC or a name that can be none is left out."""
+    """None for what is no address of a machine beyond a link; a MAC or a name that is none is left out."""
     try:
-        place = IPv4Address(address)
-    except AddressValueError:
+        place = ip_address(address)
+    except ValueError:
         return None
     if (
         place.is_multicast
         or place.is_unspecified
         or place.is_loopback
+        or (place.version == 6 and place.is_link_local)
         or place == IPv4Address("255.255.255.255")
     ):
         return None

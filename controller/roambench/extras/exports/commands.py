@@ -20,7 +20,7 @@ def tensorboard(
 ) -> None:
     """Write accuracy, loss, devices and joules of every step as TensorBoard files.
 
-    It needs the extra `tensorboard`.
+    The points of a sweep are a folder each. It needs the extra `tensorboard`.
     """
     from roambench.extras.exports.tensorboard import export_tensorboard
 
@@ -47,7 +47,7 @@ def mlflow(
 ) -> None:
     """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
 
-    It needs the extra `mlflow`.
+    The points of a sweep are children of a run of its name. It needs the extra `mlflow`.
     """
     from roambench.extras.exports.mlflow import export_mlflow
     from roambench.runner.screen import print_json
@@ -74,7 +74,7 @@ def wandb(
 ) -> None:
     """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
 
-    It needs the extra `wandb`.
+    The points of a sweep are a group. It needs the extra `wandb`.
     """
     from roambench.extras.exports.wandb import export_wandb
     from roambench.runner.screen import print_json
@@ -100,9 +100,10 @@ def ro_crate(
         list[str] | None, typer.Option(metavar="NAME", help="An author; as often as wanted.")
     ] = None,
 ) -> None:
-    """Pack runs with their report, tables, settings and CITATION.cff for artifact evaluation or an archive.
+    """Pack runs with their report, raw records, trace and truth for artifact evaluation or an archive.
 
-    An RO-Crate of version 1.1. No trace, no address, no key goes into it. It needs the extra `ro-crate`.
+    An RO-Crate of version 1.1 that `roambench check`, `report` and `compare` open. No key, log or description
+    of a bench goes into it. It needs the extra `ro-crate`.
     """
     from roambench.extras.exports.ro_crate import About, export_ro_crate
 

@@ -45,6 +45,7 @@ def export_mlflow(
     runs: Sequence[Path], store: str, *, experiment: str = "", artifacts_mib: float = 0.0
 ) -> list[MlflowRun]:
     """Write the runs into the store, a URI or a folder; into the experiment named, else into their own.
+    Those of a sweep are children of a run of its name.
 
     With `artifacts_mib` also the report page and the run's tables, each file up to that size. ConfigError
     for runs that are there already; RunError where the library is not installed or the store refuses.
@@ -62,8 +63,22 @@ def export_mlflow(
         ]
         if there:
             raise ConfigError(there)
+        parents = {
+            (place, run.sweep): _parent(client, run, place)
+            for run in found
+            if run.sweep
+            for place in [places[run.name]]
+        }
         return [
-            _write(client, entities, run, places[run.name], experiment or run.experiment, artifacts_mib)
+            _write(
+                client,
+                entities,
+                run,
+                places[run.name],
+                experiment or run.experiment,
+                artifacts_mib,
+                parents.get((places[run.name], run.sweep), ""),
+            )
             for run in found
         ]
 
@@ -99,9 +114,23 @@ def _experiment(client: Any, name: str, files: str | None) -> str:
 
 
 def _this(run: TrackedRun) -> str:
-    """MLflow's filter for this run: its id is unique on a bench only, and its time to the second."""
-    tags = {"run_id": run.info.run_id, "created": run.info.created_utc}
-    return " and ".join(f"tags.`roambench.{name}` = {_quoted(value)}" for name, value in tags.items())
+    """MLflow's filter for this run: its id is unique on a bench only, and its time to the second, in which
+    several points of a sweep may begin."""
+    tags = {"roambench.run_id": run.info.run_id, "roambench.created": run.info.created_utc}
+    tags |= {"mlflow.runName": run.name} if run.sweep else {}
+    return " and ".join(f"tags.`{name}` = {_quoted(value)}" for name, value in tags.items())
+
+
+def _parent(client: Any, run: TrackedRun, place: str) -> str:
+    """The run of MLflow's above those of the sweep: the one that is there, else a new one."""
+    known = client.search_runs([place], f"tags.`roambench.sweep` = {_quoted(run.sweep)}")
+    if known:
+        return str(known[0].info.run_id)
+    made = client.create_run(
+        place, start_time=round(1e3 * run.began_s), tags={"roambench.sweep": run.sweep}, run_name=run.sweep
+    )
+    client.set_terminated(made.info.run_id)
+    return str(made.info.run_id)
 
 
 def _quoted(text: str) -> str:
@@ -109,15 +138,23 @@ def _quoted(text: str) -> str:
 
 
 def _write(
-    client: Any, entities: Any, run: TrackedRun, place: str, experiment: str, artifacts_mib: float
+    client: Any,
+    entities: Any,
+    run: TrackedRun,
+    place: str,
+    experiment: str,
+    artifacts_mib: float,
+    parent: str,
 ) -> MlflowRun:
-    """One run; a run that could not be written whole is deleted again."""
+    """One run, below `parent` if that is any; a run that could not be written whole is deleted again."""
     began_ms = round(1e3 * run.began_s)
     made = client.create_run(place, start_time=began_ms, run_name=run.name)
     key = made.info.run_id
     try:
         tags = {f"roambench.{name}": value for name, value in run.tags.items()}
         tags["mlflow.note.content"] = _note(run)
+        if parent:
+            tags["mlflow.parentRunId"] = parent
         texts = [entities.RunTag(name, _cut(value, _TAG_LENGTH)) for name, value in tags.items()]
         params = [entities.Param(n, _cut(_text(v), _PARAM_LENGTH)) for n, v in run.parameters.items()]
         metrics = [entities.Metric(p.tag, p.value, began_ms, p.step) for p in run.curves]
@@ -143,7 +180,7 @@ def _artifacts(client: Any, key: str, run: TrackedRun, limit_mib: float) -> tupl
     left_out = []
     with tempfile.TemporaryDirectory() as scratch:
         shown = Path(scratch) / "report.html"
-        shown.write_text(page([run.evidence], [run.summary]), encoding="utf-8")
+        shown.write_text(page([run.evidence], [run.summary]), encoding="utf-8", errors="backslashreplace")
         files = [shown, *(run.evidence.path / name for name in PUBLIC_FILES)]
         for file in files:
             if not file.is_file():

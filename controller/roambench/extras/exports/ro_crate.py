@@ -1,7 +1,8 @@
 """Runs as an RO-Crate (https://w3id.org/ro/crate/1.1), a folder that describes itself: for archives.
 
-In it are the report, tables and settings: no addresses, keys or logs of a bench, and no trace. The report
-shows who was present in which step.
+In it are the report, tables, settings, and all that `roambench check` computes them from again: raw records,
+event log, trace, truth, the last model, digests of all files. No key or log of a bench and no description of
+its hosts.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import shutil
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any, Final
@@ -23,11 +25,57 @@ from roambench.contract.json_values import without_nan
 from roambench.report.report import Report, report
 from roambench.report.summaries.finding import finding_of
 from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_runs
+from roambench.runner.model_files import GLOBAL_MODEL
+from roambench.runs.database import copy_database
+from roambench.runs.manifest import is_index, write_manifest
+from roambench.runs.marks import EVENTS, RECORDS
 from roambench.runs.reference import FILES
 
 _PARQUET: Final = "application/vnd.apache.parquet"
 _PROFILE: Final = "https://w3id.org/ro/wfrun/process/0.5"
-_TYPES: Final = {".parquet": _PARQUET, ".json": "application/json", ".html": "text/html"}
+_TYPES: Final = {
+    ".parquet": _PARQUET,
+    ".json": "application/json",
+    ".html": "text/html",
+    ".csv": "text/csv",
+    ".sqlite": "application/vnd.sqlite3",
+    ".safetensors": "application/octet-stream",
+}
+#: What a check needs besides the public files and the databases.
+_TO_CHECK: Final = (
+    "trace.parquet",
+    "host.parquet",
+    "exchanges.parquet",
+    "figures.json",
+    "emulator.json",
+    GLOBAL_MODEL,
+)
+_README: Final = """\
+# Runs of roambench {version}
+
+{runs}
+
+`report.html` is the report, `report.json` its numbers. Each run is a whole run folder: event log
+(`events.sqlite`), raw records of its boards and meters (`records.sqlite`), the movement that was replayed
+(`trace.parquet`), the true energy of emulated boards (`truth`), the last model (`models`), and the tables
+made of them.
+
+## How to check it
+
+| command, in this folder | what it shows |
+|---|---|
+| `sha256sum -c manifest.sha256` | every file is as it was packed |
+| `roambench check .` | the same; and all below |
+| `roambench report .` | the report, made from the records again |
+| `roambench run {first}` | repeats the run: on the same kind of fleet its models have the same digest |
+
+`roambench check` scores the last model again, computes joules again from the raw records, and compares every
+figure of `report.json` and of the tables.
+
+It ends with 0 where all is equal, 1 where something differs, which it names, and 2 where
+something could not be checked, as without the data set. It takes the zip file, too. Scores of
+steps before the last model can be checked only by repeating the run.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +96,20 @@ def export_ro_crate(runs: Sequence[Path], out: Path, about: About) -> Path:
     if out.exists():
         raise ConfigError([f"-o: {out}: exists already; name a new folder or .zip file"])
     crate_of = _library()
-    found, whole_report = tracked_runs(runs), report(runs)
+    found = tracked_runs(runs)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
             crate = crate_of(version="1.1")
+            runs_of_crate = [_copied(run, Path(scratch, "runs", run.name)) for run in found]
+            whole_report = report(runs_of_crate)
             _describe(crate, found, finding_of(whole_report.summaries), about)
             _fill(crate, found, whole_report, Path(scratch))
-            whole = Path(scratch, "whole").with_suffix(out.suffix)
-            (crate.write_zip if out.suffix == ".zip" else crate.write)(whole)
+            whole = Path(scratch, "whole")
+            crate.write(whole)
+            write_manifest(whole)
+            if out.suffix == ".zip":
+                whole = Path(shutil.make_archive(str(whole), "zip", whole))
             whole.rename(out)
     except OSError as error:
         raise RunError(f"{out}: {error.strerror or error}") from None
@@ -146,34 +199,65 @@ def _one_or_all(found: list[Any]) -> Any:
 
 def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch: Path) -> None:
     texts = {
+        "README.md": (_readme(runs), "What is in this crate and how to check it", "text/markdown"),
         "report.html": (whole_report.html(), "The report: figures and tables", ""),
         "report.json": (whole_report.json(), "The report's numbers, with their uncertainties", ""),
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
     }
     for name, (text, meaning, media_type) in texts.items():
-        (scratch / name).write_text(text, encoding="utf-8")
+        (scratch / name).write_text(  # notes name runs
+            text.replace(f"{scratch}/", ""), encoding="utf-8", errors="backslashreplace"
+        )
         _file(crate, scratch / name, name, meaning, media_type)
     for run in runs:
-        folder = scratch / run.name
-        folder.mkdir()
-        below = f"runs/{run.name}"
-        parts: list[Any] = []
-        settings = {"settings": run.settings, "tags": run.tags}
-        (folder / "settings.json").write_text(
-            json.dumps(without_nan(settings), indent=2, ensure_ascii=False, default=str), encoding="utf-8"
-        )
-        meaning = "Every setting, defaults filled in; who made the run, and what to doubt"
-        parts.append(_file(crate, folder / "settings.json", f"{below}/settings.json", meaning))
-        for name in PUBLIC_FILES:
-            if (run.evidence.path / name).is_file():
-                shutil.copyfile(run.evidence.path / name, folder / name)
-                parts.append(_file(crate, folder / name, f"{below}/{name}", FILES[name].partition(": [")[0]))
+        folder, below = scratch / "runs" / run.name, f"runs/{run.name}"
+        parts = []
+        for path in sorted(path for path in folder.rglob("*") if path.is_file() and not is_index(path)):
+            name = path.relative_to(folder).as_posix()
+            parts.append(_file(crate, path, f"{below}/{name}", _meaning(name)))
         described = {
             "name": run.name,
             "description": run.finding,
             "hasPart": _one_or_all([{"@id": it.id} for it in parts]),
         }
         crate.add_dataset(dest_path=f"{below}/", properties=described)
+
+
+def _copied(run: TrackedRun, folder: Path) -> Path:
+    """The run as `roambench check` opens it; what is its bench's alone, and the place of its inputs on this
+    machine, is left out. Returns the folder."""
+    for part in ("models", "truth"):
+        (folder / part).mkdir(parents=True)
+    inputs = {Path(name).name: digest for name, digest in run.info.inputs.items()}
+    texts = {
+        "settings.json": {"settings": run.settings, "tags": run.tags},
+        "experiment.json": run.settings,
+        "run.json": json.loads(replace(run.info, inputs=inputs).to_json()),
+    }
+    for name, document in texts.items():
+        text = json.dumps(without_nan(document), indent=2, ensure_ascii=False, default=str)
+        (folder / name).write_text(text, encoding="utf-8")
+    source = run.evidence.path
+    for name in (EVENTS, RECORDS):
+        copy_database(source / name, folder / name)
+    truths = [f"truth/{path.name}" for path in (source / "truth").glob("*.csv")]
+    for name in (*PUBLIC_FILES, *_TO_CHECK, *truths):
+        if (source / name).is_file():
+            shutil.copyfile(source / name, folder / name)
+    return folder
+
+
+def _meaning(name: str) -> str:
+    if name == "settings.json":
+        return "Every setting, defaults filled in; who made the run, and what to doubt"
+    known = next(text for pattern, text in FILES.items() if fnmatch(name, pattern))
+    return known.partition(": [")[0]
+
+
+def _readme(runs: Sequence[TrackedRun]) -> str:
+    software = metadata("roambench")
+    listed = "\n".join(f"- `runs/{run.name}`: {run.finding}" for run in runs)
+    return _README.format(version=software["Version"], runs=listed, first=f"runs/{runs[0].name}")
 
 
 def _file(crate: Any, source: Path, place: str, meaning: str, media_type: str = "") -> Any:

@@ -7,26 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.report.tracked import Scalar, missing, named_twice, tracked_runs
-from roambench.runs.groups import run_name
+from roambench.report.tracked import Scalar, missing, named_twice, tracked_names, tracked_runs
 
 
 def export_tensorboard(runs: Sequence[Path], out: Path) -> list[Path]:
-    """Write one folder of event files per run into `out`, named as the run; returns the folders.
+    """Write one folder of event files per run into `out`, named as the run, which in a sweep is what varies
+    there; returns the folders.
 
     ConfigError where two runs have one name and for a folder that is there already (TensorBoard would draw
     both); RunError for what is no run, or where the library is not installed.
     """
-    problems = named_twice(runs)
-    for name in dict.fromkeys(run_name(run) for run in runs):
-        if (out / name).exists():
-            problems.append(f"{out / name}: exists already; choose another -o")
-    if problems:
+    names = tracked_names(runs)
+    places = [out / name.replace("/", "-").replace(" ", "_") for name in names]
+    there = dict.fromkeys(place for place in places if place.exists())
+    if problems := [*named_twice(names), *(f"{place}: exists already; choose another -o" for place in there)]:
         raise ConfigError(problems)
     writer_of, event_of = _library()
     folders = []
-    for run in tracked_runs(runs):
-        place = out / run.name
+    for run, place in zip(tracked_runs(runs), places, strict=True):
         try:
             place.mkdir(parents=True)
             writer = writer_of(str(place))

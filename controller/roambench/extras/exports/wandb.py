@@ -28,6 +28,7 @@ class Offline:
 
 def export_wandb(runs: Sequence[Path], out: Path, *, project: str = "") -> list[Offline]:
     """Write each run as an offline run into `out`/wandb; into the project named, else that of its experiment.
+    The runs of a sweep are a group of its name, others one of their experiment's.
 
     Nothing is sent anywhere. ConfigError for runs that are there already; RunError where the library is not
     installed or cannot write.
@@ -50,7 +51,9 @@ def export_wandb(runs: Sequence[Path], out: Path, *, project: str = "") -> list[
 
 def _key(run: TrackedRun) -> str:
     """The same for the same run, so that what is sent twice is one run on the server."""
-    return sha256(f"{run.name} {run.info.run_id} {run.info.created_utc}".encode()).hexdigest()[:16]
+    return sha256(
+        f"{run.name} {run.info.run_id} {run.info.created_utc}".encode(errors="surrogateescape")
+    ).hexdigest()[:16]
 
 
 def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:
@@ -77,7 +80,7 @@ def _write(library: Any, run: TrackedRun, out: Path, project: str) -> Offline:
             id=_key(run),
             dir=str(out),
             config={**run.settings, "roambench": run.tags},
-            group=run.experiment,
+            group=run.sweep or run.experiment,
             notes="\n".join([run.finding, *run.summary.flags]),
             tags=[text[:_TAG_LENGTH] for text in (info.system, info.fleet, f"seed {info.seed}")],
             settings=settings,

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
 from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
-
-_TRIXIE: Final = "Trixie comes with Python 3.13, and hosts need 3.11: fleet provision will refuse it"
 
 
 def register(app: typer.Typer) -> None:
@@ -49,7 +47,7 @@ def image(
     User, key, name, network, time server: as the bench description has them. Doing it again changes nothing.
     """
     from roambench.contract.errors import ConfigError
-    from roambench.extras.first_boot.partition import Release, recognised
+    from roambench.extras.first_boot.partition import recognised
     from roambench.extras.first_boot.settings import first_boots
     from roambench.extras.first_boot.writing import write_card
     from roambench.provision.inventory.load import load_bench
@@ -88,8 +86,6 @@ def image(
         if dry_run:
             for name in one.changed:
                 print("\n".join([f"--- {name}", *one.shown(name).splitlines()]))
-    if card.release is Release.TRIXIE:
-        print(_TRIXIE)
     known = KnownHosts.of(loaded)
     for name in (one.settings.known_as for one in made):
         if known.keys().lookup(name) is not None:

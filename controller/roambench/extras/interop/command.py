@@ -10,6 +10,7 @@ import typer
 
 from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument
+from roambench.contract.extra_packages import install_command
 
 
 class Tool(StrEnum):
@@ -76,7 +77,7 @@ def import_bench(
         try:
             from roambench.extras.interop.labgrid import read_labgrid
         except ImportError:
-            raise ConfigError(["labgrid's files are YAML: pip install 'roambench[labgrid]'"]) from None
+            raise ConfigError([f"labgrid's files are YAML: {install_command('labgrid')}"]) from None
         found = read_labgrid(source, places)
     first = str(found.hosts[0].table["address"]) if found.hosts else "127.0.0.1"
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,5 +76,6 @@ def _check(text: str, source: str) -> None:
         try:
             load_bench(path)
         except ConfigError as error:
-            named = [problem.removeprefix(f"{path.name}: ") for problem in error.problems]
+            at = re.compile(rf"{re.escape(path.name)}(:\d+)?: ")  # the line is none of the user's file
+            named = [at.sub("", problem, count=1) for problem in error.problems]
             raise ConfigError([f"{source}, as a bench: {problem}" for problem in named]) from None

@@ -19,6 +19,7 @@ from typing import Any, Final
 import psutil
 
 from roambench.contract.errors import FleetError
+from roambench.contract.extra_packages import install_command
 
 #: Ray refuses to start with less than 75 MiB; above the models there has to be room for its own messages.
 _LEAST_STORE_BYTES: Final = 128 << 20
@@ -124,7 +125,7 @@ def _imported() -> Any:
         if error.name != "ray":
             raise
         raise FleetError(
-            'simulated.backend = "ray" needs Ray, which is not installed: pip install "roambench[ray]"'
+            f'simulated.backend = "ray" needs Ray, which is not installed: {install_command("ray")}'
         ) from None
     return ray
 

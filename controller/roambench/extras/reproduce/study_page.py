@@ -24,9 +24,9 @@ from roambench.extras.reproduce.claims import (
 from roambench.extras.reproduce.scale import Scale
 from roambench.report import numbers
 from roambench.report.numbers import NONE
+from roambench.report.spread import spread
 from roambench.report.table import ReportTable
 from roambench.study.sweep.points import FREE, text
-from roambench.study.sweep.results import spread
 from roambench.study.sweep.results_files import cell as spread_cell
 
 #: Title of the table of printed figures.

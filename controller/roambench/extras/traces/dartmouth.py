@@ -26,6 +26,7 @@ from roambench.mobility.readers.formats import intervals
 from roambench.mobility.readers.overlaps import IntervalCollector
 from roambench.mobility.readers.tables import BY_FILE
 from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.zones import time_form
 
 _MOVEMENT: Final[Mapping[str, str]] = {"device": BY_FILE, "time": "0", "ap": "1"}
 _MOVE: Final = re.compile(r"\d{9,10}(?:\.\d+)?\t[A-Za-z][^\t]*")
@@ -67,7 +68,7 @@ def read_syslog(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     """The stays that the messages of all files tell, whichever file each is in."""
     stays = IntervalCollector(options.file)
     messages = _Messages()
-    parse = TIME_FORMATS[options.time_format]
+    parse = time_form(options.time_format, options.time_zone, options.time_doubts).one
     for document in documents:
         messages.files.append(document.path)
         with closing(document.lines()) as lines:
@@ -81,7 +82,9 @@ def read_syslog(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
                     card = _CARD.search(text)
                     if card is None:
                         raise ValueError("no MAC address of a card after the access point")
-                    messages.add(parse(time), _plain(card[0]), check_id(ap, "access point"), kind, number)
+                    messages.add(
+                        int(parse(time)), _plain(card[0]), check_id(ap, "access point"), kind, number
+                    )
                 except (ValueError, OverflowError) as error:
                     stays.account.reject(number, str(error), document.path)
     messages.close(stays)
@@ -186,6 +189,7 @@ DARTMOUTH_MOVEMENT: Final = Reader(
     "Dartmouth's Wi-Fi cards (CRAWDAD dartmouth/campus/movement): a file per card, time and access point",
     read_together=read_movement,
     recognises=recognises_movement,
+    takes_columns=True,
 )
 DARTMOUTH_SYSLOG: Final = Reader(
     "dartmouth-syslog",

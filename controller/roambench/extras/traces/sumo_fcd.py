@@ -51,6 +51,8 @@ def _named(fixes: Fixes, ids: Mapping[str, set[str]]) -> Fixes:
 def _name(device: str, ids: Mapping[str, set[str]]) -> str:
     """Name a device of such a kind and id; a vehicle's name is its id."""
     kind, _, name = device.partition(":")
+    if name.partition(":")[0] in _DEVICES:  # a vehicle that is called person:0
+        return device
     before = _DEVICES[: _DEVICES.index(kind)]
     return device if any(name in ids[other] for other in before) else name
 

@@ -17,6 +17,7 @@ from roambench.extras.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, MeterSeri
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
+from roambench.provision.claims import claim_by, keep_off
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.host_error import HostError
@@ -92,6 +93,7 @@ def collect(
     report("preflight")
     checks = check(bench, [host]).hosts[0].checks
     with open_link(bench, host) as link:
+        keep_off(link, claim_by(bench))
         offsets = [_offset(link)]
         status = ask_agent(link, "status")
         if status.get("run"):

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress
+from roambench.cli.common_options import JsonOption, with_progress, with_sudo
 from roambench.cli.fleet.options import OnlyOption, WaitOption
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file to `app`."""
-    app.command("verify")(with_progress(verify))
+    app.command("verify")(with_sudo(with_progress(verify)))
 
 
 def verify(

@@ -75,6 +75,7 @@
     const rows = (run.ghost.rows || []).filter((row) => row[0] <= step);
     return rows[rows.length - 1];
   };
+  const joulesTitle = () => (run.head.basis === "modelled" ? run.head.titles.consumed_j : run.head.titles.whole_run_j + ", idling too");
   const energy = (joules) => {
     if (joules === null || joules === undefined) return ["–", ""];
     return Math.abs(joules) < 9999.5 ? [joules.toLocaleString("en-GB", { maximumFractionDigits: joules < 100 ? 1 : 0 }), "J"] : [(joules / 1000).toFixed(joules < 99950 ? 2 : 1), "kJ"];
@@ -118,8 +119,9 @@
     $("doubts").replaceChildren(...(head.doubts || []).map((doubt) => make("li", doubt)));
     $("play").textContent = "replay";
     const choice = $("power-board");
-    if (choice.options.length !== head.devices.length + 1) {
-      choice.replaceChildren(new Option("all together", ""), ...head.devices.map((name, device) => new Option(name, device)));
+    const boards = head.basis === "measured" ? head.devices : [];  // others have no power to show
+    if (choice.options.length !== boards.length + 1) {
+      choice.replaceChildren(new Option("all together", ""), ...boards.map((name, device) => new Option(name, device)));
     }
     const key = (list, names, kind) => list.map((name, i) => {
       const item = make("li"), sign = make("i", undefined, kind);
@@ -169,19 +171,18 @@
     else found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
     const joules = at === null ? run.now.joules : joulesTo(step);
     const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
-    const all = head.basis === "modelled" ? "used for learning" : "boards in all, idling too";
-    found.push(tile(all, ...energy(joules), [at === null && !isOver() ? "so far" : at === null ? "" : "to here", sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    if (head.basis === "measured") found.push(tile("used for learning", ...energy(updates.reduce((sum, update) => sum + (update[6] || 0), 0)), `transfers and trainings; ${sort}`));
+    found.push(tile(joulesTitle(), ...energy(joules), [at === null && !isOver() ? "so far" : at === null ? "" : "to here", sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (head.basis === "measured") found.push(tile(head.titles.consumed_j, ...energy(updates.reduce((sum, update) => sum + (update[6] || 0), 0)), `transfers and trainings; ${sort}`));
     const wanted = threshold(), sameScore = ghost && ghost[1] !== null && run.ghost.metric === run.now.metric;
     const need = [isAccuracy() ? "" : `${run.now.better} is better`, wanted !== null ? `threshold ${scoreText(wanted, 0)}` : ""].filter(Boolean).join("; ");
     const [value, unit] = score === null ? ["–", ""] : isAccuracy() ? [(100 * score).toFixed(1), "%"] : [scoreText(score), ""];
     found.push(tile(run.now.metric, value, unit, sameScore ? than(scoreText(ghost[1])) : head.basis ? need : "nothing is trained"));
     const present = (run.places.get(step) || [0, []])[1].length;
     found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
-    found.push(tile("wasted trainings", count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
+    found.push(tile(head.titles.wasted_trainings, count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
-    found.push(tile("wasted", ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    if (failed.length) found.push(tile("failed trainings", count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
+    found.push(tile(head.titles.wasted_j, ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (failed.length) found.push(tile(head.titles.failed_trainings, count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
     $("tiles").replaceChildren(...found);
   };
   const wattsIn = (step) => {
@@ -293,14 +294,14 @@
       if (row[4] !== null) over.push([joules / 1000, row[4]]);
     }
     charts.lines($("accuracy-joules"), {
-      x: { low: 0, label: run.head.basis === "modelled" ? "used for learning, kJ" : "boards in all, idling too, kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
+      x: { low: 0, label: joulesTitle() + ", kJ" }, y, marks, empty: run.head.basis ? "no energy booked to a scored step yet" : "a rehearsal draws nothing",
       lines: [
         { points: ghost.filter((row) => row[2]).map((row) => [row[2] / 1000, row[1]]), colour: "muted", dash: [5, 4], width: 1.6 },
         { points: over, colour: "accent", dots: true, end: true },
       ],
       label: `${title} over energy, ${over.length} points`,
     });
-    $("joules-caption").textContent = run.head.basis === "measured" ? "Joules of boards in all, idling too, gross; provisional. They are booked when a phase is over, so the newest step comes late." : run.head.basis === "modelled" ? "Modelled joules used for learning: of transfers and trainings." : "";
+    $("joules-caption").textContent = run.head.basis === "measured" ? `Joules of ${joulesTitle()}, gross; provisional. They are booked when a phase is over, so the newest step comes late.` : run.head.basis === "modelled" ? `Modelled joules ${joulesTitle()}: of transfers and trainings.` : "";
   };
 
   const power = (step) => {
@@ -401,15 +402,17 @@
   let drawnEvents = "";
   const events = (step) => {
     const there = run.events.filter((event) => event[0] <= step || at === null);
-    const stamp = `${run.name}:${there.length}:${step}:${at}`;
+    const failed = at === null && run.head.state === "failed";
+    const stamp = `${run.name}:${there.length}:${step}:${at}:${failed}`;
     if (stamp === drawnEvents) return;
     drawnEvents = stamp;
-    const lines = together(there), grave = lines.filter((line) => line.gravity === 2);
+    const end = { step, kind: "the run failed", gravity: 2, devices: [], detail: run.head.reason || "controller.log in its folder may say why" };
+    const lines = failed ? [end, ...together(there)] : together(there), grave = lines.filter((line) => line.gravity === 2);
     $("alerts").hidden = !grave.length;
     $("grave").replaceChildren(...grave.slice(0, 4).map(eventRow));
     if (grave.length > 4) $("grave").append(make("li", `and ${grave.length - 4} more below`));
     $("events").replaceChildren(...lines.slice(0, 200).map(eventRow));
-    $("events-caption").textContent = !there.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (lines.length > 200 ? ` ${lines.length - 200} more are in the run folder.` : "");
+    $("events-caption").textContent = !lines.length ? "Nothing out of the ordinary so far." : "What was lost, refused or throttled first, then what was late; the newest of each on top." + (lines.length > 200 ? ` ${lines.length - 200} more are in the run folder.` : "");
   };
 
   const lead = (step) => {

@@ -16,6 +16,7 @@ from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Reader
 from roambench.mobility.readers.opening import documents_of, head_of
 from roambench.mobility.readers.proposing import propose
+from roambench.mobility.readers.stations import names_access_points
 from roambench.mobility.readers.tables import columns_needed
 
 _LOOKED_AT: Final = 8  # files of a directory or archive
@@ -39,9 +40,11 @@ class UnknownFormat(TraceError):
     """Files that nothing recognises. `advice` is how they may be read nevertheless: a command, then notes."""
 
     def __init__(self, paths: Sequence[Path], head: Head | None) -> None:
-        proposal = None if head is None else propose(head)
+        is_list = head is not None and names_access_points(head.rows[0])
+        proposal = None if head is None or is_list else propose(head)
         self.advice: tuple[str, ...] = ()
-        hint = "" if head is None or proposal is not None else _about_columns(head)
+        hint = ". It lists access points, no movement: give it as --ap-source" if is_list else ""
+        hint = hint if is_list or head is None or proposal is not None else _about_columns(head)
         if proposal is not None:
             files = " ".join(shlex.quote(str(path)) for path in paths)
             command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
@@ -56,7 +59,7 @@ def _about_columns(head: Head) -> str:
         return ""
     return (
         ". As a table it is csv (device, time, and lat, lon or x, y) or intervals (device, ap, start, end): "
-        + columns_needed(first, ("device", "..."))
+        + columns_needed(first, ("device", "..."), below=head.rows[1:])
     )
 
 

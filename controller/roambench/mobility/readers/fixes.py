@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import IO, Literal
@@ -81,6 +82,7 @@ class ReaderOptions:
 
     `columns` maps a field (device, time, lat, lon, place, ...) to a column of the file. `step_s` is the step
     at which continuous movement and intervals are sampled, `reduce` the one of several fixes that will count.
+    `time_format` and `time_zone` are what `zones.time_form` takes, which counts in `time_doubts`.
     `utc_offset_h` is that of local times, `ap_hosts` the hosts of a contact log that are access points.
     `globe` says whether a format that writes both holds degrees. Formats too large to be kept whole hand
     every block of fixes to `condense`, which gives back those that can still matter.
@@ -89,6 +91,8 @@ class ReaderOptions:
     file: str = "-"  # for messages
     columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"
+    time_zone: str = ""
+    time_doubts: Counter[str] = field(default_factory=Counter)
     step_s: int = 3600
     reduce: Literal["first", "last"] = "first"
     utc_offset_h: float | None = None
@@ -115,6 +119,7 @@ class Reader:
     belongs: Callable[[str], bool] = _any_file
     recognises: Callable[[Head], str | None] = _never
     utc_offset_h: float | None = None
+    takes_columns: bool = False  # and forms and zones of times
 
 
 def without_duplicates(fixes: Fixes) -> Fixes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -12,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from roambench.contract.errors import TraceError
+from roambench.contract.printable import printable
 from roambench.mobility.readers.archives import PACKINGS, Archives, is_archive, unpacked
 from roambench.mobility.readers.collecting import Pile
 from roambench.mobility.readers.documents import Document, Head, text_lines
@@ -49,6 +52,8 @@ class SourceOptions:
 
     columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"
+    time_zone: str = ""
+    time_doubts: Counter[str] = field(default_factory=Counter)
     utc_offset_h: float | None = None
     ap_hosts: tuple[str, ...] = ()
     globe: bool | None = None
@@ -98,6 +103,8 @@ def _read_all(
             file=file,
             columns=options.columns,
             time_format=options.time_format,
+            time_zone=options.time_zone,
+            time_doubts=options.time_doubts,
             step_s=step_s,
             utc_offset_h=options.utc_offset_h,
             ap_hosts=options.ap_hosts,
@@ -132,6 +139,8 @@ def documents_of(
     licence, PDF). Hidden files do not count. A file given by name is always read. Members can
     be opened until `archives` is closed.
     """
+    if "\0" in str(path):
+        raise TraceError(f"{printable(str(path))}: expected a path without NUL")
     if path.is_dir():
         listed = [
             document
@@ -213,7 +222,7 @@ def _source(path: Path, belongs: Callable[[str], bool]) -> TraceFile:
     ]
     text = "".join(f"{part.sha256}  {name}\n" for name, part in parts)
     size = sum(part.size_bytes for _, part in parts)
-    return TraceFile(path.name, hashlib.sha256(text.encode()).hexdigest(), size, len(parts))
+    return TraceFile(path.name, hashlib.sha256(os.fsencode(text)).hexdigest(), size, len(parts))
 
 
 def file_source(path: Path) -> TraceFile:

@@ -11,7 +11,7 @@ from typing import Final
 
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.tables import cells_of, separator_of
-from roambench.mobility.readers.times import MAX_UNIX_S, TIME_FORMATS
+from roambench.mobility.readers.times import MAX_UNIX_S, TIME_FORMATS, pattern_of
 
 _MOST_COLUMNS: Final = 200
 #: Words in the names of columns, by field; the first field with a fitting column takes it.
@@ -39,6 +39,11 @@ _OTHER_TIME: Final = re.compile(
 )
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _FRACTION: Final = re.compile(r"-?\d{1,3}\.\d{2,}")
+_EAST: Final = ("x", "x_m", "pos_x", "xcoord", "x_coord")
+_NORTH: Final = ("y", "y_m", "pos_y", "ycoord", "y_coord")
+_TELLING: Final = 5  # rows
+_REGION_DEG: Final = 30.0
+_SLOTS: Final = (24, 48, 96, 144, 288, 1440)  # a day
 _RECENT_S: Final = 6e8  # 1989: less is no time of a recording, and more a count of something else
 
 
@@ -55,7 +60,11 @@ class Proposal:
         """Return the options of a command line."""
         columns = ",".join(f"{field}={name}" for field, name in self.columns.items())
         options = f"--columns {shlex.quote(columns)}"
-        return options if self.time_format == "auto" else f"{options} --time-format {self.time_format}"
+        return (
+            options
+            if self.time_format == "auto"
+            else f"{options} --time-format {shlex.quote(self.time_format)}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +97,9 @@ def _columns(head: Head) -> Iterator[_Column]:
     rows = [row.removeprefix("\ufeff") for row in head.rows]
     if len(rows) < 2:
         return
-    separator = separator_of(rows[0])
+    separator = separator_of(rows[0], rows[1:])
     try:
-        table = [[cell.strip() for cell in cells_of(row, separator)] for row in rows]
+        table = [[_with_point(cell.strip(), separator) for cell in cells_of(row, separator)] for row in rows]
     except ValueError:
         return
     width = len(table[0])
@@ -102,6 +111,11 @@ def _columns(head: Head) -> Iterator[_Column]:
         name = table[0][at] if named else ""
         cells = tuple(row[at] for row in (body if named else [table[0], *body]))
         yield _Column(at, name, cells)
+
+
+def _with_point(cell: str, separator: str) -> str:
+    """A number with a decimal comma, where commas separate no cells, with a point."""
+    return cell.replace(",", ".") if separator != "," and re.fullmatch(r"-?\d+,\d+", cell) else cell
 
 
 def _looks_like_data(cell: str) -> bool:
@@ -129,7 +143,7 @@ class _Guessing:
         else:
             time = times.get("time", times.get("start"))
             reader, when = "intervals" if ap else "csv", {"time": time or "..."}
-        device = self._named("device", _is_label) or self._repeated()
+        device = self._device()
         if device is None and not times:
             return None
         options = {"device": "..." if device is None else self._called(device), **when, **places}
@@ -153,20 +167,29 @@ class _Guessing:
 
     def _named(self, field: str, fits: Callable[[_Column], bool]) -> _Column | None:
         called = [it for it in self._free if it.is_called(field) and fits(it)]
-        # Of several ids that of a device comes again; an event's does not.
-        again = (it for it in called if len(set(it.cells)) < len(it.cells))
-        found = next(again, None) if field == "device" else None
-        found = found or next(iter(called), None)
+        found = next(iter(called), None)
         if found is not None:
             self._free.remove(found)
         return found
 
-    def _repeated(self) -> _Column | None:
-        """Without a name that says it: the first column of labels that come again."""
-        found = next((it for it in self._free if _is_label(it) and len(set(it.cells)) < len(it.cells)), None)
+    def _device(self) -> _Column | None:
+        """The first column of several labels that come again, with a name that says it or without; one fix of
+        each is no movement, and no proposal."""
+        again = [it for it in self._free if _is_label(it) and 1 < len(set(it.cells)) < len(it.cells)]
+        called = [it for it in self._free if _is_label(it) and it.is_called("device")]
+        # One label alone is the file of one device, and a few rows tell nothing.
+        alone = (it for it in called if len(set(it.cells)) == 1 or len(it.cells) < _TELLING)
+        found = next((it for it in called if it in again), None) or next(alone, None)
+        if found is None and not called and again:
+            found = again[0]
+            self._notes.append(f"device: column {self._called(found)}, as its entries come again; look at it")
+        if found is None and called:
+            self._notes.append(
+                f"device: column {self._called(called[0])} is named like one, but none of its first "
+                f"{len(called[0].cells)} entries comes again"
+            )
         if found is not None:
             self._free.remove(found)
-            self._notes.append(f"device: column {self._called(found)}, as its entries come again; look at it")
         return found
 
     def _positions(self) -> dict[str, str]:
@@ -177,10 +200,11 @@ class _Guessing:
         self._free.sort(key=lambda it: it.at)
         for one, two in combinations([it for it in self._free if it.all(_FRACTION)], 2):
             spans = [max(map(abs, it.numbers() or [0.0])) for it in (one, two)]
-            if two.at == one.at + 1 and max(spans) <= 180.0 and min(spans) <= 90.0:
-                lat, lon = (two, one) if spans[0] > 90.0 else (one, two)
+            plane = one.name.lower() in _EAST and two.name.lower() in _NORTH
+            if two.at == one.at + 1 and max(spans) <= 180.0 and min(spans) <= 90.0 and _are_near(one, two):
+                lat, lon = (two, one) if spans[0] > 90.0 or plane else (one, two)
                 self._free = [it for it in self._free if it not in (one, two)]
-                sure = max(spans) > 90.0
+                sure = max(spans) > 90.0 or plane
                 self._notes.append(
                     f"lat, lon: columns {self._called(lat)} and {self._called(lon)}, by their numbers"
                     + ("" if sure else "; they may be the other way round")
@@ -193,6 +217,8 @@ class _Guessing:
         return {}
 
     def _times(self) -> dict[str, str]:
+        if days := self._day_and_slot():
+            return {"time": days}
         found: dict[str, str] = {}
         kinds = {it.at: _time_format(it) for it in self._free}
         dates = [it for it in self._free if it.all(_DATE)]
@@ -225,11 +251,49 @@ class _Guessing:
         if not found:
             odd = next((it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER)), None)
             if odd is not None:
-                self._notes.append(
-                    f"time: column {self._called(odd)} has {odd.cells[0]!r}, which is not read: write it as "
-                    "ISO 8601 (2012-04-17T10:00Z) or seconds since 1970"
-                )
+                pattern = _pattern(odd)
+                if pattern is None:
+                    self._notes.append(
+                        f"time: column {self._called(odd)} has {odd.cells[0]!r}: give its pattern "
+                        '(--time-format "%Y-%m-%d %H:%M"), with year, month and day in it'
+                    )
+                    return found
+                self._time_format, sure = pattern
+                found["time"] = self._called(odd)
+                self._free.remove(odd)
+                if not sure:
+                    self._notes.append(f"time: {odd.cells[0]!r} may be {pattern[0]} or begin with the month")
         return found
+
+    def _day_and_slot(self) -> str:
+        """A time in days and slots of half an hour, as data of phones have it."""
+        days = [it for it in self._free if re.fullmatch("d|day|date_?id", it.name, re.IGNORECASE)]
+        slots = [
+            it for it in self._free if re.fullmatch("t|slot|time_?slot|timeslot", it.name, re.IGNORECASE)
+        ]
+        for day, slot in zip(days, slots, strict=False):
+            numbers = (day.numbers() or [0.5]) + (slot.numbers() or [0.5])
+            if all(number >= 0 and number.is_integer() for number in numbers):
+                slots_a_day = next((most for most in _SLOTS if max(slot.numbers() or []) < most), None)
+                if slots_a_day is not None:
+                    self._free = [it for it in self._free if it not in (day, slot)]
+                    length_s = 86_400 // slots_a_day
+                    self._notes.append(f"time: {slots_a_day} slots a day, of {length_s} s each; look at it")
+                    return f"{self._called(day)}*86400+{self._called(slot)}*{length_s}"
+        return ""
+
+
+def _are_near(one: _Column, two: _Column) -> bool:
+    """Tell if the columns may be degrees of one region: metres of a walk spread wider."""
+    return all(max(numbers) - min(numbers) < _REGION_DEG for it in (one, two) if (numbers := it.numbers()))
+
+
+def _pattern(column: _Column) -> tuple[str, bool] | None:
+    """The pattern of dates that begin with the day or the month, by all entries; and whether it is sure."""
+    found = [pattern_of(cell) for cell in column.cells if cell]
+    sure = {it for it in found if it is not None and it[1]}
+    patterns = sure or {it for it in found if it is not None}
+    return patterns.pop() if None not in found and len(patterns) == 1 else None
 
 
 def _is_degrees(column: _Column) -> bool:

@@ -1,56 +1,96 @@
-"""A table of access points: `ap` and `lat`, `lon`, or `ap` and `x`, `y`; every row must be sound."""
+"""A table of access points: `ap` and `lat`, `lon`, or `ap` and `x`, `y`; every row must be sound.
+
+Exports of WiGLE and of OpenCelliD are such tables. Where they see an access point several times it stands at
+the mean of these positions.
+"""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
+from typing import IO, Final
 
 import numpy as np
 
 from roambench.contract.errors import TraceError
+from roambench.mobility.readers.account import KEPT_MALFORMED
 from roambench.mobility.readers.documents import decoded
 from roambench.mobility.readers.fixes import Stations
 from roambench.mobility.readers.opening import TraceFile, document, file_source
-from roambench.mobility.readers.tables import first_row, layout_of, rows_below
+from roambench.mobility.readers.spellings import one_spelling
+from roambench.mobility.readers.tables import columns_needed, first_row, layout_of, lines_ahead, rows_below
 
-_KNOWN = {
-    "ap": ("ap", "ap_id", "ap_name", "name", "id", "station"),
-    "lat": ("lat", "latitude"),
-    "lon": ("lon", "lng", "longitude"),
+_CELL: Final = "radio+mcc+net+area+cell"  # OpenCelliD
+#: Columns of a survey: of each access point it has several rows.
+_SURVEYED: Final = (_CELL, "mac", "bssid", "netid")
+_KNOWN: Final = {
+    "ap": ("ap", "ap_id", "ap_name", "name", "station", *_SURVEYED, "id"),
+    "lat": ("lat", "latitude", "currentlatitude", "trilat"),
+    "lon": ("lon", "lng", "longitude", "currentlongitude", "trilong"),
     "x": ("x", "x_m"),
     "y": ("y", "y_m"),
 }
+#: The line above the header of WiGLE's export.
+_WIGLE: Final = "wiglewifi-"
 
 
-def read_stations(path: Path, *, plane: bool) -> tuple[Stations, TraceFile]:
-    """The access points of a file, sorted by id. Raises TraceError that names every row that is wrong."""
+def names_access_points(first: str) -> bool:
+    """Tell if a table with this first line is such an export: a list of access points, no movement."""
+    cells = {cell.strip().lower() for cell in first.strip("\ufeff").split(",")}
+    return first.strip("\ufeff").lower().startswith(_WIGLE) or cells >= set(_CELL.split("+"))
+
+
+def read_stations(
+    path: Path, *, plane: bool, columns: Mapping[str, str] | None = None
+) -> tuple[Stations, TraceFile]:
+    """The access points of a file, sorted by id; `columns` names its columns where they are unusual. Raises
+    TraceError that names the first rows that are wrong."""
     axes = ("y", "x") if plane else ("lat", "lon")
-    found: dict[str, tuple[float, float]] = {}
-    problems = []
+    found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    problems: list[str] = []
+    wrong = 0
     with document(path).opened() as file:
-        line, first = first_row(file)
-        layout = layout_of(decoded(first).strip("\r\n\ufeff"), {}, _KNOWN, str(path))
+        line, first = _header(file)
+        text = decoded(first).strip("\r\n\ufeff")
+        layout = layout_of(text, columns or {}, _KNOWN, str(path), lines_ahead(file))
         missing = [field for field in ("ap", *axes) if field not in layout.columns]
         if missing:
-            raise TraceError(
-                f"{path}:1: no column {', '.join(missing)}: expected a header with ap,{','.join(axes)}"
-            )
+            needed = columns_needed(text, missing, "--ap-columns")
+            raise TraceError(f"{path}:{line}: no column {', '.join(missing)}: {needed}")
+        header = [cell.strip().lower() for cell in text.split(layout.separator)]
+        named = {header[at] for at in layout.columns["ap"]} if layout.has_header else set()
+        many = any(named == set(names.split("+")) for names in _SURVEYED)
         for rows in rows_below(file, (line, first), layout, str(path)):
             layout.require(rows)
-            names = rows.texts(*layout.columns["ap"])
+            names = one_spelling(rows.texts(*layout.columns["ap"]))
             rows.check_ids(names, "ap")
             north, east = (layout.numbers(rows, axis) for axis in axes)
             rows.check_positions(north, east, plane=plane)
             for row in rows.sound().tolist():
                 name = names[row].as_py()
-                if name in found:
+                if name in found and not many:
                     rows.reasons[row] = f"access point {name!r} is there already"
                 else:
-                    found[name] = float(north[row]), float(east[row])
-            problems += [f"{path}:{rows.line[row]}: {reason}" for row, reason in sorted(rows.reasons.items())]
+                    found[name].append((float(north[row]), float(east[row])))
+            wrong += len(rows.reasons)
+            first_wrong = islice(sorted(rows.reasons.items()), KEPT_MALFORMED - len(problems))
+            problems += [f"{path}:{rows.line[row]}: {reason}" for row, reason in first_wrong]
     if problems:
-        raise TraceError("\n".join(problems))
+        more = [f"{path}: and {wrong - len(problems)} more rows"] if wrong > len(problems) else []
+        raise TraceError("\n".join([*problems, *more]))
     if not found:
         raise TraceError(f"{path}: no access point in it")
     ids = tuple(sorted(found))
-    table = np.array([found[name] for name in ids])
+    table = np.array(
+        [np.mean(found[name], axis=0) if len(found[name]) > 1 else found[name][0] for name in ids]
+    )
     return Stations(ids, table[:, 0], table[:, 1]), file_source(path)
+
+
+def _header(file: IO[bytes]) -> tuple[int, bytes]:
+    line, first = first_row(file)
+    if decoded(first).strip("\ufeff").lower().startswith(_WIGLE):
+        return line + 1, file.readline()
+    return line, first

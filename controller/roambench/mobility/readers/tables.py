@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import PurePath
 from typing import IO, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.documents import EXCELS_SEPARATOR, MAX_LINE, decoded
-from roambench.mobility.readers.rows import BLANKS, Rows, Texts, blocks
+from roambench.mobility.readers.rows import BLANKS, Form, Rows, Texts, blocks
 from roambench.mobility.trace import FloatColumn
 
+_AHEAD: Final = 8192  # bytes
+_COMPARED: Final = 20  # lines
+#: Fields that may be sums, and a column of one with its factor.
+_SUMS: Final = ("time", "lat", "lon", "x", "y")
+_PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?)")
 #: In a column map: the device is named by the file.
 BY_FILE: Final = "@file"
 
@@ -25,6 +35,7 @@ class ColumnLayout:
     separator: str
     columns: Mapping[str, tuple[int, ...]]
     has_header: bool
+    factors: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)  # of sums
 
     def require(self, rows: Rows) -> None:
         """Reject the rows with fewer cells than the fields need."""
@@ -36,14 +47,35 @@ class ColumnLayout:
         return rows.texts(*self.columns[field]) if field in self.columns else None
 
     def numbers(self, rows: Rows, field: str) -> FloatColumn:
-        """The cells of a field as numbers; a decimal comma is one where it does not separate cells."""
-        return rows.numbers(rows.texts(*self.columns[field]), field)
+        """The cells of a field as numbers, or their sum; a decimal comma is one where it does not separate
+        cells."""
+        if field not in self.factors:
+            return rows.numbers(rows.texts(*self.columns[field]), field)
+        parts = zip(self.columns[field], self.factors[field], strict=True)
+        sums = [factor * rows.numbers(rows.texts(column), field) for column, factor in parts]
+        return np.asarray(np.sum(sums, axis=0), np.float64)
+
+    def times_s(self, rows: Rows, field: str, form: Form) -> npt.NDArray[np.int64]:
+        """The cells of a field as seconds: what the form makes of them, or their sum."""
+        if field not in self.factors:
+            return rows.values(rows.texts(*self.columns[field]), form)
+        return np.floor(self.numbers(rows, field)).astype(np.int64)
+
+    def without(self, *fields: str) -> ColumnLayout:
+        """The same without these fields."""
+        columns = {name: at for name, at in self.columns.items() if name not in fields}
+        return replace(self, columns=columns)
 
 
 def layout_of(
-    first: str, given: Mapping[str, str], known: Mapping[str, Sequence[str]], file: str
+    first: str,
+    given: Mapping[str, str],
+    known: Mapping[str, Sequence[str]],
+    file: str,
+    below: Sequence[str] = (),
 ) -> ColumnLayout:
-    """Layout of a table by its first line and the user's column map (`field=name`, `a+b`, positions from 0).
+    """Layout of a table by its first line and the user's column map (`field=name`, `a+b`, positions from 0;
+    `d*86400+t*1800`, a sum of numbers). Some lines `below` the first help to find what separates the cells.
 
     `known` are the usual names of every field, in lower case, `a+b` two columns together. Raises ConfigError
     for fields that do not exist, TraceError for columns that the file does not have.
@@ -53,19 +85,30 @@ def layout_of(
         raise ConfigError(
             [f"columns: unknown field {field!r}, expected one of {', '.join(known)}" for field in unknown]
         )
-    separator = separator_of(first)
+    separator = separator_of(first, below)
     try:
         cells = [cell.strip() for cell in cells_of(first, separator)]
     except ValueError as error:
         raise TraceError(f"{file}:1: {error}") from None
-    asked = {field: tuple(name.split("+")) for field, name in given.items()}
+    asked: dict[str, tuple[str, ...]] = {}
+    factors: dict[str, tuple[float, ...]] = {}
+    for field, text in given.items():
+        asked[field] = (text,) if text in cells else tuple(text.split("+"))
+        if any(_PRODUCT.fullmatch(name) and name not in cells for name in asked[field]):
+            if field not in _SUMS:
+                raise ConfigError([f"columns: {field}={text}, expected a sum only of {', '.join(_SUMS)}"])
+            parts = [_PRODUCT.fullmatch(name) for name in asked[field]]
+            asked[field] = tuple(
+                part[1] if part else name for part, name in zip(parts, asked[field], strict=True)
+            )
+            factors[field] = tuple(float(part[2]) if part else 1.0 for part in parts)
     if asked and all(name.isdecimal() and len(name) < 6 for names in asked.values() for name in names):
         positions = {field: tuple(int(name) for name in names) for field, names in asked.items()}
-        return ColumnLayout(separator, positions, has_header=False)
+        return ColumnLayout(separator, positions, has_header=False, factors=factors)
     columns = dict(_recognised(cells, known))
     for field, names in asked.items():
         columns[field] = tuple(_position(cells, name, field, file) for name in names)
-    return ColumnLayout(separator, columns, has_header=True)
+    return ColumnLayout(separator, columns, has_header=True, factors=factors)
 
 
 def first_row(file: IO[bytes]) -> tuple[int, bytes]:
@@ -78,6 +121,13 @@ def first_row(file: IO[bytes]) -> tuple[int, bytes]:
     while (rest := file.readline(MAX_LINE)) and not rest.endswith(b"\n"):
         pass
     return line, b"\0\n"  # a line that long is none
+
+
+def lines_ahead(file: IO[bytes]) -> list[str]:
+    """Some of the lines that come next, which the file goes on to give."""
+    peek = getattr(file, "peek", None)
+    ahead = b"" if peek is None else peek(_AHEAD)[:_AHEAD]
+    return [decoded(line).strip("\r") for line in ahead.split(b"\n")[:-1]]
 
 
 def rows_below(file: IO[bytes], first: tuple[int, bytes], layout: ColumnLayout, path: str) -> Iterator[Rows]:
@@ -93,10 +143,25 @@ def named_by(file: str) -> str:
     return name.partition(".")[0] or name
 
 
-def separator_of(first: str) -> str:
-    """Find what separates the cells of a table with this first line: a tab, comma, semicolon, or blanks."""
+def separator_of(first: str, below: Sequence[str] = ()) -> str:
+    """Find what separates the cells of a table with this first line, and these below it: a tab, semicolon or
+    comma that divides all of them into as many cells, else the first of a tab, comma, semicolon or blanks."""
+    lines = [first, *(line for line in below if line.strip())][:_COMPARED]
+    if len(lines) > 1:
+        cells = {mark: {_width(line, mark) for line in lines} for mark in "\t;,"}
+        alike = {mark: widths.pop() for mark, widths in cells.items() if len(widths) == 1}
+        best = max(alike, key=alike.__getitem__, default="")
+        if best and alike[best] > 1:
+            return best
     marks = "\t,;" if first.strip().count(BLANKS) == 0 else "\t,; "
     return next((mark for mark in marks if mark in first), ",")
+
+
+def _width(line: str, mark: str) -> int:
+    try:
+        return len(cells_of(line, mark))
+    except ValueError:
+        return 0
 
 
 def cells_of(line: str, separator: str) -> Sequence[str]:
@@ -124,15 +189,17 @@ def _recognised(
             yield field, tuple(at[part] for part in found)
 
 
-def columns_needed(first: str, missing: Sequence[str]) -> str:
+def columns_needed(
+    first: str, missing: Sequence[str], option: str = "--columns", below: Sequence[str] = ()
+) -> str:
     """A message about columns: what a table's first line has, and the option that names the columns of the
     missing fields."""
-    separator = separator_of(first)
+    separator = separator_of(first, below)
     names = [cell.strip() for cell in (first.split() if separator == BLANKS else first.split(separator))]
     shown = ", ".join(names[:20])[:300] + (", ..." if len(names) > 20 else "")
     given = ",".join(f"{field}=..." for field in missing)
     return (
-        f"the first line has {shown}; name them with --columns {given} (a+b joins two columns, numbers are "
+        f"the first line has {shown}; name them with {option} {given} (a+b joins two columns, numbers are "
         "positions from 0)"
     )
 

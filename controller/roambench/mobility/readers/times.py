@@ -18,6 +18,11 @@ _MONTHS: Final = {
 }
 _PAIRED_HOUR: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{1,2})$")
 MAX_UNIX_S: Final = 10**11  # the year 5138; what is more are milliseconds since 1973
+_OTHER_DATE: Final = re.compile(
+    r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)"
+    r"(?:(,? |T)(\d\d?:\d\d(?::\d\d(?:\.\d{1,6})?)?)( ?[AaPp][Mm])?)?$",
+    re.ASCII,
+)
 _DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}", re.ASCII)
 
 
@@ -73,10 +78,34 @@ def auto(text: str) -> int:
         float(text)
     except ValueError:
         raise ValueError(
-            f"{text[:40]!r} is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970: "
-            "write it with the year first, and a clock time with its day"
+            f"{text[:40]!r} is neither ISO 8601 (2012-04-17T10:00Z) nor seconds since 1970: " + _hint(text)
         ) from None
     return unix(text)
+
+
+def _hint(text: str) -> str:
+    """Return what to do about a time of another form."""
+    if re.match(r"\d?\d:\d\d", text.strip()):
+        return "a clock time needs its day beside it (--columns time=DAY+CLOCK)"
+    found = pattern_of(text)
+    if found is None:
+        return 'give its pattern (--time-format "%Y-%m-%d %H:%M"), with year, month and day in it'
+    pattern, sure = found
+    return f'give its pattern: --time-format "{pattern}"' + ("" if sure else " (or %m before %d)")
+
+
+def pattern_of(text: str) -> tuple[str, bool] | None:
+    """The pattern of a date with the day or the month first, and whether it is known which."""
+    found = _OTHER_DATE.match(text.strip())
+    if found is None:
+        return None
+    first, mark, second, year, between, clock, half = found.groups(default="")
+    day_first = int(second) <= 12
+    date = mark.join((*(("%d", "%m") if day_first else ("%m", "%d")), "%Y" if len(year) == 4 else "%y"))
+    times = ":".join(("%I" if half else "%H", "%M", "%S")[: clock.count(":") + 1]) if clock else ""
+    times += ".%f" if "." in clock else ""
+    times += half.replace(half.strip(), "%p") if half else ""
+    return f"{date}{between}{times}", not day_first or int(first) > 12
 
 
 TIME_FORMATS: Final[Mapping[str, Callable[[str], int]]] = {

@@ -13,6 +13,7 @@ from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
+from roambench.provision.claims import claim_by, keep_off
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.inventory.replacements import Replacement, read_replacements, write_replacements
 from roambench.provision.meter_map import read_map
@@ -111,6 +112,7 @@ def _belongings(bench: Bench, board: Host) -> Belongings:
 
 
 def _pack(link: HostLink) -> Belongings:
+    keep_off(link, claim_by(link.bench))
     machine_id = link.must(Script("cat /etc/machine-id")).decode().strip()
     link.run(Script(f"systemctl disable --now {layout.UNIT}"), root=True, timeout_s=_MOVE_S)
     if link.run(Script(f"test -d {layout.STATE}"), root=True).exit_code != 0:
@@ -132,7 +134,8 @@ def _proven_machine(bench: Bench, board: Host) -> str:
 
 
 def _is_free(link: HostLink) -> None:
-    """HostError if the spare holds records that were not fetched, or takes part in a run."""
+    """HostError if the spare is another bench's, holds records that were not fetched, or is in a run."""
+    keep_off(link, claim_by(link.bench))
     if link.run(Script(f"test -S {layout.CTL_SOCKET}"), root=True).exit_code != 0:
         # What is there while a board's state is moved in is the board's, who has it still.
         found = link.run(_UNSENT, root=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from roambench.identity.authority import Credential, serial_of
 from roambench.provision import layout
 from roambench.provision.certificates import BenchAuthority, issue_for
+from roambench.provision.claims import claim_by, keep_off
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script
@@ -37,6 +38,7 @@ def _replace_identity(link: HostLink, credential: Credential) -> None:
 
 def rotate_host(link: HostLink, lifetime: dt.timedelta, *, revoke_old: bool) -> Rotated:
     """A new certificate for this host; with `revoke_old` those it had before are refused from then on."""
+    keep_off(link, claim_by(link.bench))
     authority = BenchAuthority(link.bench.state_dir)
     credential = issue_for(link.bench, link.host, lifetime=lifetime)
     with authority.sending(credential):

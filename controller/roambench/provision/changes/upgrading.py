@@ -30,15 +30,18 @@ class Upgraded:
     changed: tuple[str, ...]
 
 
-def upgrade(bench: Bench, hosts: Sequence[Host], report: Report) -> list[HostOutcome[Upgraded]]:
+def upgrade(
+    bench: Bench, hosts: Sequence[Host], report: Report, *, take: bool = False
+) -> list[HostOutcome[Upgraded]]:
     """Provision the hosts with this source tree's build, and see each agent run it.
 
     A host whose agent does not start, or does not say so within UP_S, gets its build before back, and is a
-    row with the reason.
+    row with the reason. `take`: also boards that another bench has claimed.
     """
     found = {one.host.name: one for one in on_hosts(bench, hosts, _installed)}
     there = [host for host in hosts if not found[host.name].failed]
-    done = {one.host.name: one for one in provision(bench, there, report=report, let_go=lambda host: None)}
+    provisioned = provision(bench, there, report=report, let_go=lambda host: None, take=take)
+    done = {one.host.name: one for one in provisioned}
 
     def see(link: HostLink) -> Upgraded:
         return _seen(link, done[link.host.name], found[link.host.name].value or "")

@@ -32,6 +32,7 @@ from roambench.provision.inventory.tables import (
 )
 from roambench.provision.power.described import default_mistakes, inherited, power_of
 from roambench.spool.influx_settings import InfluxSettings
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import mistakes_of, shown
 from roambench.written.toml_file import read_toml
 
@@ -48,6 +49,7 @@ def load_bench(path: Path | str) -> Bench:
     values = read_toml(path)
     tables = values.pop("hosts", [])
     defaults = values.pop("defaults", {})
+    groups = values.pop("groups", {})
     bench = _checked(BenchTable, values, (), path.name, problems)
     if bench is None:
         right = _without(values, _mistaken(BenchTable, values))
@@ -56,15 +58,27 @@ def load_bench(path: Path | str) -> Bench:
     mistaken = _mistaken(HostDefaults, defaults)
     forgiven: set[str] = set()
     if isinstance(defaults, Mapping) and isinstance(defaults.get("power"), Mapping):
-        forgiven, lines = default_mistakes(defaults["power"])
+        forgiven, wrong = default_mistakes(defaults["power"])
         mistaken |= {("power",)} if "switch" in forgiven else {("power", key) for key in forgiven}
-        problems += [f"{path.name}: defaults.{line}" for line in lines]
-    hosts = _hosts(tables, _without(defaults, mistaken), path, problems, forgiven)
+        problems += [f"{path.name}: defaults.{line}" for line in wrong]
+    groups = _groups(groups, path.name, problems)
+    entries = _hosts(tables, _without(defaults, mistaken), groups, path, problems, forgiven)
+    hosts = [host for _, host in entries]
+    problems += [
+        f"{path.name}: groups.{name}: expected the tag of a host, and no host has it"
+        for name in groups
+        if hosts and not any(name in host.tags for host in hosts)
+    ]
+    lines = KeyLines(path)
+    problems = lines.put_in(problems, path.name)
     if bench is not None:
-        problems += [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
+        broken = [f"{path.name}: {line}" for line in broken_rules(bench.controller, bench.influxdb)]
+        problems += lines.put_in(broken, path.name)
     # The meter's table, or one that was to be it: what the hosts' meters lack may stand there.
     meters_known = not any(key == "meter" or isinstance(defaults[key], Mapping) for key, *_ in mistaken)
-    problems += [f"{path.name}: {line}" for line in host_mistakes(hosts, meters_known=meters_known)]
+    entry_of = {id(host): entry for entry, host in entries}
+    for host, mistake in host_mistakes(hosts, meters_known=meters_known):
+        problems.append(f"{path.name}{lines.at(entry_of[id(host)])}: {mistake}")
     if problems or bench is None:
         raise ConfigError(problems)
     name = bench.name or path.stem
@@ -116,13 +130,31 @@ def _without(values: Any, mistaken: set[tuple[str, ...]]) -> dict[str, Any]:
     }
 
 
+def _groups(tables: Any, source: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    """The tables of `[groups.TAG]` without the keys that are wrong."""
+    if not isinstance(tables, Mapping):
+        problems.append(f"{source}: groups: expected tables [groups.TAG], got {shown(tables)}")
+        return {}
+    found = {}
+    for name, table in tables.items():
+        _checked(HostDefaults, table, ("groups", name), source, problems)
+        found[name] = _without(table, _mistaken(HostDefaults, table))
+    return found
+
+
 def _hosts(
-    tables: Any, defaults: Mapping[str, Any], path: Path, problems: list[str], forgiven: Collection[str]
-) -> list[Host]:
+    tables: Any,
+    defaults: Mapping[str, Any],
+    groups: Mapping[str, Mapping[str, Any]],
+    path: Path,
+    problems: list[str],
+    forgiven: Collection[str],
+) -> list[tuple[str, Host]]:
+    """The hosts that can be read, each with the entry that describes it: `hosts[3]`."""
     if not isinstance(tables, list) or not tables or not all(isinstance(table, Mapping) for table in tables):
         problems.append(f"{path.name}: hosts: expected tables [[hosts]], at least one, got {shown(tables)}")
         return []
-    hosts: list[Host] = []
+    hosts: list[tuple[str, Host]] = []
     place = 0
     for number, table in enumerate(tables, start=1):
         entry = f"hosts[{number}]"
@@ -134,17 +166,31 @@ def _hosts(
         found: list[str] = []
         for single in singles:
             place += 1
-            values = {"slot": place, **_over(defaults, single)}
+            shared = _shared(defaults, groups, single)
+            values = {"slot": place, **_over(shared, single)}
             power = PowerEntry()
             if isinstance(values.get("power"), Mapping):
-                values["power"] = inherited(defaults.get("power"), single.get("power"))
+                values["power"] = inherited(shared.get("power"), single.get("power"))
                 power, lines = power_of(values["power"], values, path.parent, forgiven)
                 found += [f"{path.name}: {entry}.{line}" for line in lines]
             host = _checked(HostTable, values, (entry,), path.name, found)
             if host is not None:
-                hosts.append(_host(host, path.parent, power))
+                hosts.append((entry, _host(host, path.parent, power)))
         problems += dict.fromkeys(found)  # an entry's 36 hosts have its mistake only once
     return hosts
+
+
+def _shared(
+    defaults: Mapping[str, Any], groups: Mapping[str, Mapping[str, Any]], single: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The values of `[defaults]` and, over them, of the groups of a host's tags in the file's order."""
+    tags = _over(defaults, single).get("tags")
+    found = defaults
+    for name, table in groups.items():
+        if isinstance(tags, list) and name in tags:
+            power = {"power": inherited(found.get("power"), table["power"])} if "power" in table else {}
+            found = _over(found, table) | power
+    return found
 
 
 def _over(defaults: Mapping[str, Any], table: Mapping[str, Any]) -> dict[str, Any]:

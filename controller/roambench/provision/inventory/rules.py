@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from ipaddress import AddressValueError, IPv4Address, IPv4Network
-from urllib.parse import urlsplit
 
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
@@ -13,7 +12,7 @@ from roambench.meters.ports import host_port
 from roambench.provision.bench import NO_METER, Host, MeterEntry
 from roambench.provision.inventory.tables import ControllerTable, InfluxTable
 from roambench.provision.power.described import outlet_of
-from roambench.spool.influx_settings import url_mistake
+from roambench.spool.influx_settings import host_beyond, url_mistake
 from roambench.written.mistakes import did_you_mean
 
 _LOOPBACK = ("127.", "localhost", "[::1]")
@@ -34,20 +33,22 @@ def _influx_mistakes(influxdb: InfluxTable) -> list[str]:
     mistake = url_mistake(influxdb.url)
     if mistake is not None:
         return [f"influxdb.url: {mistake}"]
-    if (urlsplit(influxdb.url).hostname or "") in ("localhost", "127.0.0.1", "::1"):
+    if not host_beyond(influxdb.url):
         return ["influxdb.url: expected an address that the hosts can reach, not their own loopback"]
     return []
 
 
-def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[str]:
-    """Mistakes of single hosts, and what two hosts may not share; every line names its hosts.
+def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[tuple[Host, str]]:
+    """Mistakes of single hosts, and what two hosts may not share (by the last of them); every line names its
+    hosts.
 
     Not `meters_known`: the meters may lack what the file wanted them to have.
     """
-    lines = (
-        line for host in hosts for line in (*_meter_mistakes(host, known=meters_known), *_card_mistakes(host))
-    )
-    problems = list(dict.fromkeys(lines))
+    problems = [
+        (host, line)
+        for host in hosts
+        for line in dict.fromkeys((*_meter_mistakes(host, known=meters_known), *_card_mistakes(host)))
+    ]
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
@@ -64,9 +65,8 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[s
         for value, sharing in owners.items():
             if len(sharing) > 1:
                 names = ", ".join(f"{host.name} (slot {host.slot})" for host in sharing)
-                problems.append(
-                    f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
-                )
+                shared = f"hosts: {what}: expected one host with {value!r}, got {len(sharing)}: {names}"
+                problems.append((sharing[-1], shared))
     return problems
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import available_timezones
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 
 from roambench.spool.influx_settings import APIS
@@ -16,7 +16,19 @@ from roambench.written.toml_file import Section
 NAME_PATTERN = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
 _NAME: JsonDict = {"expected": "a name of small letters, digits, '-' and '.', at most 64"}
 _ADDRESS: JsonDict = {"expected": "an IP address or a host name"}
-_ADDRESS_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,252}[A-Za-z0-9])?$"
+#: With %INTERFACE an IPv6 address of one link.
+_ADDRESS_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,252}[A-Za-z0-9])?(%[A-Za-z0-9._-]{1,15})?$"
+
+
+def _without_brackets(value: object) -> object:
+    """An IPv6 address as it stands before a port in URLs, too."""
+    return (
+        value[1:-1] if isinstance(value, str) and value[:1] + value[-1:] == "[]" and ":" in value else value
+    )
+
+
+_Address = Annotated[str, BeforeValidator(_without_brackets)]
+
 
 _PATH: JsonDict = {"expected": "a path; of ~NAME, NAME has to have a home on this machine"}
 
@@ -35,7 +47,7 @@ _Path = Annotated[str, AfterValidator(_home_is_known)]
 class ControllerTable(Section):
     """The machine that `roambench run` runs on, as the boards see it."""
 
-    address: str = Field(
+    address: _Address = Field(
         pattern=_ADDRESS_PATTERN,
         json_schema_extra=_ADDRESS,
         description="What the boards dial.",
@@ -166,13 +178,13 @@ class CardTable(Section):
 
 
 class HostDefaults(Section):
-    """Values of every host unless its own table says otherwise."""
+    """Values of every host, or of those with one tag, unless its own table says otherwise."""
 
     ssh_user: str | None = Field(
         None,
         pattern=r"^[a-z_][a-z0-9_-]*$",
         json_schema_extra={"expected": "a user's name"},
-        description="Logs in with a key, and is root or may use sudo without a password. Without it "
+        description="Logs in with a key, and is root or may use sudo (-K for its password). Without it "
         "`User` of your ~/.ssh/config, else pi.",
     )
     ssh_port: int | None = Field(
@@ -193,7 +205,7 @@ class HostDefaults(Section):
         json_schema_extra={"expected": "a network interface's name"},
         description="The network interface that carries models; its bytes are counted.",
     )
-    tags: list[str] = Field(default_factory=list, description="Words for `--only`.")
+    tags: list[str] = Field(default_factory=list, description="Words for `--only`, and names of groups.")
     meter: MeterTable = Field(default_factory=lambda: MeterTable.model_validate({}), description="The meter.")
     card: CardTable = Field(
         default_factory=lambda: CardTable.model_validate({}), description="For `roambench fleet image`."
@@ -209,7 +221,7 @@ class HostTable(HostDefaults):
     name: str = Field(
         pattern=NAME_PATTERN, json_schema_extra=_NAME, description="The device's name and its certificate's."
     )
-    address: str = Field(
+    address: _Address = Field(
         pattern=_ADDRESS_PATTERN, json_schema_extra=_ADDRESS, description="What SSH connects to."
     )
     slot: int = Field(ge=1, description="Its place in the bench; left out, its place in the file, from 1.")
@@ -223,7 +235,7 @@ class BenchTable(Section):
     )
     controller: ControllerTable
     influxdb: InfluxTable | None = None
-    time_server: str = Field(
+    time_server: _Address = Field(
         "",
         pattern=_ADDRESS_PATTERN + "|^$",
         json_schema_extra=_ADDRESS,

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 import psutil
 
@@ -70,6 +71,15 @@ class LeaseBook:
 
     def __init__(self, state_dir: Path) -> None:
         self.path = state_dir / "lease.sqlite"
+
+    def bench_id(self) -> str:
+        """The bench's random id, by which boards know it; the first call makes it."""
+        with self._transaction() as claims:
+            claims.execute("CREATE TABLE IF NOT EXISTS bench(id TEXT NOT NULL)")
+            claims.execute(
+                "INSERT INTO bench SELECT ? WHERE NOT EXISTS (SELECT 1 FROM bench)", (uuid4().hex,)
+            )
+            return str(claims.execute("SELECT id FROM bench").fetchone()[0])
 
     def standing(self) -> LeaseStanding:
         """The present holder of the bench and the queue behind it, without claims of dead processes."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
+from roambench.meters.silence import why_silent
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
@@ -47,6 +48,13 @@ KINDS: Final = (
 )
 #: What the emulator makes of an idle board, on every container host.
 EMULATED: Final = BoardKind("emulated Raspberry Pi 3B+", 1.3, 2.6)
+
+
+def claim(claimed_by: str) -> Iterator[Check]:
+    """Check whose board it is; no check at all of one that no other bench has claimed."""
+    if claimed_by:
+        take = "ask its owner, or take it: roambench fleet provision --take"
+        yield Check("claim", CheckVerdict.FAIL, f"it belongs to {claimed_by}", "a board of this bench", take)
 
 
 def kind_of(model: str) -> BoardKind | None:
@@ -202,7 +210,7 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
         return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
-    what_to_do = "is the meter on, is its USB cable in? a Smart Power 2 says nothing while its output is off"
+    what_to_do = why_silent(host.meter.driver)
     if agent.meter_state == "unavailable" and agent.meter_detail:
         what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
     return Check(name, CheckVerdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)

@@ -74,6 +74,7 @@ class Seen:
     """All that was found of one host. `facts` and `clock` are None where `reason` says why.
 
     `autorun`: whether its meter's output comes back on after the meter's reset; text says why it is unknown.
+    `claimed_by`: the other bench that has the board; "" for none.
     """
 
     facts: Facts | None
@@ -83,6 +84,7 @@ class Seen:
     next_action: str = ""
     autorun: bool | str = "not asked"
     switch: SeenSwitch = NOT_ASKED
+    claimed_by: str = ""
 
 
 def _number(value: object) -> float | None:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
+from roambench.provision import layout
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts
+from roambench.provision.platforms import IMAGE, PYTHONS
 from roambench.provision.power.switching import SeenSwitch
 from roambench.provision.preflight.facts import ClockOffset
 
@@ -21,6 +23,8 @@ _WARN_DISK: Final = 2048 * _MIB
 LEAST_DISK_BYTES: Final = 512 * _MIB
 #: A trainer of the small models takes 260 MB.
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
+#: By the id of the system in its os-release.
+_SYSTEMS: Final = {"debian": ("12", "13"), "raspbian": ("12", "13"), "ubuntu": ("24.04",)}
 #: These keep one clock rate, so that equal work costs equal joules.
 _STEADY: Final = ("performance", "powersave", "userspace")
 
@@ -29,10 +33,7 @@ def os_image(facts: Facts) -> Check:
     """Return whether the host runs the operating system and Python that agents need."""
     found = f"{facts.os_id} {facts.os_version}, Python {facts.python}, {facts.machine}, {facts.bits} bit"
     good = (
-        facts.os_id in ("debian", "raspbian")
-        and facts.os_version == "12"
-        and facts.python.startswith("3.11.")
-        and facts.bits == 64
+        facts.os_version in _SYSTEMS.get(facts.os_id, ()) and facts.platform is not None and facts.bits == 64
     )
     if good:
         return Check("OS image", CheckVerdict.PASS, found)
@@ -40,8 +41,8 @@ def os_image(facts: Facts) -> Check:
         "OS image",
         CheckVerdict.FAIL,
         found,
-        "Debian 12 (Bookworm), Python 3.11, 64 bit",
-        "flash the 64-bit Raspberry Pi OS (Bookworm) that the README names",
+        f"Debian 12 or 13, or Ubuntu 24.04, Python {PYTHONS[0]} to {PYTHONS[-1]}, 64 bit",
+        f"flash {IMAGE}",
     )
 
 
@@ -92,7 +93,7 @@ def disk(facts: Facts) -> Check:
     free = facts.state_free_bytes
     if free is None:
         return Check("disk", CheckVerdict.WARN, "unknown", "", "look at /var/lib/roambench on the host")
-    better = "free some space, or fetch and remove old runs"
+    better = f"make room on {facts.state_mount}, where {layout.STATE} is, or fetch and remove old runs"
     return _at_least("disk", free, _WARN_DISK, LEAST_DISK_BYTES, better)
 
 

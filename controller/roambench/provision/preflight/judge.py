@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks
 from roambench.provision.facts import PackageFacts
+from roambench.provision.platforms import Platform
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import Seen
@@ -18,12 +19,12 @@ def judge(
     hosts: Sequence[Host],
     seen: Mapping[str, Seen],
     *,
-    builds: Mapping[str, str],
+    builds: Mapping[Platform, str],
     trust: Trust | None,
     now: dt.datetime,
     needed: Mapping[str, PackageFacts] | None = None,
 ) -> tuple[HostChecks, ...]:
-    """The checks of every host. `builds`: the agent that this server provisions, by `uname -m`; where it is
+    """The checks of every host. `builds`: the agent that this server provisions, by kind of host; where it is
     not known, the one that most hosts run is what is compared with. `needed`: the user's packages, by
     name, as they are here."""
     return tuple(
@@ -41,7 +42,7 @@ def _checks(
     host: Host,
     found: Seen,
     seen: Mapping[str, Seen],
-    builds: Mapping[str, str],
+    builds: Mapping[Platform, str],
     trust: Trust | None,
     now: dt.datetime,
     needed: Mapping[str, PackageFacts],
@@ -52,20 +53,21 @@ def _checks(
     most_run = _usual(
         other.agent.build
         for other in seen.values()
-        if other.facts is not None and other.facts.machine == facts.machine and not other.agent.reason
+        if other.facts is not None and other.facts.platform == facts.platform and not other.agent.reason
     )
     alike = _usual(
         other.facts.wheels
         for other in seen.values()
         if other.facts is not None
-        and (other.facts.machine, other.facts.current) == (facts.machine, facts.current)
+        and (other.facts.platform, other.facts.current) == (facts.platform, facts.current)
     )
     return (
         Check("SSH", CheckVerdict.PASS, host.address),
         host_checks.os_image(facts),
-        agent_checks.build(facts, agent, builds.get(facts.machine, ""), most_run),
+        agent_checks.build(facts, agent, builds.get(facts.platform, "") if facts.platform else "", most_run),
         agent_checks.wheels(facts, alike),
         *([agent_checks.packages(facts, needed)] if needed else []),
+        *agent_checks.claim(found.claimed_by),
         agent_checks.certificate(facts, host, trust, now),
         host_checks.clock_bound(clock),
         host_checks.time_sync(facts),

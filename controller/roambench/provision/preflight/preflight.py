@@ -17,7 +17,9 @@ from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
+from roambench.provision.claims import BoardClaim, claim_by, foreign, read
 from roambench.provision.facts import PackageFacts, gather, questions_before_a_run
+from roambench.provision.platforms import Platform
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
 from roambench.provision.preflight.agent_checks import Trust
@@ -51,7 +53,7 @@ def check(
     """
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
-    names = tuple(needed or ())
+    names, mine = tuple(needed or ()), claim_by(bench)
     outcomes = on_hosts(
         bench,
         asked,
@@ -61,6 +63,7 @@ def check(
             ends_runs=ends_runs,
             packages=names,
             controller=bench.controller.address,
+            mine=mine,
         ),
     )
     seen = {
@@ -75,14 +78,16 @@ def check(
     return Preflight(bench.name, asked_s, judged)
 
 
-def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[str, str]:
+def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[Platform, str]:
     """Builds that this server provisions, by the kinds of hosts that answered; without those for which it
     never did: looking fetches no wheels."""
     builds = {}
-    for machine in sorted({found.facts.machine for found in seen.values() if found.facts is not None}):
-        if any((bench.state_dir / "wheelhouse").glob(f"{machine}-*")):
+    for platform in {found.facts.platform for found in seen.values() if found.facts is not None}:
+        if platform is None:
+            continue
+        if any((bench.state_dir / "wheelhouse").glob(f"{platform.machine}-{platform.python}-*")):
             with contextlib.suppress(ConfigError, FleetError):
-                builds[machine] = expected_build(bench, machine)
+                builds[platform] = expected_build(bench, platform)
     return builds
 
 
@@ -101,14 +106,19 @@ def look(
     ends_runs: bool = False,
     packages: Sequence[str] = (),
     controller: str = "",
+    mine: BoardClaim | None = None,
 ) -> Seen:
-    """All that one host says, what is quiet first: its idle power is taken before anything is started."""
-    agent = _agent(link, smoke=smoke, ends_runs=ends_runs)
+    """All that one host says, what is quiet first: its idle power is taken before anything is started. On a
+    board that another bench than `mine` has claimed nothing is started or ended."""
+    other = foreign(read(link).text, mine) if mine is not None else None
+    free = other is None
+    agent = _agent(link, smoke=smoke and free, ends_runs=ends_runs and free)
     clock = host_clock(link, _CLOCK_EXCHANGES)
     facts = gather(link, questions_before_a_run(packages, controller))
     try:
         autorun, switch = asyncio.run(autorun_of(link.host)), asyncio.run(seen_switch(link.host))
-        return Seen(facts, clock, agent, autorun=autorun, switch=switch)
+        by = "" if other is None else other.described()
+        return Seen(facts, clock, agent, autorun=autorun, switch=switch, claimed_by=by)
     except ConfigError as error:
         raise HostError(link.host.name, error.problems[0]) from None
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +60,13 @@ def ending(exit_code: int) -> str:
 
 
 def perform(
-    channel: paramiko.Channel, command: str, stdin: Input, *, timeout_s: float, most_bytes: int
+    channel: paramiko.Channel,
+    command: str,
+    stdin: Input,
+    *,
+    timeout_s: float,
+    most_bytes: int,
+    first: bytes = b"",
 ) -> CommandResult:
     """Run `command` to its end and keep what it says; TooMuch beyond `most_bytes` of either output.
 
@@ -73,7 +80,7 @@ def perform(
             raise TooMuch
 
     sinks = [partial(keep, output) for output in outputs]
-    exit_code = stream(channel, command, stdin, sinks[0], sinks[1], timeout_s=timeout_s)
+    exit_code = stream(channel, command, stdin, sinks[0], sinks[1], timeout_s=timeout_s, first=first)
     return CommandResult(exit_code, outputs[0].getvalue(), outputs[1].getvalue())
 
 
@@ -85,12 +92,13 @@ def stream(
     err: Sink,
     *,
     timeout_s: float,
+    first: bytes = b"",
 ) -> int:
     """Run `command` to its end, pass on what it says as it comes, and return its exit code.
 
-    Without `stdin` (None) its input stays open as long. TimeoutError after `timeout_s`, ConnectionEnded where
-    no exit code comes any more; what a sink raises ends the command. Both sinks are called from threads,
-    each from one.
+    `first` goes before its input. Without `stdin` (None) its input stays open as long. TimeoutError after
+    `timeout_s`, ConnectionEnded where no exit code comes any more; what a sink raises ends the command. Both
+    sinks are called from threads, each from one.
 
     Input and both outputs move at once, each in its own thread: the outputs share one window, and a
     command whose outputs are not taken stops reading its input. No thread selects on the channel: its one
@@ -102,7 +110,7 @@ def stream(
         moving = (
             pool.submit(_take, channel, channel.recv, deadline, out),
             pool.submit(_take, channel, channel.recv_stderr, deadline, err),
-            pool.submit(_send, channel, stdin, deadline),
+            pool.submit(_send, channel, stdin, deadline, first),
         )
         try:
             for output in moving[:2]:
@@ -152,14 +160,14 @@ def _take(channel: paramiko.Channel, receive: Callable[[int], bytes], deadline: 
             raise
 
 
-def _send(channel: paramiko.Channel, stdin: Input | None, deadline: float) -> None:
-    if stdin is None:  # its input ends when the channel does
-        channel.status_event.wait(_left(deadline))
-        return
+def _send(channel: paramiko.Channel, stdin: Input | None, deadline: float, first: bytes) -> None:
     try:
-        for piece in _pieces(stdin):
+        for piece in chain([first] if first else [], _pieces(b"" if stdin is None else stdin)):
             channel.settimeout(_left(deadline))
             channel.sendall(piece)
+        if stdin is None:  # its input ends when the channel does
+            channel.status_event.wait(_left(deadline))
+            return
         channel.shutdown_write()
     except TimeoutError:
         raise

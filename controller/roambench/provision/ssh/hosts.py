@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import threading
 import traceback
@@ -15,6 +16,7 @@ from typing import Final, Generic, TypeVar
 import paramiko
 
 from roambench.contract.errors import RoambenchError
+from roambench.contract.printable import printable
 from roambench.provision.bench import Bench, Host
 from roambench.provision.ssh.channel import (
     CommandResult,
@@ -27,11 +29,15 @@ from roambench.provision.ssh.channel import (
 )
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.login import CONNECT_S, logged_in
-from roambench.provision.ssh.script import Script, brief, shell_words
+from roambench.provision.ssh.script import NO_PASSWORD, READS_PASSWORD, Script, brief, shell_words
+from roambench.provision.ssh.sudo import TRY, password_line
 
 T = TypeVar("T")
 
 _COMMAND_S: Final = 60.0
+_NOT_FOUND: Final = 127
+_NO_SUDO: Final = re.compile(b"^[^\n]*env: [^\n]*sudo")  # env's own complaint, in its locale's quotes
+_WANTS_PASSWORD: Final = b"sudo: a password is required"
 _UPLOAD_S: Final = 900.0  # a user's wheel of 64 MB over a Pi's Wi-Fi
 _MOST_BYTES: Final = 64 * 2**20
 #: Path, owner, mode. Into a file that this shell has made (-C), and by its descriptor: the folder may be the
@@ -42,6 +48,10 @@ mkdir -p -- "${path%/*}" || exit 1
 umask 077; set -C; rm -f -- "$fresh"; exec 3>"$fresh"
 chown -- "$owner" /proc/self/fd/3 && chmod -- "$mode" /proc/self/fd/3 && cat >&3 &&
     sync -- "$fresh" && mv -fT -- "$fresh" "$path" || { rm -f -- "$fresh"; exit 1; }""")
+#: Where the file system is mounted that a path is on, or would be.
+_MOUNT: Final = Script("""\
+path=$1; until [ -e "${path:-/}" ]; do path=${path%/*}; done
+df --output=target -- "${path:-/}" | tail -n 1""")
 
 
 class HostLink:
@@ -51,6 +61,8 @@ class HostLink:
         self.bench, self.host = bench, host
         self._transport = transport
         self._hung_up = threading.Event()
+        self._sudo: tuple[str, ...] = ()  # how to become root here; () as long as that is not known
+        self._barred: HostError | None = None  # sudo's refusal: one wrong try is enough
         #: Who is logged in.
         self.user: str = transport.get_username() or ""
 
@@ -65,12 +77,18 @@ class HostLink:
     ) -> CommandResult:
         """Run `script` with `values` as "$1", "$2" and so on, as the login user or as root; `ps` shows them,
         so no secrets."""
-        with self._channel(script, values, root, timeout_s) as (channel, line):
+        with self._channel(script, values, root, timeout_s) as (channel, line, first):
             try:
-                return perform(channel, line, stdin, timeout_s=timeout_s, most_bytes=most_bytes)
+                ran = perform(channel, line, stdin, timeout_s=timeout_s, most_bytes=most_bytes, first=first)
             except TooMuch:
                 what = f"{brief(script, values)}: more than {most_bytes / 2**20:g} MiB of output"
                 raise HostError(self.host.name, what, "look at it on the host") from None
+        if root and ran.exit_code == 1 and _WANTS_PASSWORD in ran.err:
+            raise self._no_root()
+        if root and ran.exit_code == _NOT_FOUND and _NO_SUDO.search(ran.err):
+            then = "install it there, or log in as root (ssh_user)"
+            raise HostError(self.host.name, "it has no sudo", then)
+        return ran
 
     def stream(
         self,
@@ -87,18 +105,20 @@ class HostLink:
         A host waits while a sink takes its time. A sink that raises a RoambenchError ends the command.
         Without `stdin` (None) its input stays open as long as the link.
         """
-        with self._channel(script, values, root, timeout_s) as (channel, line):
-            return stream(channel, line, stdin, out, err, timeout_s=timeout_s)
+        with self._channel(script, values, root, timeout_s) as (channel, line, first):
+            return stream(channel, line, stdin, out, err, timeout_s=timeout_s, first=first)
 
     @contextmanager
     def _channel(
         self, script: Script, values: tuple[str, ...], root: bool, timeout_s: float
-    ) -> Iterator[tuple[paramiko.Channel, str]]:
-        """A channel, and the line to run on it; what goes wrong with it is a HostError."""
-        words = shell_words(script, values, root=root, sudo=root and self.user != "root")
+    ) -> Iterator[tuple[paramiko.Channel, str, bytes]]:
+        """A channel, the line to run on it, and what goes before its input; what goes wrong with it is a
+        HostError."""
+        sudo = self._way_to_root() if root and self.user != "root" else ()
+        words = shell_words(script, values, root=root, sudo=sudo)
         try:
             with self._transport.open_session(timeout=CONNECT_S) as channel:
-                yield channel, shlex.join(words)
+                yield channel, shlex.join(words), password_line() if sudo == READS_PASSWORD else b""
         except RoambenchError:
             raise
         except TimeoutError:
@@ -114,6 +134,36 @@ class HostLink:
                 f"connection lost{about}",
                 "look at its power and its network, then again",
             ) from None
+
+    def _way_to_root(self) -> tuple[str, ...]:
+        """Return sudo's words on this host. A password is given only where it wants one: a command would read
+        it as its own input. HostError where it does not take it."""
+        if self._barred is not None:
+            raise self._barred
+        if not self._sudo:
+            self._sudo = NO_PASSWORD
+            if password_line() and self._wants_password():
+                self._sudo = READS_PASSWORD
+                if (ran := self.run(TRY, root=True)).exit_code != 0:
+                    what = f"sudo refuses {self.user}: {ran.why}"
+                    then = "type the password again (-K), or look at its /etc/sudoers.d"
+                    self._barred = HostError(self.host.name, what, then)
+                    raise self._barred
+        return self._sudo
+
+    def _wants_password(self) -> bool:
+        try:
+            self.run(TRY, root=True)
+        except ConnectionLost:
+            raise
+        except HostError:
+            return True
+        return False
+
+    def _no_root(self) -> HostError:
+        rule = f"{self.user} ALL=(ALL) NOPASSWD: ALL"
+        what = f"{self.user} may not sudo without a password"
+        return HostError(self.host.name, what, f"-K asks you for it; or in /etc/sudoers.d: {rule}")
 
     def hang_up(self) -> None:
         """End the wait for a command on this link, and refuse others; from any
@@ -149,6 +199,11 @@ class HostLink:
             raise HostError(self.host.name, f"{brief(script, values)}: {ran.why}")
         return ran.out
 
+    def make_room(self, path: str) -> str:
+        """Return what to do where the file system that `path` is on is full, by its mount point."""
+        mount = printable(self.run(_MOUNT, path).text.strip()[:200]) or path
+        return f"make room on {mount}, where {path} is (df -h; journalctl --vacuum-size=16M; apt-get clean)"
+
     def put(
         self,
         content: bytes | Path,
@@ -160,7 +215,8 @@ class HostLink:
         """Write a file as root, whole or not at all; a folder that is missing is made, for all to read."""
         ran = self.run(_PUT, remote, owner, f"{mode:o}", root=True, stdin=content, timeout_s=_UPLOAD_S)
         if ran.exit_code != 0:
-            raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", _room(ran))
+            then = self.make_room(remote) if b"No space left" in ran.err else ""
+            raise HostError(self.host.name, f"{remote}: cannot be written: {ran.why}", then)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +289,3 @@ def _with_traceback(state_dir: Path, host: Host, error: Exception) -> str:
     except OSError:
         return ""
     return f" with {path}"
-
-
-def _room(ran: CommandResult) -> str:
-    return "make room on its disk, then again" if b"No space left" in ran.err else ""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import base64
 import logging
-import os
 import shlex
 import socket
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 from fabric import Config, Connection, ThreadingGroup
+from paramiko.agent import AgentSSH
 from paramiko.pkey import UnknownKeyType
 
 from roambench.provision.bench import Bench, Host
@@ -34,6 +34,7 @@ CONNECT_S: Final = 10
 _KEEPALIVE_S: Final = 15
 _PROXY_ENDS_S: Final = 2.0
 _HEADER: Final = b"openssh-key-v1\0"
+_CERTIFICATE: Final = "-cert-v01@openssh.com"
 #: What a file that holds no key, or one behind a passphrase, raises.
 _NOT_READ: Final = (
     *(TypeError, ValueError, paramiko.SSHException),
@@ -76,8 +77,10 @@ class HostConnection(Connection):  # type: ignore[misc]
             if not connection.is_connected:
                 with ExitStack() as stack:
                     named = connection is self and self.bench_host.ssh_key is not None
-                    key = _key_of(self.bench_host, stack) if named else _only_identity(options, stack)
-                    offered = _identities(options) if key is None else {"pkey": key, "allow_agent": False}
+                    if named:
+                        offered = _key_of(self.bench_host, options, connection, stack)
+                    else:
+                        offered = _identities(options, connection, stack)
                     self._login(before, connection, options, offered, known)
             before = connection
         self.transport.set_keepalive(_KEEPALIVE_S)
@@ -177,10 +180,21 @@ def _fabric_words(options: SshOptions, connect_s: float) -> dict[str, Any]:
     }
 
 
-def _identities(options: SshOptions) -> dict[str, Any]:
+def _identities(options: SshOptions, connection: Connection, stack: ExitStack) -> dict[str, Any]:
     # As OpenSSH has it, a key that is named for all hosts need not be there.
-    files = [str(file) for file in options.identity_files if file.exists()]
-    return {"key_filename": files, "allow_agent": options.ask_agent, "look_for_keys": False}
+    files = [file for file in options.identity_files if file.exists()]
+    keys = files if options.identities_only else None
+    _hold(options, connection, stack, keys)
+    return {"key_filename": list(map(str, files)), "allow_agent": True, "look_for_keys": False}
+
+
+def _hold(options: SshOptions, connection: Connection, stack: ExitStack, keys: Sequence[Path] | None) -> bool:
+    """Let `connection` use the keys and certificates in the agent, only those of these files unless None,
+    until `stack` ends; return whether there are any."""
+    held = HeldKeys(options.agent_socket, keys)
+    stack.callback(held.close)
+    connection.client._agent = held  # paramiko itself would ask SSH_AUTH_SOCK's, for all it has
+    return bool(held.get_keys())
 
 
 def _ended(command: subprocess.Popen[bytes]) -> None:
@@ -204,43 +218,60 @@ def _channel(host: Host, before: Connection, connection: Connection) -> paramiko
         raise unreached(host, before, connection, error) from None
 
 
-def _key_of(host: Host, stack: ExitStack) -> paramiko.PKey:
+def _key_of(host: Host, options: SshOptions, connection: Connection, stack: ExitStack) -> dict[str, Any]:
     """`ssh_key`, from its file or, if that has a passphrase, as the SSH agent holds it until `stack` ends."""
     path = host.ssh_key
     assert path is not None
     try:
-        return paramiko.PKey.from_path(path)
+        return {"pkey": paramiko.PKey.from_path(path), "allow_agent": False}
     except OSError as error:
         reason = f"{path}: {error.strerror or error}"
         raise HostError(host.name, reason, "check ssh_key in the bench file") from None
     except _NOT_READ as error:
-        if (key := _held_by_agent(path, stack)) is None:
-            raise _unusable(host, path, error) from None
-        return key
+        if not _hold(options, connection, stack, [path]):
+            raise _unusable(host, options, path, error) from None
+        return {"allow_agent": True, "look_for_keys": False}
 
 
-def _only_identity(options: SshOptions, stack: ExitStack) -> paramiko.PKey | None:
-    """Under IdentitiesOnly the first key of IdentityFile that can be used, also one that only the agent can;
-    None where everything may be tried."""
-    for path in () if options.ask_agent else options.identity_files:
-        with suppress(OSError, *_NOT_READ):
-            return paramiko.PKey.from_path(path)
-        if path.exists() and (key := _held_by_agent(path, stack)) is not None:
-            return key
-    return None
+class HeldKeys(AgentSSH):
+    """The keys of the SSH agent at a socket, only those in these files and their certificates unless that is
+    None. An agent that is not there holds none."""
+
+    def __init__(self, agent_socket: str, files: Sequence[Path] | None) -> None:
+        super().__init__()
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.connect(agent_socket)
+        except OSError:
+            line.close()
+            return
+        self._connect(line)  # type: ignore[attr-defined]
+        if files is not None:
+            publics = [public for file in files if (public := public_key(file)) is not None]
+            keys = self.get_keys()
+            self._keys = tuple(key for key in keys if any(_is_of(key.blob, public) for public in publics))
+
+    def close(self) -> None:
+        """Hang up."""
+        self._close()  # type: ignore[attr-defined]
 
 
-def _held_by_agent(path: Path, stack: ExitStack) -> paramiko.PKey | None:
-    public = public_key(path)
-    agent = stack.enter_context(closing(paramiko.Agent()))
-    return next((held for held in agent.get_keys() if held.asbytes() == public), None)
+def _is_of(blob: bytes, public: bytes) -> bool:
+    """Return whether a key in the agent is this public key, or a certificate of it."""
+    held, wanted = paramiko.Message(blob), paramiko.Message(public)
+    kind, mark, _ = held.get_text().partition(_CERTIFICATE)
+    if not mark:
+        return blob == public
+    held.get_binary()  # its nonce
+    same_kind: bool = wanted.get_text() == kind
+    return same_kind and held.get_remainder().startswith(wanted.get_remainder())
 
 
-def _unusable(host: Host, path: Path, error: Exception) -> HostError:
+def _unusable(host: Host, options: SshOptions, path: Path, error: Exception) -> HostError:
     if not isinstance(error, TypeError):  # which cryptography raises for want of a passphrase
         reason = f"{path}: not a private key that can be used ({error or type(error).__name__})"
         return HostError(host.name, reason, "check ssh_key in the bench file")
-    start = "" if os.environ.get("SSH_AUTH_SOCK") else 'eval "$(ssh-agent)"; '
+    start = "" if options.agent_socket else 'eval "$(ssh-agent)"; '
     reason = "the SSH key has a passphrase, and no ssh-agent holds it"
     return HostError(host.name, reason, f"{start}ssh-add {shlex.quote(str(path))}")
 

@@ -7,8 +7,15 @@ Match, patterns, tokens. The bench's own user, port and key go before them, roam
 
 from __future__ import annotations
 
+import hashlib
+import os
+import pwd
+import re
+import socket
 import subprocess
 from collections import defaultdict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,6 +27,9 @@ from roambench.provision.ssh.known_hosts import entry_of, known_name
 
 _PATIENCE_S: Final = 20.0
 _CONFIGS: Final = ("~/.ssh/config", "/etc/ssh/ssh_config")
+_AGENT: Final = "SSH_AUTH_SOCK"
+_TOKEN: Final = re.compile("%([%CdhijkLlnpru])")
+_VARIABLE: Final = re.compile(r"\$\{(\w+)\}")
 _STDIN: Final = "/dev/stdin"  # ssh closes every descriptor but the first three
 
 
@@ -44,28 +54,26 @@ class TheirKeys:
 @dataclass(frozen=True, slots=True)
 class SshOptions:
     """One host's. `jumps` are OpenSSH's words for jump hosts in their order; `known_as` is the name under
-    which known_hosts files list it (HostKeyAlias, or its address and port); `ask_agent` is false under
-    IdentitiesOnly."""
+    which known_hosts files list it (HostKeyAlias, or its address and port). `identities_only`: of the keys in
+    the SSH agent, which listens at `agent_socket` ("": none does), only those of the files."""
 
     name: str
     address: str
     port: int
     user: str
     identity_files: tuple[Path, ...]
-    ask_agent: bool
+    identities_only: bool
+    agent_socket: str
     jumps: tuple[str, ...]
     proxy_command: str
     known_as: str
     known_hosts_files: tuple[Path, ...]
     unknown_refused: bool
+    tokens: Mapping[str, str]
 
     def proxy_line(self) -> str:
         """`proxy_command` with OpenSSH's tokens filled in; empty without one."""
-        values = {"%": "%", "h": self.address, "n": self.name, "p": str(self.port), "r": self.user}
-        parts = self.proxy_command.split("%%")
-        for token in ("h", "n", "p", "r"):
-            parts = [part.replace(f"%{token}", values[token]) for part in parts]
-        return "%".join(parts)
+        return _TOKEN.sub(lambda found: self.tokens[found[1]], self.proxy_command)
 
     def their_keys(self) -> TheirKeys:
         """Looked up by OpenSSH, which knows hashed names and patterns. Lines of certificate authorities are
@@ -104,23 +112,60 @@ def ssh_options(name: str, user: str | None = None, port: int | None = None) -> 
 
     jumps, command = one("proxyjump", "none"), one("proxycommand", "none")
     address, used_port = one("hostname", name), int(one("port", "22"))
+    named, login, alias = one("host", name), one("user", DEFAULT_USER), one("hostkeyalias")
+    jump = "" if jumps.lower() == "none" else jumps.rpartition("@")[2].partition(":")[0]
+    tokens = _tokens(address, used_port, login, named, alias, jump)
+
+    def path(text: str) -> Path:
+        return Path(_expanded(text, tokens)).expanduser()
+
     return SshOptions(
-        name=one("host", name),
+        name=named,
         address=address,
         port=used_port,
-        user=one("user", DEFAULT_USER),
-        identity_files=tuple(Path(file).expanduser() for file in said["identityfile"]),
-        ask_agent=one("identitiesonly", "no") != "yes" and one("identityagent") != "none",
+        user=login,
+        identity_files=tuple(map(path, said["identityfile"])),
+        identities_only=one("identitiesonly", "no") == "yes",
+        agent_socket=_agent_socket(one("identityagent", _AGENT), path),
         jumps=() if jumps.lower() == "none" else tuple(hop.strip() for hop in jumps.split(",")),
         proxy_command="" if command.lower() == "none" else command,
-        known_as=one("hostkeyalias") or known_name(address, used_port),
+        known_as=alias or known_name(address, used_port),
         known_hosts_files=tuple(
-            Path(file).expanduser()
+            path(file)
             for keyword in ("userknownhostsfile", "globalknownhostsfile")
             for file in one(keyword).split()
         ),
         unknown_refused=one("stricthostkeychecking") in ("yes", "true"),
+        tokens=tokens,
     )
+
+
+def _tokens(address: str, port: int, user: str, name: str, alias: str, jump: str) -> dict[str, str]:
+    """OpenSSH's tokens (TOKENS in ssh_config(5))."""
+    here, mine = socket.gethostname(), os.environ.get("USER") or str(os.getuid())
+    with suppress(KeyError):
+        mine = pwd.getpwuid(os.getuid()).pw_name
+    every = "".join((here, address, str(port), user, jump))
+    return {
+        **{"%": "%", "h": address, "n": name, "p": str(port), "r": user, "j": jump, "k": alias or name},
+        **{"d": str(Path.home()), "i": str(os.getuid()), "u": mine, "l": here, "L": here.partition(".")[0]},
+        "C": hashlib.sha1(every.encode(), usedforsecurity=False).hexdigest(),
+    }
+
+
+def _expanded(text: str, tokens: Mapping[str, str]) -> str:
+    """`text` of a path with tokens and variables of the environment filled in; one that is not set stays."""
+    text = _TOKEN.sub(lambda found: tokens[found[1]], text)
+    return _VARIABLE.sub(lambda found: os.environ.get(found[1], found[0]), text)
+
+
+def _agent_socket(said: str, path: Callable[[str], Path]) -> str:
+    """Return where the agent of IdentityAgent listens: `none`, the name of a variable, or a path."""
+    if said == "none":
+        return ""
+    if said == _AGENT or (said.startswith("$") and said[1:].isidentifier()):
+        return os.environ.get(said.removeprefix("$"), "")
+    return str(path(said))
 
 
 def _asked(name: str, user: str | None, port: int | None) -> str:

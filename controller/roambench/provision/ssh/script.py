@@ -7,7 +7,7 @@ arguments in one place.
 from __future__ import annotations
 
 import shlex
-from typing import NewType
+from typing import Final, NewType
 
 #: A literal, or text that is made of constants while its module is imported; a test looks at every call. The
 #: script's values are "$1", "$2" and "$@".
@@ -18,13 +18,18 @@ _LONGEST = 60
 
 #: Programs answer in English, under any locale of the login; sudo, too, which comes before the script.
 _ENGLISH = ("env", "LC_ALL=C.UTF-8", "LANGUAGE=")
+#: sudo that fails where it wants a password, and one that reads it from its input, also where it knew it.
+NO_PASSWORD: Final = ("sudo", "-n")
+READS_PASSWORD: Final = ("sudo", "-k", "-S", "-p", "")
 
 
-def shell_words(script: Script, values: tuple[str, ...], *, root: bool, sudo: bool = False) -> list[str]:
+def shell_words(
+    script: Script, values: tuple[str, ...], *, root: bool, sudo: tuple[str, ...] = ()
+) -> list[str]:
     """The words of a command that runs `script` with `values`, by `sudo` where the login is not root's; what
     root makes has the modes that Debian's root gives it, under any umask the login came with."""
     words = [*_ENGLISH, "sh", "-c", f"umask 022\n{script}" if root else script, "sh", *values]
-    return [*_ENGLISH, "sudo", "-n", *words] if sudo else words
+    return [*_ENGLISH, *sudo, *words] if sudo else words
 
 
 def brief(script: Script, values: tuple[str, ...]) -> str:

@@ -19,6 +19,7 @@ _KILLED_BY_SIGILL = 132
 _KILLED_BY_SIGKILL = 137
 _CORRUPT = 65
 _UNUSABLE = 66
+_GONE = 67
 #: Readings that the controller has not got yet.
 _SPOOL_BYTES = 64 * 2**20
 #: A forward and a backward pass use the vector instructions that some boards do not have.
@@ -56,6 +57,8 @@ sha256sum --check --quiet --strict SHA256SUMS || {{
     exit {_CORRUPT}
 }}
 sync -f . && mv "$target.new" "$target\"""")
+#: Nearly half of all sources, which no agent loads: byte code of them is minutes of a Pi's work.
+_UNLOADED = "/(tests|torch/(_dynamo|_inductor|onnx)|sympy|networkx)/|/torch/testing/_internal/common_[^d]"
 #: Nothing where another caller has finished it. Hashes of the build and its wheelhouse, the wheels of pip and
 #: of roambench, what build.json says; digests
 #: and names of the user's own packages, and their wheels.
@@ -66,8 +69,9 @@ exec 9>{layout.LOCK}; flock 9
 if [ -e "$folder/build.json" ]; then cd {layout.OPT}; rm -f -- "./$wheel" "$@"; exit 0; fi
 rm -rf "$folder"; mkdir -p "$folder"; cd {layout.OPT}; mv "./$wheel" "$@" "$folder/"; cd "$folder"
 python3 -m venv --without-pip "$venv"
-"$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-cache-dir \\
+"$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-compile --no-cache-dir \\
     --disable-pip-version-check --find-links "$house" "./$wheel"
+"$venv/bin/python" -m compileall -q -x {shlex.quote(_UNLOADED)} "$venv/lib" >/dev/null 2>&1 || :
 if [ $# -gt 0 ]; then
     printf '%s' "$sums" | sha256sum --check --quiet --strict || exit {_CORRUPT}
     "$venv/bin/python" "$house/$pip/pip" install --quiet --no-index --no-deps --no-cache-dir \\
@@ -88,12 +92,17 @@ KEEP = Script(
     )
     + "\n}"
 )
-#: A build and its wheelhouse, the build that runs ("" for none), and the one that stays for `fleet rollback`;
-#: older ones and their wheels go.
+#: A build and its wheelhouse, and the build that stays for `fleet rollback` where none runs; older ones and
+#: their wheels go. What runs is asked here: another caller may have switched since the facts were gathered.
 _SWITCHED = Script(f"""set -e
-build=$1 house=$2 current=$3 other=$4
+build=$1 house=$2 other=$3
 {KEEP}
+exec 9>{layout.LOCK}; flock 9
 cd {layout.OPT}
+[ -e "builds/$build/build.json" ] || exit {_GONE}
+current=$(readlink current | cut -d/ -f2)
+[ "$current" != "$build" ] || current=
+other=${{current:-$other}}
 if [ -n "$current" ]; then
     keep "$current"
     ln -sfn "builds/$current/venv" previous.new
@@ -117,7 +126,8 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
             "build",
             f"runs {facts.current or 'none'}, not {build.hash}",
             _SWITCHED,
-            (build.hash, build.wheelhouse.hash, facts.current, facts.current or facts.previous),
+            (build.hash, build.wheelhouse.hash, facts.previous),
+            explained={_GONE: ("another caller has removed this build", "again, once that one is done")},
             restarts=True,
         )
 
@@ -177,7 +187,7 @@ def _install(facts: Facts, wanted: Wanted) -> HostStep:
         explained={
             _KILLED_BY_SIGILL: (
                 "torch ends with an illegal instruction (SIGILL) on this board",
-                "pin another torch for its processor (boards.txt, then make lock), then again",
+                "pin another torch for its processor (packaging/lock.in, then make lock), then again",
             ),
             _CORRUPT: ("a package arrived damaged", "again; a second time: another SD card"),
             _UNUSABLE: (

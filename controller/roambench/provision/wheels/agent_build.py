@@ -15,7 +15,7 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.whole_file import take_place
 from roambench.provision.bench import Bench
-from roambench.provision.wheels.platforms import EPOCH, PLATFORMS, Platform
+from roambench.provision.platforms import EPOCH, Platform
 from roambench.provision.wheels.source_tree import source_root
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages, refuse_unfit
 from roambench.provision.wheels.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse
@@ -50,17 +50,17 @@ class Builds:
         self._state_dir = state_dir
         self._packages = packages
         self._lock = threading.Lock()
-        self._made: dict[str, AgentBuild | Exception] = {}
+        self._made: dict[Platform, AgentBuild | Exception] = {}
 
     def of(self, platform: Platform) -> AgentBuild:
         """FleetError or ConfigError where it cannot be made, the same one for all hosts."""
         with self._lock:
-            if platform.machine not in self._made:
+            if platform not in self._made:
                 try:
-                    self._made[platform.machine] = self._make(platform)
+                    self._made[platform] = self._make(platform)
                 except Exception as error:
-                    self._made[platform.machine] = error
-            made = self._made[platform.machine]
+                    self._made[platform] = error
+            made = self._made[platform]
         if isinstance(made, Exception):
             raise made
         return made
@@ -72,15 +72,12 @@ class Builds:
         return build
 
 
-def expected_build(bench: Bench, machine: str) -> str:
-    """The build that a host of this kind (`uname -m`) should run now, "" for a kind that is not supported.
+def expected_build(bench: Bench, platform: Platform) -> str:
+    """The build that a host of this kind should run now.
 
     NOT_MADE where the source tree asks for other wheels than were ever fetched: no host runs that yet.
     ConfigError or FleetError where there is no source tree or it cannot be built.
     """
-    platform = PLATFORMS.get(machine)
-    if platform is None:
-        return ""
     house = kept_wheelhouse(bench.state_dir, source_root(), platform)
     return NOT_MADE if house is None else _build(bench.state_dir, house, kept_packages(bench.state_dir)).hash
 

@@ -140,7 +140,7 @@ def _send(
         timeout_s=_LEAST_S + sent.left_bytes / _SLOWEST_BYTES_PER_S,
     )
     if b"No space left" in ran.err:
-        raise HostError(link.host.name, "no space left on its disk", "make room on it, then again")
+        raise HostError(link.host.name, "no space left on its disk", link.make_room(layout.OPT))
     if ran.exit_code != 0:
         raise HostError(link.host.name, f"wheels cannot be written: {ran.why}")
     arrived = sent.sent_bytes - before

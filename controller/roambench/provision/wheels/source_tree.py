@@ -15,7 +15,7 @@ def source_root() -> Path:
         raise ConfigError(
             [
                 "hosts get the agent built from roambench's source tree, and this installation has none: "
-                "clone the repository and pip install -e '.[controller]' in it"
+                "clone the repository and make setup in it"
             ]
         )
     return root

@@ -21,7 +21,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from roambench.contract.errors import ConfigError
-from roambench.provision.wheels.platforms import EPOCH, PYTHON, Platform
+from roambench.provision.platforms import EPOCH, Platform
 from roambench.provision.wheels.wheel_closure import Wheel, applicable
 from roambench.provision.wheels.wheelhouse import LOCK, Wheelhouse
 
@@ -137,11 +137,11 @@ def _of_another_kind(package: UserPackage, platform: Platform) -> Iterator[str]:
         yield str(error)
         return
     if not tags & _tags(platform):
-        yield f"{package.path.name}: is not for {platform.machine} with Python {PYTHON}, which hosts have"
+        yield f"{package.path.name}: is not for {platform}, which hosts have"
 
 
 def _tags(platform: Platform) -> set[Tag]:
-    major, minor = map(int, PYTHON.split("."))
+    major, minor = map(int, platform.python.split("."))
     return {
         *cpython_tags((major, minor), platforms=platform.tags),
         *compatible_tags((major, minor), f"cp{major}{minor}", platform.tags),

@@ -1,10 +1,10 @@
 """The wheels that hosts of one kind install, fetched on the server and shipped as one archive.
 
-    state_dir/wheelhouse/MACHINE-KEY/wheelhouse.json   what is in it; written last
-    state_dir/wheelhouse/MACHINE-KEY/HASH.tar          the wheels and SHA256SUMS
+    state_dir/wheelhouse/MACHINE-PYTHON-KEY/wheelhouse.json   what is in it; written last
+    state_dir/wheelhouse/MACHINE-PYTHON-KEY/HASH.tar          the wheels and SHA256SUMS
 
 KEY stands for what was asked (requirements, lock), HASH for what was found. A wheel whose digest is not in
-the lock (boards.txt) is refused; packages that a platform leaves unlocked are the exception.
+the lock is refused; packages that a platform leaves unlocked are the exception.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import take_place, write_whole
+from roambench.provision.platforms import Platform
 from roambench.provision.step import ShippedFile
-from roambench.provision.wheels.platforms import PYTHON, Platform
 from roambench.provision.wheels.source_tree import base_requirements
 from roambench.provision.wheels.wheel_closure import Wheel, closure
 
@@ -40,17 +41,20 @@ _SUMS: Final = "SHA256SUMS"
 #: How pip begins a file whose digest is another one.
 _OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTALL)
 _PATIENCE_S: Final = 1800.0
-#: The packages that boards install, to the last dependency and to the last byte: a requirements file with
+#: All packages that may be installed, to the last dependency and to the last byte: a requirements file with
 #: digests, in the source tree; made by `make lock`.
-LOCK: Final = "packaging/locks/boards.txt"
-#: The package's name, without the extras that pip is asked for.
-_PIN: Final = re.compile(r"([a-z0-9-]+)(?:\[[a-z0-9,-]+\])?==\S+")
-_DIGEST: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+LOCK: Final = "packaging/lock.txt"
+#: A package with the extras that pip is asked for, its version, where it holds, and its digests.
+_ENTRY: Final = re.compile(
+    r"(?P<pin>(?P<name>[a-z0-9-]+)(?:\[[a-z0-9, -]+\])?==[^\s;]+)(?: ; (?P<marker>.+?))?"
+    r"(?P<digests>(?:\s+--hash=sha256:[0-9a-f]{64})+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Index:
     machine: str
+    python: str
     hash: str
     wheels: tuple[Wheel, ...]
 
@@ -60,6 +64,7 @@ class Wheelhouse:
     """`hash` is of the wheels' names and contents. All sizes are in bytes."""
 
     machine: str
+    python: str
     hash: str
     archive: Path
     wheels: tuple[Wheel, ...]
@@ -96,7 +101,10 @@ def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh
     folder = _folder(state_dir, root, platform)
     if not refresh and (kept := _load(folder)) is not None:
         return kept
-    wanted = {**read_lock(root / LOCK), **platform.unlocked}
+    wanted = read_lock(root / LOCK, platform.markers)
+    unlocked = {
+        name: wanted[name].split()[0] + local for name, local in platform.unlocked.items() if name in wanted
+    }
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         wheels = Path(scratch)
@@ -106,9 +114,9 @@ def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh
             names = [canonicalize_name(Requirement(need).name) for need in asked]
             if strangers := [name for name in names if name not in wanted]:
                 raise ConfigError([f"{name} is not in it, and is needed: make lock" for name in strangers])
-            locked = [wanted[name] for name in names if name not in platform.unlocked]
+            locked = [wanted[name] for name in names if name not in unlocked]
             _pip_download(locked, platform, wheels, "--require-hashes")
-            _pip_download([wanted[name] for name in names if name in platform.unlocked], platform, wheels)
+            _pip_download([unlocked[name] for name in names if name in unlocked], platform, wheels)
             return [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
 
         try:
@@ -124,17 +132,13 @@ def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhou
 
 
 def _folder(state_dir: Path, root: Path, platform: Platform) -> Path:
-    key = _key(_requirements(root), platform.unlocked, root / LOCK)
-    return state_dir / "wheelhouse" / f"{platform.machine}-{key}"
+    asked = [sorted(_requirements(root)), sorted(platform.unlocked.items()), (root / LOCK).read_text("utf-8")]
+    key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    return state_dir / "wheelhouse" / f"{platform.machine}-{platform.python}-{key}"
 
 
 def _requirements(root: Path) -> list[str]:
     return [*base_requirements(root), _INSTALLER]
-
-
-def _key(requirements: Sequence[str], unlocked: Mapping[str, str], lock: Path) -> str:
-    asked = json.dumps([sorted(requirements), sorted(unlocked.values()), lock.read_text("utf-8"), PYTHON])
-    return hashlib.sha256(asked.encode()).hexdigest()[:16]
 
 
 def _load(folder: Path) -> Wheelhouse | None:
@@ -142,7 +146,7 @@ def _load(folder: Path) -> Wheelhouse | None:
     index = kept_in(_Index, folder / _INDEX)
     if index is None or not (archive := folder / f"{index.hash}.tar").is_file():
         return None
-    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
+    return Wheelhouse(index.machine, index.python, index.hash, archive, index.wheels)
 
 
 def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *options: str) -> None:
@@ -150,7 +154,7 @@ def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *optio
     if not lines:
         return
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON}"]
+    command += ["--only-binary=:all:", "--implementation=cp", f"--python-version={platform.python}"]
     command += [f"--platform={tag}" for tag in platform.tags]
     command += ["--dest", str(folder), *options, "--requirement", "/dev/stdin"]
     text = "\n".join(lines)
@@ -160,12 +164,17 @@ def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *optio
         raise FleetError(f"pip download: no end within {_PATIENCE_S:g} s") from None
     if ran.returncode != 0 and (other := _OTHER.search(ran.stderr)):
         raise FleetError(
-            f"pip download for {platform.machine}: {' '.join(other[1].split())} is none of the files that"
+            f"pip download for {platform}: {' '.join(other[1].split())} is none of the files that"
             f" {LOCK} names: find out who changed it"
         )
     if ran.returncode != 0:
         lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
-        raise FleetError(f"pip download for {platform.machine}: {(lines or [ran.stderr.strip()])[-1]}")
+        why = (lines or [ran.stderr.strip()])[-1]
+        if platform.unlocked and "torch" in why:
+            why += (
+                ": let pip look there, too: export PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu"
+            )
+        raise FleetError(f"pip download for {platform}: {why}")
 
 
 def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel]) -> Wheelhouse:
@@ -180,9 +189,9 @@ def _pack(folder: Path, platform: Platform, source: Path, wheels: Sequence[Wheel
         for wheel in wheels:
             tar.add(source / wheel.file, arcname=wheel.file, filter=_anonymous)
     take_place(fresh, archive)
-    index = _Index(platform.machine, digest, tuple(wheels))
+    index = _Index(platform.machine, platform.python, digest, tuple(wheels))
     write_whole(folder / _INDEX, json.dumps(asdict(index), indent=1))
-    return Wheelhouse(index.machine, index.hash, archive, index.wheels)
+    return Wheelhouse(index.machine, index.python, index.hash, archive, index.wheels)
 
 
 def _sums(wheels: Iterable[Wheel]) -> bytes:
@@ -198,8 +207,9 @@ def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def read_lock(path: Path) -> dict[str, str]:
-    """By package, what pip is to be asked for: its version and the digests of all its files.
+def read_lock(path: Path, markers: Mapping[str, str]) -> dict[str, str]:
+    """By package, what pip is to be asked for where `markers` hold: its version and the digests of all its
+    files.
 
     ConfigError for every line that is neither such a requirement nor a comment, and for one without a digest.
     """
@@ -212,13 +222,18 @@ def read_lock(path: Path) -> dict[str, str]:
     number = 0
     for entry in re.split(r"(?<!\\)\n", text):
         number, line = number + 1 + entry.count("\n"), number + 1
-        pin, *digests = entry.replace("\\\n", " ").split() or ["#"]
-        if pin.startswith("#"):
+        if not entry.strip() or entry.lstrip().startswith("#"):
             continue
-        if (name := _PIN.fullmatch(pin)) and digests and all(map(_DIGEST.fullmatch, digests)):
-            found[name[1]] = " ".join((pin, *digests))
-        else:
-            problems.append(f"{path}:{line}: expected NAME==VERSION --hash=sha256:..., got {entry[:60]!r}")
+        parts = _ENTRY.fullmatch(entry.replace("\\\n", " ").strip())
+        try:
+            if parts is None:
+                raise InvalidMarker
+            if not parts["marker"] or Marker(parts["marker"]).evaluate(dict(markers)):
+                found[parts["name"]] = " ".join((parts["pin"], *parts["digests"].split()))
+        except InvalidMarker:
+            problems.append(
+                f"{path}:{line}: expected NAME==VERSION [; MARKER] --hash=sha256:..., got {entry[:60]!r}"
+            )
     if problems:
         raise ConfigError(problems)
     return found

@@ -128,10 +128,14 @@ def _common(series: Series) -> dict[str, Any]:
 
 
 def _band(series: Series) -> go.Scatter:
+    x, lower, upper = list(series.x), list(series.lower), list(series.upper)
+    if series.stepped:  # each value lasts until the next
+        x = [at for at in x for _ in "ab"][1:]
+        lower, upper = ([value for value in ends for _ in "ab"][:-1] for ends in (lower, upper))
     return go.Scatter(
         mode="lines",
-        x=[*series.x, *reversed(series.x)],
-        y=[*series.upper, *reversed(series.lower)],
+        x=[*x, *reversed(x)],
+        y=[*upper, *reversed(lower)],
         fill="toself",
         fillcolor=series.colour,
         opacity=0.15,

@@ -43,6 +43,8 @@ _LOOK: Final[Mapping[str, Any]] = {
     "svg.hashsalt": "roambench",
     "savefig.dpi": 600,
 }
+#: What grows with the scale of a style.
+_SIZES: Final = tuple(name for name in _LOOK if name.endswith(("size", "width", "fontsize")))
 #: matplotlib's names of Plotly's dashes, marks and patterns.
 _DASHES: Final[Mapping[str, Any]] = {
     "": "none",
@@ -74,9 +76,9 @@ _EDGE: Final = "#1d2733"
 
 
 @contextmanager
-def print_look() -> Iterator[type[Any]]:
-    """The look of printed figures while it lasts; gives matplotlib's figure, that of no window. RunError
-    where matplotlib is not installed."""
+def print_look(scale: float = 1.0) -> Iterator[type[Any]]:
+    """The look of printed figures while it lasts, with type and lines `scale` times as large; gives
+    matplotlib's figure, that of no window. RunError where matplotlib is not installed."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -85,6 +87,7 @@ def print_look() -> Iterator[type[Any]]:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_LOOK)
+        matplotlib.rcParams.update({name: scale * _LOOK[name] for name in _SIZES})
         yield Figure
 
 
@@ -132,6 +135,13 @@ def small_multiples_svg(charts: Sequence[Chart], width_in: float) -> str:
         return printed(figure, "svg").decode()
 
 
+def _scaled(length: float) -> float:
+    """A length of a journal's figure in the style that is drawn."""
+    import matplotlib
+
+    return float(length * matplotlib.rcParams["font.size"] / _LOOK["font.size"])
+
+
 def _label(axis: ChartAxis) -> str:
     return f"{axis.title} ({axis.unit})" if axis.unit else axis.title
 
@@ -143,7 +153,7 @@ def _draw_series(chart: Chart, axes: Any) -> dict[str, Any]:
         if series.named:
             handles.setdefault(series.name, drawn)
     for level in chart.levels:
-        axes.axhline(level.value, color=LIGHT["--muted"], linestyle=":", linewidth=0.8, zorder=1)
+        axes.axhline(level.value, color=LIGHT["--muted"], linestyle=":", linewidth=_scaled(0.8), zorder=1)
     axes.set_ylabel(_label(chart.y))
     for axis, set_scale, ends, set_ends in (
         (chart.x, axes.set_xscale, axes.get_xlim, axes.set_xlim),
@@ -168,14 +178,22 @@ def _draw_line(chart: Chart, series: Series, axes: Any) -> Any:
         values,
         color=colour,
         linestyle=_DASHES[series.dash],
-        linewidth=0.6 * series.width,
+        linewidth=_scaled(0.6 * series.width),
         marker=_mark(series),
         drawstyle="steps-post" if series.stepped else "default",
         markevery=_marked(series),
     )
     line.set_gid(f"{chart.key}-{series.id}")
     if series.lower:
-        axes.fill_between(series.x, series.lower, series.upper, color=colour, alpha=0.15, linewidth=0)
+        axes.fill_between(
+            series.x,
+            series.lower,
+            series.upper,
+            color=colour,
+            alpha=0.15,
+            linewidth=0,
+            step="post" if series.stepped else None,
+        )
     return line
 
 
@@ -192,7 +210,7 @@ def _draw_marks(chart: Chart, series: Series, axes: Any) -> Any:
         color=painted(series.colour),
         marker=_mark(series),
         capsize=2,
-        linewidth=0.8,
+        linewidth=_scaled(0.8),
         linestyle="none",
     )
     points.lines[0].set_gid(f"{chart.key}-{series.id}")
@@ -223,7 +241,7 @@ def _draw_rows(chart: Chart, axes: Any) -> dict[str, Any]:
                     color=painted(part.colour),
                     hatch=_HATCH_DENSITY * part.pattern,
                     edgecolor=_EDGE,
-                    linewidth=0.4,
+                    linewidth=_scaled(0.4),
                 )
                 bar.patches[0].set_gid("-".join(filter(None, (chart.key, row.id, part.name))))
                 handles.setdefault(part.name, bar)
@@ -232,14 +250,14 @@ def _draw_rows(chart: Chart, axes: Any) -> dict[str, Any]:
                 ends[place] += length
     for place, total in enumerate(chart.totals):
         u = 2.0 * total.u_joules
-        axes.errorbar(total.joules, place, xerr=u, color=_EDGE, capsize=2, linewidth=0.8, fmt="none")
+        axes.errorbar(total.joules, place, xerr=u, color=_EDGE, capsize=2, linewidth=_scaled(0.8), fmt="none")
         axes.annotate(
             total_text(total),
             (total.joules + u, place),
             xytext=(4, 0),
             textcoords="offset points",
             va="center",
-            fontsize=7,
+            fontsize=_scaled(7),
         )
     if chart.totals:
         axes.margins(x=0.14)
@@ -255,7 +273,7 @@ def _draw_rows(chart: Chart, axes: Any) -> dict[str, Any]:
 
 def _write_count(axes: Any, text: str, x: float, y: float) -> None:
     behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85}
-    axes.annotate(text, (x, y), ha="center", va="center", fontsize=7, bbox=behind)
+    axes.annotate(text, (x, y), ha="center", va="center", fontsize=_scaled(7), bbox=behind)
 
 
 def _row_name(chart: Chart, place: int) -> str:
@@ -267,7 +285,7 @@ def _row_name(chart: Chart, place: int) -> str:
 
 def _draw_legend(axes: Any, handles: Mapping[str, Any]) -> None:
     names = [shorten(name, 44) for name in handles]
-    widest_in = 0.55 + 0.045 * max(map(len, names), default=0)
+    widest_in = _scaled(0.55 + 0.045 * max(map(len, names), default=0))
     axes.legend(
         handles.values(),
         names,

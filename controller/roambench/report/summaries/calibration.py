@@ -189,7 +189,7 @@ def calibrate(
             date=datetime.now(UTC).date().isoformat(),
             meter=", ".join(sorted(set(meters))),
             method=_method(devices),
-            run=folder.info.run_id,
+            run=folder.path.name,
             rates_mbit_s=(min(rates), max(rates)),
         ),
         {device.device: device.fit.known for device in devices},

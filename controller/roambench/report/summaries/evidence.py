@@ -143,4 +143,5 @@ def first_difference(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) 
 def _experiment(run: RunEvidence) -> str:
     info = run.info
     values = [info.system, info.seed, info.trace_hash, len(info.device_names)]
-    return f"{values} {run.experiment.model_dump_json(include=_SECTIONS, exclude={'rounds': _INDIFFERENT})}"
+    # No JSON: pydantic writes none of a file's name that is no UTF-8.
+    return f"{values} {run.experiment.model_dump(include=_SECTIONS, exclude={'rounds': _INDIFFERENT})}"

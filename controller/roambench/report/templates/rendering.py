@@ -32,7 +32,7 @@ def file(name: str) -> str:
 def packed(value: Any) -> str:
     """A JSON value for a page's script: gzip, base64; ValueError for a NaN."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress(text.encode(errors="backslashreplace"), 9, mtime=0)).decode()
 
 
 #: `tojson` writes what cannot end the script element that it stands in.

@@ -55,7 +55,9 @@ def write_pictures(figures: Sequence[Figure], folder: Path) -> list[Path]:
     ]
     with tempfile.TemporaryDirectory(prefix="roambench-pictures-") as scratch:
         source = Path(scratch) / "figures.html"
-        source.write_text(rendered("pictures.html", figures=shown, width=_WIDTH_PX), encoding="utf-8")
+        source.write_text(
+            rendered("pictures.html", figures=shown, width=_WIDTH_PX), "utf-8", "backslashreplace"
+        )
         document = _rendered(program, source, Path(scratch) / "profile")
     pictures = {key: base64.b64decode(data) for key, data in _PICTURE.findall(document)}
     missing = [figure.key for figure in figures if figure.key not in pictures]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -11,7 +13,7 @@ from roambench.contract.errors import FleetError
 from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.printable import printable
-from roambench.contract.records import Reading, RecordKind
+from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.rounds.records import (
     ClockProbed,
     FleetEvent,
@@ -21,12 +23,14 @@ from roambench.rounds.records import (
     StepClosed,
 )
 from roambench.runs.folder import RunFolder
+from roambench.spool.record_context import RecordContext
 
 #: Steps in a row in which no agent answers are the end of a fleet, whether its processes live or not.
 SILENT_STEPS: Final = 3
 #: Orders that need no answer.
 _WITHOUT_ANSWER: Final = ("idle", "discard")
 _UNANSWERED: Final = (AnswerStatus.LOST, AnswerStatus.TIMEOUT)
+_NEVER: Final = math.inf
 _LONGEST_STEP_NS = 2_500_000_000  # a longer distance between two readings is a gap (rule R4)
 #: What the fleet sees of certificates and limits; each is reported once a minute at most.
 REFUSALS: Final = frozenset(
@@ -122,10 +126,12 @@ class Watch:
     not_ready: dict[str, str] = field(default_factory=dict)
     not_resuming: set[str] = field(default_factory=set)  # who lacks what the run would go on from
     fetching: set[str] = field(default_factory=set)
+    taken: dict[str, str] = field(default_factory=dict)  # boards that other benches took in mid-run: which
     refused: dict[str, str] = field(default_factory=dict)  # who dialled and was not let in, and why
     joules: RunningJoules = field(default_factory=RunningJoules)
     said: set[str] = field(default_factory=set)
     answering: Answering = field(default_factory=Answering)
+    _ends: dict[tuple[str, str], float] = field(default_factory=dict)  # (device, spool): first seq of no run
 
     def observe(self, device: int, name: str, kind: AnyEventKind, detail: str) -> None:
         """Put an event of the fleet into the event log, and note who is there."""
@@ -145,17 +151,38 @@ class Watch:
             self.fetching.add(name)
         elif kind == EventKind.SESSION_REFUSED:
             self.refused[name] = detail
+        elif kind == EventKind.BOARD_TAKEN and name not in self.taken:
+            self.taken[name] = detail
+            self.folder.doubt(f"bench {detail} took {name} while the run was on it")
+
+    def follow(self, record: RoundRecord) -> None:
+        """FleetError as soon as no board of the run is left to it."""
+        self.answering.follow(record)
+        if self.taken and self.taken.keys() >= set(self.folder.info.device_names):
+            named = ", ".join(f"{name} (bench {by})" for name, by in sorted(self.taken.items()))
+            raise FleetError(f"the fleet is gone: each board was taken by another bench: {named}")
 
     def clock_probed(self, record: ClockProbed) -> None:
         """Put a clock probe into the event log, under the present step."""
         self.folder.journal.append(replace(record, step=self.step))
 
     def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
-        """The fleet's record sink: durable in the run folder before it returns, as are their orders."""
+        """The fleet's record sink: durable in the run folder before it returns, as are their orders. What a
+        board read after the run, while it drained, is none of the run's, and counts as stored."""
         self.folder.journal.sync()
-        through = self.folder.records.insert(name, spool_uuid, records)
-        self.joules.add(name, records)
-        return through
+        own = [record for record in records if self._is_of_the_run((name, spool_uuid), record)]
+        through = self.folder.records.insert(name, spool_uuid, own)
+        self.joules.add(name, own)
+        return through if len(own) == len(records) else records[-1][0]
+
+    def _is_of_the_run(self, spool: tuple[str, str], record: tuple[int, int, bytes]) -> bool:
+        seq, kind, payload = record
+        with suppress(ValueError):  # the record store keeps it as a dead letter
+            if kind == RecordKind.EVENT:
+                event = AgentEvent.from_bytes(payload)
+                if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
+                    self._ends[spool] = _NEVER if RecordContext.from_json(event.detail).run else seq
+        return seq < self._ends.get(spool, _NEVER)
 
 
 def observe(
@@ -169,6 +196,8 @@ def observe(
     elif kind == EventKind.STORE_SLOW and (store := f"{kind}: {detail.partition(':')[0]}") not in watch.said:
         watch.said.add(store)  # it is one store for all of them
         say(f"{name}: {kind}: {detail}")
+    elif kind == EventKind.BOARD_TAKEN:
+        say(f"{name}: bench {detail} has taken this board: the run goes on without it")
     elif kind in REFUSALS:
         say(f"{name}: {kind}: {detail}")
     elif kind == EventKind.LEFT_IN_SPOOL:

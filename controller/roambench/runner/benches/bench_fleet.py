@@ -35,7 +35,7 @@ from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.benches.void_proofs import void_proofs
-from roambench.runner.influx_live import InfluxLive, influx_note
+from roambench.runner.influx_live import InfluxLive, influx_note, influx_settings
 from roambench.runner.screen import say, warn
 from roambench.runner.stopping import to_its_end
 from roambench.runner.system_runs.decentralised import is_decentralised
@@ -88,7 +88,14 @@ async def bench_fleet(
     tell = partial(warn, console)
     if note := influx_note(experiment.influxdb):
         tell(note)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, tell))
+    live = InfluxLive(
+        folder,
+        influx_settings(experiment.influxdb) or bench.influxdb,
+        bench.name,
+        clock,
+        partial(report, watch, tell),
+        forwards=experiment.influxdb.via == "controller" and bool(experiment.influxdb.url),
+    )
 
     def clock_probed(record: ClockProbed) -> None:
         if settled:
@@ -114,6 +121,8 @@ async def bench_fleet(
             addresses=tuple(host.address for host in hosts),
             part=checkpoints.part if checkpoints is not None else 0,
             resumes_at=found.next_step if found is not None else 0,
+            bench=bench.name,
+            system=folder.info.system,
         ),
         BenchAuthority(bench.state_dir).fleet_identity(),
         clock,

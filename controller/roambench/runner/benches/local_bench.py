@@ -82,7 +82,14 @@ async def local_bench(
     watch = Watch(folder)
     if note := influx_note(experiment.influxdb):
         say(note)
-    live = InfluxLive(folder, experiment.influxdb, clock, partial(report, watch, say))
+    live = InfluxLive(
+        folder,
+        influx_settings(experiment.influxdb),
+        folder.info.fleet,
+        clock,
+        partial(report, watch, say),
+        forwards=experiment.influxdb.via == "controller",
+    )
 
     def clock_probed(record: ClockProbed) -> None:
         watch.clock_probed(record)
@@ -103,6 +110,8 @@ async def local_bench(
             exchanges=is_decentralised(experiment),
             part=checkpoints.part if checkpoints is not None else 0,
             resumes_at=found.next_step if found is not None else 0,
+            bench=folder.info.fleet,
+            system=folder.info.system,
         ),
         authority.issue(CONTROLLER_NAME),
         clock,
@@ -118,7 +127,13 @@ async def local_bench(
         f"127.0.0.1:{fleet.control_port}",
         authority,
         clock,
-        replace(_local_settings(experiment), agent_cost=agent_cost, run_id=folder.info.run_id),
+        replace(
+            _local_settings(experiment),
+            agent_cost=agent_cost,
+            run_id=folder.info.run_id,
+            bench=folder.info.fleet,
+            system=folder.info.system,
+        ),
         _emulator(experiment, folder.path.resolve(), names, clock, sockets),
         say,
     )

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 from rich.console import Console
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.json_values import kept_in
+from roambench.contract.json_values import from_values, kept_in
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
@@ -28,6 +28,7 @@ from roambench.runner.bench_options import BenchOptions
 from roambench.runner.benches.bench_fleet import bench_fleet
 from roambench.runner.benches.bench_gate import energy_doubts, passed_gate
 from roambench.runner.foreign_code import needed_on_boards
+from roambench.runner.influx_live import influx_settings, write_joules
 from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
@@ -37,6 +38,7 @@ from roambench.runs.doubts import LEASE_LOST
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.whole_file import write_whole
+from roambench.spool.influx_settings import InfluxSettings
 
 #: The run folder's own account of where it ran.
 BENCH_FILE: Final = "bench.json"
@@ -159,8 +161,15 @@ class BenchPlace:
             for index, host in enumerate(self.hosts)
         ]
         file = str(self.bench.file.resolve())
-        values = {"bench": self.bench.name, "file": file, "hosts": hosts, "doubts": list(self.doubts)}
-        values["packages"] = [package.pin for package in kept_packages(self.bench.state_dir)]
+        influx = self.bench.influxdb
+        values = {
+            "bench": self.bench.name,
+            "file": file,
+            "hosts": hosts,
+            "doubts": list(self.doubts),
+            "influxdb": influx and {name: getattr(influx, name) for name in ("url", "bucket", "org", "api")},
+            "packages": [package.pin for package in kept_packages(self.bench.state_dir)],
+        }
         write_whole(path / BENCH_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
 
     def agents(
@@ -190,8 +199,10 @@ class BenchPlace:
         )
         return ready_agents(world, folder, agents)
 
-    def finished(self, folder: RunFolder) -> None:
-        """Note in the run that the lease was lost, if it was."""
+    def finished(self, folder: RunFolder, console: Console) -> None:
+        """Write the joules of phases to the run's InfluxDB, if it has one; note a lease that was lost."""
+        settings = influx_settings(self.experiment.influxdb) or self.bench.influxdb
+        write_joules(folder, settings, self.bench.name, partial(warn, console))
         if self.lease is not None and not self.lease.still():
             folder.doubt(LEASE_LOST)
 
@@ -215,6 +226,17 @@ def bench_file_of(path: Path) -> Path:
     if not isinstance(file, str):
         raise RunError(f"{path / BENCH_FILE}: does not tell which file describes the bench")
     return Path(file)
+
+
+def influxdb_of(path: Path) -> InfluxSettings | None:
+    """The InfluxDB that the boards of the run in the folder wrote to by their bench; None without one."""
+    noted = kept_in(dict[str, Any], path / BENCH_FILE)
+    if noted is None:
+        return None
+    if "influxdb" not in noted:  # a run of an earlier version
+        return load_bench(bench_file_of(path)).influxdb
+    values = noted["influxdb"]
+    return from_values(InfluxSettings, values, f"{path / BENCH_FILE}: influxdb") if values else None
 
 
 def taking_part(

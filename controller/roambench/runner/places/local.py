@@ -14,6 +14,7 @@ from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import period_s
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.benches.local_bench import LocalBench, local_bench
+from roambench.runner.influx_live import influx_settings, write_joules
 from roambench.runner.places.place import ThisMachine
 from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
@@ -52,6 +53,11 @@ class LocalPlace(ThisMachine):
     ) -> AbstractAsyncContextManager[LocalBench]:
         """Start one agent process and one emulated meter per device; they end with the context."""
         return local_bench(experiment, learning_task, folder, partial(warn, console), agent_cost=agent_cost)
+
+    def finished(self, folder: RunFolder, console: Console) -> None:
+        """Write the joules of phases to the run's InfluxDB, if it has one."""
+        settings = influx_settings(self.experiment.influxdb)
+        write_joules(folder, settings, folder.info.fleet, partial(warn, console))
 
     def ready_fleet(
         self,

@@ -7,7 +7,7 @@ import secrets
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from rich.console import Console
 
@@ -23,6 +23,10 @@ from roambench.runs.folder import RunFolder
 
 if TYPE_CHECKING:  # it brings grpc, which only fleets of agents need
     from roambench.runner.agents.agent_bench import AgentBench
+
+
+#: Longest run name in a run's id: agents keep 100 letters of an id.
+_MOST_NAME_LETTERS: Final = 80
 
 
 class Place(Protocol):
@@ -107,7 +111,7 @@ class Place(Protocol):
         there is one."""
         ...
 
-    def finished(self, folder: RunFolder) -> None:
+    def finished(self, folder: RunFolder, console: Console) -> None:
         """A run came to its end here."""
         ...
 
@@ -177,7 +181,7 @@ class ThisMachine:
     def note(self, path: Path) -> None:
         """Nothing that the experiment does not say."""
 
-    def finished(self, folder: RunFolder) -> None:
+    def finished(self, folder: RunFolder, console: Console) -> None:
         """Do nothing."""
 
 
@@ -190,21 +194,20 @@ def new_run_folder(
     place: Place,
     path: Path,
     *,
-    run_id: str = "",
+    name: str = "",
     system: str,
     trace_hash: str,
     devices: int,
     lookahead: bool = False,
     rest_s: float = 0.0,
 ) -> RunFolder:
-    """A run folder that knows where it is made; its `run_id` is else the folder's name. Raises as
+    """A run folder that knows where it is made. Its id begins with `name`, else with the folder's; no other
+    run has it, in no folder and on no bench: databases, spools and agents know runs by it. Raises as
     `RunFolder.create` does."""
-    run_id = run_id or path.name
     folder = RunFolder.create(
         path,
         place.experiment,
-        # Agents of a bench outlive a run: another of the same name must not be taken for it.
-        run_id=f"{run_id}.{secrets.token_hex(4)}" if place.kind.own_clocks else run_id,
+        run_id=f"{(name or path.name)[:_MOST_NAME_LETTERS]}.{secrets.token_hex(4)}",
         system=system,
         trace_hash=trace_hash,
         fleet=place.kind.name,

@@ -63,7 +63,7 @@ class ReadyAgents:
                 baseline.cancel()
         else:
             bench.watch.step = found.next_step
-            await bench.rest(folder.info.run_id, found.next_step)
+            await bench.rest(folder.info.name_in_orders, found.next_step)
             now_ns, since_ns = bench.clock.now_ns(), found.fleet["at_ns"]
             folder.journal.append(RunResumed(found.next_step, now_ns, outage_s, since_ns))
 

@@ -93,6 +93,7 @@ async def simulated_fleet(
     `checkpoints`: those of its run, which may have found one to go on from; what there is stays on the disk.
     `entries` of what travels: the model's and of vectors behind it (0: the model alone).
     """
+    folder = folder.absolute()  # workers may be forked of a process in another folder
     keeps = system is not None and keeps_on_devices(system)
     entries = entries or learning_task.layout.size
     resumed = checkpoints is not None and checkpoints.found is not None

@@ -45,6 +45,16 @@ def place_again(experiment: Experiment, folder: RunFolder, options: BenchOptions
     return _class_of(folder.info.kind).again(experiment, folder, options)
 
 
+def fleet_again(folder: RunFolder) -> str:
+    """The fleet of the run in the folder, as `--fleet` spells it; RunError where its file is not known."""
+    kind = folder.info.kind
+    if not kind.has_file:
+        return kind.name
+    from roambench.runner.places.bench import bench_file_of
+
+    return f"{kind.name}:{bench_file_of(folder.path)}"
+
+
 def fleet_of(written: str, kinds: Iterable[FleetKind] = FLEET_KINDS.values()) -> tuple[FleetKind, str]:
     """The kind of fleet that is written, one of `kinds`, and its file; ConfigError for any other."""
     kinds = tuple(kinds)

@@ -65,7 +65,9 @@ class PeerWorld:
     def system_run(self, system: str, folder: RunFolder, *, trains: bool) -> DecentralisedRun:
         """Compose the run of one decentralised system, with the run id of `folder`."""
         steps = self.movement.trace.steps
-        settings = peer_settings(self.experiment, system, folder.info.run_id, self.learning_task, steps)
+        settings = peer_settings(
+            self.experiment, system, folder.info.name_in_orders, self.learning_task, steps
+        )
         return DecentralisedRun(self, system, settings, trains)
 
 

@@ -180,7 +180,9 @@ def rounds_of(
 ) -> Rounds:
     """A system composed with the movement; into the run folder go the distances' statistics, for Eq. 2, and
     the hash of the assignment that will be replayed."""
-    rounds, statistics = composed(experiment, system_name, movement, folder.info.run_id, samples, shapes)
+    rounds, statistics = composed(
+        experiment, system_name, movement, folder.info.name_in_orders, samples, shapes
+    )
     folder.update(
         distance_mean_m=statistics.mean_m,
         distance_sd_m=statistics.sd_m,

@@ -2,7 +2,7 @@
 
 The run folder is the queue: how far each spool was forwarded is kept in `forward.sqlite` beside it, so a
 controller that dies goes on where it was. At-least-once, and exactly once by the points' keys, like the
-agents' own writing; the tag `run` is always this run's.
+agents' own writing; the tags `run`, `bench` and `system` are always this run's.
 """
 
 from __future__ import annotations
@@ -44,17 +44,22 @@ _LOOK_PERIOD_S = 1.0
 class ForwardedSpool:
     """One device's spool as a drain's source: its records in the run folder, beyond what was forwarded.
 
-    It knows the contexts of the records it has handed out, under the run's own name.
+    It knows the contexts of the records it has handed out, as those of `run`.
     """
 
     def __init__(
-        self, store: RecordStore, cursors: sqlite3.Connection, path: Path, spool: tuple[str, str], run_id: str
+        self,
+        store: RecordStore,
+        cursors: sqlite3.Connection,
+        path: Path,
+        spool: tuple[str, str],
+        run: RecordContext,
     ) -> None:
         self._store = store
         self._cursors = cursors
         self._path = path
         self._spool = spool
-        self._run_id = run_id
+        self._run = run
         with naming(path):
             row = cursors.execute(
                 "SELECT through_seq FROM forwarded WHERE device = ? AND spool_uuid = ?", spool
@@ -119,24 +124,26 @@ class ForwardedSpool:
         event = AgentEvent.from_bytes(payload)
         if event.kind == EventKind.RECORD_CONTEXT_BEGINS:
             with contextlib.suppress(ValueError):  # an agent's bytes: what is no record context begins none
-                self._contexts.append((seq, replace(RecordContext.from_json(event.detail), run=self._run_id)))
+                context, run = RecordContext.from_json(event.detail), self._run
+                context = replace(context, run=run.run, bench=run.bench, system=run.system)
+                self._contexts.append((seq, context))
 
 
 class InfluxForwarder:
-    """Forwards every spool that `store` has or will have. `trouble` gets what a person must mend, `slow` how
-    slow the server is, and "" when it is no more."""
+    """Forwards every spool that `store` has or will have, as records of `run`. `trouble` gets what a person
+    must mend, `slow` how slow the server is, and "" when it is no more."""
 
     def __init__(
         self,
         store: RecordStore,
-        run_id: str,
+        run: RecordContext,
         settings: InfluxSettings,
         trouble: Callable[[str], None],
         slow: Callable[[str], None],
         unexpected: Callable[[str], None],
     ) -> None:
         self._store = store
-        self._run_id = run_id
+        self._run = run
         self._settings = settings
         self._trouble = trouble
         self._slow = slow
@@ -186,7 +193,7 @@ class InfluxForwarder:
     def _look(self) -> None:
         for spool in self._store.spools():
             if spool not in self._drains:
-                source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run_id)
+                source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run)
                 sender = InfluxSender(self._writer, LineEncoder(spool[0], source))
                 self._sources[spool] = source
                 self._drains[spool] = Drain(

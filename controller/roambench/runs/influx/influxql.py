@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import urllib3
 
 from roambench.contract.errors import ConfigError, LinkError
+from roambench.spool.proxies import pool_to
 
 _TIMEOUT_S: Final = 60.0
 #: A page of 10,000 readings is 1.5 MB; a reply beyond this is not one of ours.
@@ -81,7 +82,7 @@ class InfluxQL:
     def __init__(self, server: InfluxServer, *, timeout_s: float = _TIMEOUT_S) -> None:
         self.server = server
         self._url = server.url.rstrip("/")
-        self._pool = urllib3.PoolManager(timeout=timeout_s, retries=False, headers=server.headers())
+        self._pool = pool_to(server.url, timeout=timeout_s, retries=False, headers=server.headers())
 
     def select(self, query: str) -> list[InfluxSeries]:
         """The series of one statement, with integer nanoseconds as time; none: an empty list."""

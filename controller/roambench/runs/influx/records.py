@@ -1,23 +1,29 @@
-"""A run's records as InfluxDB keeps them: what the run folder holds, read back value for value."""
+"""A run's records as InfluxDB keeps them, read back value for value into a store like the run folder's."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Any, Final
 
-import numpy as np
-
-from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.events import EventKind, event_kind
+from roambench.contract.errors import ConfigError, RecordConflict, RunError
+from roambench.contract.events import event_kind
 from roambench.contract.json_values import from_json
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.contract.records import NO_METER_CLOCK, AgentEvent, HostSample, RecordKind
+from roambench.contract.records import (
+    NO_METER_CLOCK,
+    AgentEvent,
+    HostSample,
+    Reading,
+    ReadingFlag,
+    RecordKind,
+    phase_to_bytes,
+)
 from roambench.runs.influx.influxql import InfluxQL, named, quoted
-from roambench.runs.record_store import ReadingColumns
-from roambench.spool.influx_schema import FIELDS, MEASUREMENTS
+from roambench.runs.record_store import RecordStore
+from roambench.spool.influx_schema import FIELDS, MEASUREMENTS, PHASE_TAGGED
 
 #: Rows per request: 1.5 MB of readings; phases and events carry text of any length.
 PAGE_ROWS: Final = {
@@ -32,170 +38,79 @@ _INT64_MAX: Final = 2**63 - 1
 _FLAGS_MAX: Final = 0x1F
 _PHASES: Final = frozenset(phase.value for phase in Phase)
 _STALLS: Final = tuple[tuple[int, int], ...]
-_READING_DTYPE: Final = np.dtype("i8, f8, f8, f8, f8, u4, i8")
 
 
-class InfluxRecords:
-    """The records of one run on one server; gives what the run's `RecordStore` gives.
-
-    A run's are those tagged with it, and in the same spools those without a run directly before: what an
-    agent stored while it waited for a controller to name the run.
+def read_back(
+    server: InfluxQL,
+    run_id: str,
+    devices: Iterable[str],
+    store: RecordStore,
+    span_ns: tuple[int, int] | None = None,
+    page_rows: Mapping[RecordKind, int] = PAGE_ROWS,
+) -> None:
+    """Bring the records of a run's `devices` into `store`, as its run folder has them: each under its spool's
+    name and number, once however often it lies there.
 
     `span_ns` (unix nanoseconds) bounds every query, for servers that refuse to look at all of time; it is
-    used only where the server is version 3. A query asks for at most `page_rows` of a kind. A record that
-    came twice is taken once, by (spool, seq).
+    used only where the server is version 3. A query asks for at most `page_rows` of a kind.
     LinkError: the server fails. RunError: what it holds is nothing that an agent writes.
     """
-
-    def __init__(
-        self,
-        server: InfluxQL,
-        run_id: str,
-        span_ns: tuple[int, int] | None = None,
-        page_rows: Mapping[RecordKind, int] = PAGE_ROWS,
-    ) -> None:
-        self._server = server
-        self._page_rows = page_rows
-        self._run = f'"run" = {quoted(run_id)}'
-        self._run_id = run_id
-        self._preludes: dict[str, list[str]] = {}
-        self._windows: list[tuple[int | None, int | None]] = [(None, None)]
-        if span_ns is not None and server.ping().lstrip("v").startswith("3"):
-            starts = range(span_ns[0], span_ns[1], WINDOW_NS)
-            self._windows = [(start, min(start + WINDOW_NS, span_ns[1])) for start in starts]
-
-    def devices(self) -> list[str]:
-        """The devices that have records in the database."""
-        return sorted({device for kind in RecordKind for device in self._counts(kind)})
-
-    def counts(self, device: str) -> dict[RecordKind, int]:
-        """Return how many records of each kind a device has."""
-        found = {kind: self._counts(kind, device).get(device, 0) for kind in RecordKind}
-        return {kind: count for kind, count in found.items() if count}
-
-    def readings(self, device: str) -> ReadingColumns:
-        """A device's readings as columns, in the order of their times."""
-        table = np.array(
-            [
-                (
-                    row.integer("monotonic_ns"),
-                    row.number("volts"),
-                    row.number("amps"),
-                    row.number("watts"),
-                    row.number("wh"),
-                    row.integer("flags", 0, 0, _FLAGS_MAX),
-                    row.integer("meter_ms", NO_METER_CLOCK, NO_METER_CLOCK, 2**32 - 1),
-                )
-                for row in self._rows(RecordKind.READING, device)
-            ],
-            dtype=_READING_DTYPE,
-        )
-        names = _READING_DTYPE.names or ()
-        table = table[np.argsort(table[names[0]], kind="stable")]
-        return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in names))
-
-    def spans(self, device: str) -> list[PhaseSpan]:
-        """A device's phases in their order."""
-        spans = [_span(device, row) for row in self._rows(RecordKind.PHASE, device)]
-        return sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
-
-    def events(self, device: str) -> list[AgentEvent]:
-        """A device's events in their order."""
-        events = [
-            AgentEvent(event_kind(row.text("kind")), row.integer("monotonic_ns"), row.text("detail"))
-            for row in self._rows(RecordKind.EVENT, device)
-        ]
-        return sorted(events, key=lambda event: event.monotonic_ns)
-
-    def host_samples(self, device: str) -> list[HostSample]:
-        """A device's host samples in their order."""
-        samples = [_host_sample(row) for row in self._rows(RecordKind.HOST, device)]
-        return sorted(samples, key=lambda sample: sample.monotonic_ns)
-
-    def _counts(self, kind: RecordKind, device: str | None = None) -> dict[str, int]:
-        """Points of the run by device."""
-        counts: dict[str, int] = {}
-        scopes = [self._run] if device is None else self._scopes(device)
-        for scope in scopes:
-            for start, end in self._windows:
-                where = _where(scope, device, start, end)
-                query = f'SELECT count("seq") FROM {named(MEASUREMENTS[kind])}{where} GROUP BY "device"'
-                for series in self._server.select(query):
-                    name, count = series.tags.get("device", ""), series.rows[0][-1] if series.rows else 0
-                    if type(count) is not int or count < 0:
-                        raise RunError(f"{self._source(kind, name)}: the count of points is {count!r}")
-                    counts[name] = counts.get(name, 0) + count
-        return counts
-
-    def _rows(self, kind: RecordKind, device: str) -> list[_Row]:
-        """All points of one kind, each record once, in the order in which its spool numbered it."""
-        found: dict[tuple[str, int], _Row] = {}
-        for scope in self._scopes(device):
-            for row in self._pages(kind, device, tuple(FIELDS[MEASUREMENTS[kind]]), scope):
-                found.setdefault(row.key, row)
-        return [found[key] for key in sorted(found)]
-
-    def _scopes(self, device: str) -> list[str]:
-        """Conditions that together hold for the device's records of the run, each record under one."""
-        if device not in self._preludes:
-            self._preludes[device] = list(self._find_preludes(device))
-        return [self._run, *self._preludes[device]]
-
-    def _find_preludes(self, device: str) -> Iterator[str]:
-        """Per spool, the record contexts without a run directly before the run's first one."""
-        columns = ("spool", "seq", "run")
-        rows = self._pages(
-            RecordKind.EVENT, device, columns, f'"kind" = {quoted(EventKind.RECORD_CONTEXT_BEGINS)}'
-        )
-        # A tag that was left out comes back as null.
-        contexts = sorted({(*row.key, "" if row.values["run"] is None else row.text("run")) for row in rows})
-        for spool, own in groupby(contexts, key=lambda context: context[0]):
-            first = None
-            for _, seq, run in own:
-                if run == self._run_id and first is not None and first < seq:
-                    yield f'"run" = \'\' AND "spool" = {quoted(spool)} AND "seq" >= {first} AND "seq" < {seq}'
-                if run:
-                    first = None
-                    if run == self._run_id:
-                        break
-                elif first is None:
-                    first = seq
-
-    def _pages(self, kind: RecordKind, device: str, wanted: tuple[str, ...], scope: str) -> Iterator[_Row]:
-        """The points in time order, page after page; those on a page's border may come twice."""
-        measurement, limit = MEASUREMENTS[kind], self._page_rows[kind]
-        columns = ", ".join(named(name) for name in wanted)
-        source = self._source(kind, device)
-        for first, end in self._windows:
-            start = first
-            while True:
-                where = _where(scope, device, start, end)
-                query = f"SELECT {columns} FROM {named(measurement)}{where} ORDER BY time ASC LIMIT {limit}"
-                answer = self._server.select(query)
-                if not answer:
-                    break
-                page = answer[0]
-                if page.columns != ("time", *wanted):
-                    raise RunError(f"{source}: asked for {', '.join(wanted)}, got {', '.join(page.columns)}")
-                for values in page.rows:
-                    yield _Row(source, dict(zip(page.columns, values, strict=True)))
-                if len(page.rows) < limit and not page.partial:
-                    break
-                # On from the last time itself, not from behind it: points of several series may share it.
-                last = page.rows[-1][0] if page.rows else start
-                if type(last) is not int or last == start:
-                    raise RunError(f"{source}: the server does not get beyond time {last!r}")
-                start = last
-
-    def _source(self, kind: RecordKind, device: str) -> str:
-        server = self._server.server
-        return f"InfluxDB at {server.url}, {MEASUREMENTS[kind]} of {device!r}"
+    windows: list[tuple[int | None, int | None]] = [(None, None)]
+    if span_ns is not None and server.ping().lstrip("v").startswith("3"):
+        starts = range(span_ns[0], span_ns[1], WINDOW_NS)
+        windows = [(start, min(start + WINDOW_NS, span_ns[1])) for start in starts]
+    for device in devices:
+        for kind, made in _PAYLOADS.items():
+            pages = _pages(server, run_id, kind, device, windows, page_rows[kind])
+            for page in pages:
+                by_spool: dict[str, dict[int, bytes]] = {}
+                for row in page:
+                    by_spool.setdefault(row.text("spool"), {})[row.integer("seq", least=0)] = made(
+                        device, row
+                    )
+                for spool, payloads in by_spool.items():
+                    with suppress(RecordConflict):  # a number that lies there twice: the first one stays
+                        store.insert(device, spool, [(seq, kind, one) for seq, one in payloads.items()])
 
 
-def _where(scope: str, device: str | None, start: int | None, end: int | None) -> str:
-    terms = [scope]
-    if device is not None:
-        terms.append(f'"device" = {quoted(device)}')
+def _pages(
+    server: InfluxQL,
+    run_id: str,
+    kind: RecordKind,
+    device: str,
+    windows: Iterable[tuple[int | None, int | None]],
+    limit: int,
+) -> Iterator[list[_Row]]:
+    """The points of a device's records of one kind in time order; those on a page's border may come twice."""
+    measurement = MEASUREMENTS[kind]
+    wanted = {name: named(name) for name in FIELDS[measurement]}
+    if measurement in PHASE_TAGGED:
+        wanted |= {"phase_tag": '"phase"::tag', "phase_field": '"phase"::field'}
+    columns = ", ".join(f"{source} AS {named(name)}" for name, source in wanted.items())
+    source = f"InfluxDB at {server.server.url}, {measurement} of {device!r}"
+    for first, end in windows:
+        start = first
+        while True:
+            where = _where(run_id, device, start, end)
+            query = f"SELECT {columns} FROM {named(measurement)}{where} ORDER BY time ASC LIMIT {limit}"
+            answer = server.select(query)
+            if not answer:
+                break
+            page = answer[0]
+            if page.columns != ("time", *wanted):
+                raise RunError(f"{source}: asked for {', '.join(wanted)}, got {', '.join(page.columns)}")
+            yield [_Row(source, dict(zip(page.columns, values, strict=True))) for values in page.rows]
+            if len(page.rows) < limit and not page.partial:
+                break
+            # On from the last time itself, not from behind it: points of several series may share it.
+            last = page.rows[-1][0] if page.rows else start
+            if type(last) is not int or last == start:
+                raise RunError(f"{source}: the server does not get beyond time {last!r}")
+            start = last
+
+
+def _where(run_id: str, device: str, start: int | None, end: int | None) -> str:
+    terms = [f'"run" = {quoted(run_id)}', f'"device" = {quoted(device)}']
     if start is not None:
         terms.append(f"time >= {start}")
     if end is not None:
@@ -209,11 +124,6 @@ class _Row:
 
     source: str
     values: dict[str, Any]
-
-    @property
-    def key(self) -> tuple[str, int]:
-        """The record's name, under any time and tags."""
-        return self.text("spool"), self.integer("seq")
 
     def integer(
         self, name: str, default: int | None = None, least: int = -_INT64_MAX, most: int = _INT64_MAX
@@ -253,8 +163,22 @@ class _Row:
         return RunError(f"{self.source} at {at}: {name} should be {expected}, got {str(value)[:60]!r}")
 
 
-def _span(device: str, row: _Row) -> PhaseSpan:
-    start_ns, end_ns, phase = row.integer("start_ns"), row.integer("end_ns"), row.text("phase")
+def _reading(device: str, row: _Row) -> bytes:
+    return Reading(
+        row.integer("monotonic_ns"),
+        row.number("volts"),
+        row.number("amps"),
+        row.number("watts"),
+        row.number("wh"),
+        ReadingFlag(row.integer("flags", 0, 0, _FLAGS_MAX)),
+        row.integer("meter_ms", NO_METER_CLOCK, NO_METER_CLOCK, 2**32 - 1),
+    ).to_bytes()
+
+
+def _phase(device: str, row: _Row) -> bytes:
+    start_ns, end_ns = row.integer("start_ns"), row.integer("end_ns")
+    # Runs of earlier versions have the phase as a field. A tag that was left out comes as null or empty.
+    phase = row.text("phase_tag" if row.values["phase_tag"] else "phase_field")
     if phase not in _PHASES or end_ns < start_ns:
         raise RunError(f"{row.source}: no phase is {phase!r} from {start_ns} to {end_ns} ns")
     span = PhaseSpan(
@@ -273,10 +197,15 @@ def _span(device: str, row: _Row) -> PhaseSpan:
     )
     if span.doubt is not None:
         raise RunError(f"{row.source} at {row.values.get('time')}: {span.doubt}")
-    return span
+    return phase_to_bytes(span)
 
 
-def _host_sample(row: _Row) -> HostSample:
+def _event(device: str, row: _Row) -> bytes:
+    kind = event_kind(row.text("kind"))
+    return AgentEvent(kind, row.integer("monotonic_ns"), row.text("detail")).to_bytes()
+
+
+def _host_sample(device: str, row: _Row) -> bytes:
     return HostSample(
         monotonic_ns=row.integer("monotonic_ns"),
         cpu_share=row.number("cpu_share"),
@@ -287,4 +216,13 @@ def _host_sample(row: _Row) -> HostSample:
         sent_bytes=row.integer("sent_bytes", -1),
         received_bytes=row.integer("received_bytes", -1),
         throttle_bits=row.integer("throttle_bits", -1),
-    )
+    ).to_bytes()
+
+
+#: What each kind's point was as a record: the inverse of `spool.line_protocol`.
+_PAYLOADS: Final[Mapping[RecordKind, Callable[[str, _Row], bytes]]] = {
+    RecordKind.READING: _reading,
+    RecordKind.PHASE: _phase,
+    RecordKind.EVENT: _event,
+    RecordKind.HOST: _host_sample,
+}

@@ -237,6 +237,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             | EventKind.TRAINER_READY
             | EventKind.TRAINER_NOT_READY
             | EventKind.CANNOT_RESUME
+            | EventKind.BOARD_TAKEN
             | EventKind.NOT_QUIET
             | EventKind.PEER_PORT_OPEN
             | EventKind.NO_PEER_PORT

@@ -77,18 +77,27 @@ DEVICES_SCHEMA: Final = described(
 
 def export_modelled(folder: RunFolder, records: Sequence[RoundRecord]) -> list[Path]:
     """Write `ledger_modelled.parquet`, `devices.parquet` and `summary.json`; nothing for other fleets."""
-    log = EventLog.of(records)
+    found = modelled_results(folder, EventLog.of(records))
+    if found is None:
+        return []
+    tables, document = found
+    written = [write_table(folder.path / f"{name}.parquet", table) for name, table in tables.items()]
+    summary = folder.path / "summary.json"
+    write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return [*written, summary]
+
+
+def modelled_results(folder: RunFolder, log: EventLog) -> tuple[dict[str, pa.Table], object] | None:
+    """The tables by their files' stems, and the summary; None for other fleets."""
     modelled = modelled_account(folder, log)
     if modelled is None:
-        return []
-    ledger = folder.path / "ledger_modelled.parquet"
-    devices, summary = folder.path / "devices.parquet", folder.path / "summary.json"
-    write_table(ledger, modelled_ledger_table(modelled))
-    write_table(devices, devices_table(modelled, folder.info, log))
+        return None
     threshold = folder.experiment.rounds.threshold_of(scores_of(log).metric)
-    document = without_nan(summary_of(folder.info, log, modelled, threshold))
-    write_whole(summary, json.dumps(document, indent=2, allow_nan=False) + "\n")
-    return [ledger, devices, summary]
+    tables = {
+        "ledger_modelled": modelled_ledger_table(modelled),
+        "devices": devices_table(modelled, folder.info, log),
+    }
+    return tables, without_nan(summary_of(folder.info, log, modelled, threshold))
 
 
 def modelled_ledger_table(modelled: ModelledEnergy) -> pa.Table:

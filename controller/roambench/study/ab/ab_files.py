@@ -6,13 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from roambench.report.improvement import Improvement
 from roambench.report.numbers import NONE
+from roambench.report.spread import Interval, Spread, interval_text, places_of
 from roambench.report.table import ReportTable
-from roambench.study.ab.ab_figures import EndedRun
+from roambench.study.ab.ab_figures import figures_of
 from roambench.study.ab.ab_plan import AbPlan, ArmName
 from roambench.study.ab.ab_results import AbTable, Ended, PairedFigure
-from roambench.study.ab.improvement import Improvement, Interval, MeanInterval
 from roambench.study.campaign.cooling import Cooled
+from roambench.study.sweep.sweep_folder import PointEnd
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.
 SCHEMA: Final = "roambench.ab/2"
@@ -40,29 +42,20 @@ def _cells(row: PairedFigure, plan: AbPlan) -> tuple[str, ...]:
     factor = NONE if found.factor is None else f"{found.factor:.3f} ×"
     return (
         row.compared.title,
-        mean_cell(found.a, share=share),
-        mean_cell(found.b, share=share),
+        interval_text(found.a, share=share),
+        interval_text(found.b, share=share),
         factor if found.factor is not None else difference_cell(found, share=share),
         _interval(found.factor_interval if found.factor is not None else None),
         verdict(found, plan.labels),
     )
 
 
-def mean_cell(mean: MeanInterval, *, share: bool = False) -> str:
-    """12.3 ± 0.4; 91.2 ± 0.3 %; 12.3 for a single run."""
-    scale, unit = (100.0, " %") if share else (1.0, "")
-    half = 0.0 if mean.interval is None else scale * (mean.interval.high - mean.interval.low) / 2.0
-    places = _places(half if half > 0.0 else scale * mean.mean)
-    shown = f"{scale * mean.mean:,.{places}f}"
-    return shown + (f" ± {half:,.{places}f}" if mean.interval is not None else "") + unit
-
-
 def difference_cell(found: Improvement, *, share: bool = False) -> str:
     """B - A where there is no ratio: B + 6.0 ± 2.5."""
     scale, unit = (100.0, " %") if share else (1.0, "")
     interval = found.difference_interval
-    half = 0.0 if interval is None else scale * (interval.high - interval.low) / 2.0
-    places = _places(half if half > 0.0 else scale * found.difference)
+    half = 0.0 if interval is None else scale * interval.half
+    places = places_of(half if half > 0.0 else scale * found.difference)
     shown = f"B {scale * found.difference:+,.{places}f}"
     return shown + (f" ± {half:,.{places}f}" if interval is not None else "") + unit
 
@@ -79,12 +72,6 @@ def verdict(found: Improvement, labels: Mapping[ArmName, str]) -> str:
 
 def _interval(interval: Interval | None) -> str:
     return NONE if interval is None else f"[{interval.low:.3f}, {interval.high:.3f}]"
-
-
-def _places(value: float) -> int:
-    """Two digits of an uncertainty; three of a value without one."""
-    magnitude = abs(value)
-    return min(4, max(0, 1 - math.floor(math.log10(magnitude)))) if magnitude > 0.0 else 2
 
 
 def ab_document(
@@ -122,8 +109,8 @@ def ab_document(
     }
 
 
-def _values(run: EndedRun | None) -> dict[str, float]:
-    return {} if run is None else {name: figure.value for name, figure in run.figures.items()}
+def _values(run: PointEnd | None) -> dict[str, float]:
+    return {} if run is None else {name: figure.value for name, figure in figures_of(run).items()}
 
 
 def _row(row: PairedFigure) -> dict[str, Any]:
@@ -145,13 +132,13 @@ def _row(row: PairedFigure) -> dict[str, Any]:
     }
 
 
-def _mean(mean: MeanInterval) -> dict[str, Any]:
+def _mean(mean: Spread) -> dict[str, Any]:
     return {
         "mean": mean.mean,
         "sd": mean.sd,
         "interval": _ends(mean.interval),
-        "runs": mean.count,
-        "u_meter": mean.u_meter,
+        "runs": mean.n,
+        "u_meter": mean.u,
     }
 
 

@@ -11,8 +11,9 @@ from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
 from roambench.report.figures.look import MUTED, RUN_COLOURS
 from roambench.report.pages.page import Parts, document, folded, warnings
+from roambench.report.spread import interval_text
 from roambench.report.table import ReportTable
-from roambench.study.ab.ab_files import mean_cell, results_table, verdict
+from roambench.study.ab.ab_files import results_table, verdict
 from roambench.study.ab.ab_plan import AbPlan, ArmName
 from roambench.study.ab.ab_results import AbTable, Ended
 from roambench.study.campaign.cooling import Cooled
@@ -34,8 +35,8 @@ def ab_page(
     )
     claims = [
         f"{row.compared.title}: {verdict(row.found, plan.labels)}, "
-        f"{mean_cell(row.found.a, share=row.compared.share)} against "
-        f"{mean_cell(row.found.b, share=row.compared.share)}"
+        f"{interval_text(row.found.a, share=row.compared.share)} against "
+        f"{interval_text(row.found.b, share=row.compared.share)}"
         for row in table.rows
         if row.found.resolved
     ]

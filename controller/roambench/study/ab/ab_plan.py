@@ -111,7 +111,7 @@ def plan_ab(asked: Asked) -> AbPlan:
         key = f"{point_key(experiment, asked.fleet, code)}/{arm}/{pair}"
         short = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         row = (("arm", arm), ("pair", pair))
-        turns.append(PairedRun(arm, pair, Point(row, experiment, asked.fleet, short, code)))
+        turns.append(PairedRun(arm, pair, Point(row, experiment, asked.fleet, short, code, f"{arm}{pair}")))
     differences = tuple(_differences(resolved(base["A"]), resolved(base["B"])))
     return AbPlan(asked, _labels(asked, base), tuple(turns), differences, tuple(_doubts(asked, differences)))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from roambench.report.improvement import Improvement, improvement
 from roambench.report.quantities import Quantity
-from roambench.study.ab.ab_figures import EndedRun, compared_in
+from roambench.study.ab.ab_figures import compared_in, figures_of
 from roambench.study.ab.ab_plan import ArmName
-from roambench.study.ab.improvement import Improvement, improvement
+from roambench.study.sweep.sweep_folder import PointEnd
 
 #: (arm, pair) -> the run that finished.
-Ended = Mapping[tuple[ArmName, int], EndedRun]
+Ended = Mapping[tuple[ArmName, int], PointEnd]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def ab_table(pairs: int, ended: Ended) -> AbTable:
     """`pairs` were asked for; only those of which both runs ended count."""
     whole = [pair for pair in range(1, pairs + 1) if ("A", pair) in ended and ("B", pair) in ended]
     rows, partly = [], []
-    figures = {place: run.figures for place, run in ended.items()}
+    figures = {place: figures_of(run) for place, run in ended.items()}
     for compared in compared_in(ended.values()):
         both = [
             (figures["A", pair][compared.name], figures["B", pair][compared.name])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -13,17 +12,16 @@ from roambench.contract.errors import RunError
 from roambench.report.console import print_table
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.screen import in_any_case, print_json, say, warn
-from roambench.runs.database import naming
-from roambench.runs.lock import WriterLock
 from roambench.runs.whole_file import write_whole
-from roambench.study.ab.ab_figures import EndedRun, ended_run, forget_figures
+from roambench.study.ab.ab_figures import with_flags
 from roambench.study.ab.ab_files import ab_document, results_table
 from roambench.study.ab.ab_page import ab_page, order_of
-from roambench.study.ab.ab_plan import AbPlan, ArmName, PairedRun
+from roambench.study.ab.ab_plan import AbPlan, ArmName
 from roambench.study.ab.ab_results import AbTable, Ended, ab_table
-from roambench.study.campaign.campaign import CampaignOptions, campaign_in, lease_of, run_campaign
+from roambench.study.campaign.campaign import CampaignOptions
 from roambench.study.campaign.cooling import Cooled, Thermometer
-from roambench.study.sweep.campaign_point import CampaignPoint, is_done, read_start
+from roambench.study.sweep.campaign_point import read_start
+from roambench.study.sweep.play import play
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
 
@@ -48,47 +46,28 @@ def run_ab(
     On a bench the lease is held over all of it. `thermometer`: None takes the fleet's own. RunError at the
     end if runs failed (they are tried again next time); KeyboardInterrupt leaves what finished.
     """
-    folder = SweepFolder(out, bench, fresh=fresh)
-    report = partial(say, console)
-    what = f"ab {plan.labels['A']} against {plan.labels['B']}"
-    with naming(out):
-        out.mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(out / "lock")
-    try:
-        folder.put_aside_of_other_inputs([turn.point for turn in plan.turns], report)
-        todo = [turn for turn in plan.turns if not is_done(folder, turn.point, campaign.tries)]
-        say(
-            console,
-            f"{plan.labels['A']} against {plan.labels['B']}: {len(plan.turns)} runs, {order_of(plan)}; "
-            f"{len(plan.turns) - len(todo)} finished already",
-        )
-        with campaign_in(
-            out,
-            what,
-            plan.asked.fleet,
-            campaign,
-            points=len(plan.turns),
-            open_points=lambda: sum(not is_done(folder, turn.point, campaign.tries) for turn in plan.turns),
-            report=report,
-            bench=bench,
-            thermometer=thermometer,
-        ) as session:
-            if todo:
-                ours = lease_of(plan.asked.fleet, what, campaign.wait_s, session.log, bench)
-                run_campaign(session, [_task(turn, folder, report) for turn in todo], ours, report)
-            return conclude(plan, out=out, console=console, as_json=as_json)
-    except KeyboardInterrupt:
-        with in_any_case(console):
-            say(console, "interrupted: the same command goes on from here")
-        raise
-    finally:
-        lock.release()
+    turns = plan.turns
+
+    def begin(todo: Sequence[Point]) -> None:
+        runs = f"{len(turns)} runs, {order_of(plan)}; {len(turns) - len(todo)} finished already"
+        say(console, f"{plan.labels['A']} against {plan.labels['B']}: {runs}")
+
+    return play(
+        [turn.point for turn in turns],
+        SweepFolder(out, bench, fresh=fresh),
+        f"ab {plan.labels['A']} against {plan.labels['B']}",
+        campaign=campaign,
+        console=console,
+        begin=begin,
+        conclude=lambda: conclude(plan, out=out, console=console, as_json=as_json),
+        thermometer=thermometer,
+    )
 
 
 def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False) -> AbTable:
     """Write and print what there is; nothing is run. RunError names the runs that failed."""
     folder = SweepFolder(out)
-    ended: dict[tuple[ArmName, int], EndedRun] = {}
+    ended: dict[tuple[ArmName, int], PointEnd] = {}
     starts, failed, flags = dict[tuple[ArmName, int], Cooled](), list[str](), dict[str, list[str]]()
     unsure: dict[tuple[ArmName, int], list[str]] = {}
     for turn in plan.turns:
@@ -98,13 +77,13 @@ def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False
             place = turn.arm, turn.pair
             for doubt in outcome.doubts:
                 unsure.setdefault(place, []).append(doubt)
-            ended[place] = ended_run(path, turn.point.key)
+            ended[place] = with_flags(outcome, path)
             for flag in ended[place].flags:
-                flags.setdefault(flag, []).append(f"{turn.arm}{turn.pair}")
+                flags.setdefault(flag, []).append(turn.point.label)
             if (cooled := read_start(path)) is not None:
                 starts[place] = cooled
         elif outcome is not None:
-            failed.append(f"{turn.arm}{turn.pair}: {outcome.reason}")
+            failed.append(f"{turn.point.label}: {outcome.reason}")
     sure = {place: run for place, run in ended.items() if place not in unsure}
     table = ab_table(plan.pairs, sure)
     notes = [*plan.warnings, *_notes(table, starts), *_apart(ended)]
@@ -128,20 +107,6 @@ def conclude(plan: AbPlan, *, out: Path, console: Console, as_json: bool = False
     if failed:
         raise RunError("\n".join([*failed, f"{len(failed)} of {len(plan.turns)} runs failed"]))
     return table
-
-
-def _task(turn: PairedRun, folder: SweepFolder, say: Callable[[str], None]) -> CampaignPoint:
-    name, path = f"{turn.arm}{turn.pair}", folder.folder_of(turn.point)
-
-    def heard(point: Point, outcome: PointEnd | None) -> None:
-        if outcome is None:
-            say(f"{name}: runs, seed {point.seed}")
-        elif not outcome.finished:
-            say(f"{name}: failed: {outcome.reason}")
-        else:
-            say(f"{name}: finished{''.join(f'; {doubt}' for doubt in outcome.doubts)}")
-
-    return CampaignPoint(turn.point, folder, name, heard, lambda: forget_figures(path))
 
 
 def _notes(table: AbTable, starts: dict[tuple[ArmName, int], Cooled]) -> list[str]:

@@ -15,6 +15,7 @@ from roambench.contract.errors import RoambenchError
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.checks import CheckVerdict
+from roambench.provision.claims import barred
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import switch_power
@@ -73,9 +74,13 @@ class BenchActions:
 
     def power_cycle(self, boards: Sequence[str]) -> dict[str, str]:
         """Each by its own switch."""
-        hosts = [host for host in self._bench().hosts if host.name in boards]
-        switched = run_async(switch_power(hosts, PowerCommand.CYCLE))
-        return {one.host.name: one.reason for one in switched if not one.done}
+        bench = self._bench()
+        hosts = [host for host in bench.hosts if host.name in boards]
+        others = barred(bench, hosts)
+        free = [host for host in hosts if host.name not in others]
+        switched = run_async(switch_power(free, PowerCommand.CYCLE))
+        failed = {one.host.name: one.reason for one in switched if not one.done}
+        return failed | {name: error.reason for name, error in others.items()}
 
     def temperatures(self, boards: Sequence[str]) -> Mapping[str, float]:
         """By a file of the kernel's."""

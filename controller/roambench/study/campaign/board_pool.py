@@ -67,11 +67,7 @@ class BoardPool:
     def boards(self) -> list[str]:
         """All that would take part if none were left out."""
         only, hosts = self.options.only, self.actions.hosts()
-        return [
-            host.name
-            for host in hosts
-            if not self.options.waits(host) and (not only or any(map(host.is_called, only)))
-        ]
+        return [host.name for host in hosts if not self.options.waits(host) and host.is_chosen(only)]
 
     def temperatures(self) -> Mapping[str, float]:
         """Return the temperatures of the boards that take part."""

@@ -268,7 +268,7 @@ def lease_of(
             host.name
             for host in bench.hosts
             if options is not None and options.only
-            if options.waits(host) or any(map(host.is_called, options.only))
+            if options.waits(host) or host.is_chosen(options.only)
         ]
         with holding(bench, purpose, waiting, wait_s, boards=boards) as held:
             if announced:

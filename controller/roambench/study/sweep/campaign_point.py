@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -24,18 +23,21 @@ _START: Final = "start.json"
 
 @dataclass(frozen=True, slots=True)
 class CampaignPoint:
-    """A `CampaignTask`. `heard` is called as by `pool.run_points`, `began` before each try."""
+    """A `CampaignTask`. `heard` is called as by `pool.run_points`."""
 
     point: Point
     sweep: SweepFolder
-    label: str
     heard: Listener
-    began: Callable[[], None]
 
     @property
     def name(self) -> str:
         """The name of its folder."""
         return self.point.folder_name
+
+    @property
+    def label(self) -> str:
+        """The name for people."""
+        return self.point.label
 
     @property
     def folder(self) -> Path:
@@ -64,7 +66,6 @@ class CampaignPoint:
 
     def run(self, left_out: tuple[str, ...]) -> Ended:
         """Try it in its own process."""
-        self.began()
         run_async(run_points([self.point], 1, self.sweep, self.heard, left_out), STOPPING)
         outcome = self.sweep.outcome_of(self.point)
         assert outcome is not None  # `run_points` writes one for a process that left none

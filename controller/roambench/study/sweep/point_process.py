@@ -9,7 +9,6 @@ finished, 1 failed (the reason is in result.json), 130 stopped.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import signal
@@ -25,11 +24,9 @@ from typing import Final, cast
 from roambench.contract.errors import HostsFailed, RoambenchError, RunError
 from roambench.contract.json_values import from_file
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness
-from roambench.energy.energy_value import Energy
 from roambench.experiment.sections import Experiment, from_resolved
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.plan.expected import expected_s
-from roambench.report.quantities import number_of
 from roambench.report.report import report
 from roambench.report.summaries.fitness import Unfit, Unfitness
 from roambench.runner.bench_options import BenchOptions
@@ -44,7 +41,6 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.groups import Group, run_folders
 from roambench.runs.lock import WriterLock, holder
 from roambench.study.command_process import fork_trainings, settle
-from roambench.study.sweep.metrics import figures, scored
 from roambench.study.sweep.sweep_folder import PointEnd, PointFile, write_outcome
 
 #: Host seconds for which processes of an earlier sweep may do nothing: by then it has ended what hangs.
@@ -96,24 +92,13 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
         unfit = [one for one in summary.unfit if not set(one.boards) & _without_meter(place, one)]
-        found = figures(summary)
-        return PointEnd(
+        return PointEnd.of(
             key,
-            {name: number_of(figure) for name, figure in found.items()},
-            basis=summary.basis,
-            terms={
-                name: figure.beside_other_runs().terms
-                for name, figure in found.items()
-                if isinstance(figure, Energy) and math.isfinite(figure.u_joules)
-            },
-            scored=scored(summary),
-            metrics={name: tuple(found.items()) for name, found in summary.learning.metrics.items()},
-            own={metric.name: metric.better for metric in summary.learning.own},
+            summary,
             wall_s=wall_s,
             unfit=tuple(one.sentence for one in unfit),
             boards=tuple(dict.fromkeys(board for one in unfit for board in one.boards)),
             without=place.fewer_by,
-            inputs=summary.info.inputs,
         )
     except HostsFailed as error:
         return PointEnd(key, {}, " ".join(str(error).split()), boards=error.hosts)

@@ -34,6 +34,7 @@ class Point:
 
     `key` is the same for the same resolved configuration on the same fleet, under any name of the sweep
     and however many workers train. `code`: digest of the other packages' code in it, "" for none.
+    `title`: its name for people, "" for its values.
     """
 
     row: tuple[tuple[str, Any], ...]
@@ -41,6 +42,7 @@ class Point:
     fleet: str
     key: str
     code: str = ""
+    title: str = ""
 
     @property
     def system(self) -> str:
@@ -59,8 +61,10 @@ class Point:
 
     @property
     def label(self) -> str:
-        """The point's values as text, for people."""
-        return " ".join([*(f"{name}={text(value)}" for name, value in self.row), f"seed={self.seed}"])
+        """The point's title, or its values as text, for people."""
+        return self.title or " ".join(
+            [*(f"{name}={text(value)}" for name, value in self.row), f"seed={self.seed}"]
+        )
 
 
 def points_of(sweep: SweepFile) -> list[Point]:

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from roambench.energy.energy_value import total
 from roambench.energy.ledger import Basis
+from roambench.report.spread import Spread, spread_of
 from roambench.study.sweep.metrics import is_of_task, metric_of
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """`sd` is the sample's (n - 1), None below two values; `mean` is None without any. `u` is the standard
-    uncertainty of the mean by what meters, or a model, have wrong; None of what has none."""
-
-    mean: float | None
-    sd: float | None
-    n: int
-    u: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +55,10 @@ def table_of(
     for members in groups.values():
         ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
         sure = [outcome for outcome in ended if not outcome.doubts]
-        cells = {name: _cell(name, sure or ended) for name in metrics}
+        cells = {
+            name: spread_of([outcome.energy(name) or outcome.figure(name) for outcome in sure or ended])
+            for name in metrics
+        }
         doubts = tuple(
             f"{point.label}: {doubt}"
             for point, outcome in members
@@ -94,24 +85,3 @@ def _basis(name: str, outcomes: Sequence[PointEnd | None]) -> Basis | None:
     metric = metric_of(name)
     bases = (one.basis for one in outcomes if one is not None and one.basis)
     return None if metric is None else metric.basis_in(next(bases, None))
-
-
-def _cell(name: str, outcomes: Sequence[PointEnd]) -> Spread:
-    found = spread([outcome.figure(name) for outcome in outcomes])
-    energies = [energy for outcome in outcomes if (energy := outcome.energy(name)) is not None]
-    if not energies or len(energies) < found.n:
-        return found
-    return replace(found, u=total(energy.times(1.0 / found.n) for energy in energies).u_joules)
-
-
-def spread(values: Sequence[float | None]) -> Spread:
-    """Return the mean and deviation of the values there are; summed exactly, so that their order changes
-    nothing."""
-    there = [value for value in values if value is not None]
-    if not there:
-        return Spread(None, None, 0)
-    mean = math.fsum(there) / len(there)
-    if len(there) < 2:
-        return Spread(mean, None, len(there))
-    squares = math.fsum((value - mean) ** 2 for value in there)
-    return Spread(mean, math.sqrt(squares / (len(there) - 1)), len(there))

@@ -16,13 +16,14 @@ from roambench.contract.json_values import without_nan
 from roambench.report import numbers
 from roambench.report.console import print_table as print_whole
 from roambench.report.quantities import Quantity
+from roambench.report.spread import Spread
 from roambench.report.table import ReportTable
 from roambench.runner.screen import say, warn
 from roambench.runs.parquet import write_table
 from roambench.runs.whole_file import write_whole
 from roambench.study.sweep.metrics import metric_of
 from roambench.study.sweep.points import Point, text
-from roambench.study.sweep.results import Spread, SweepTable
+from roambench.study.sweep.results import SweepTable
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
 
 #: Raised when a key changes its meaning or disappears; new keys do not raise it.

@@ -14,6 +14,7 @@ from roambench.experiment.sections import Experiment
 from roambench.runner.places.table import fleet_of
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.study.sweep.metrics import METRICS, metric_of
+from roambench.written.lines import KeyLines
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
 
@@ -87,7 +88,7 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
     )
     problems += _contradictions(sweep)
     if problems:
-        raise ConfigError(problems)
+        raise ConfigError(KeyLines(path).put_in(problems, path.name))
     return sweep
 
 
@@ -116,7 +117,8 @@ class _Reader:
     def experiment(self, value: object) -> WrittenExperiment:
         """A table of an experiment's own keys, or the name of a file that has them."""
         if isinstance(value, dict):
-            return WrittenExperiment(value, f"{self._path.name}: experiment", self._path.parent)
+            path = self._path
+            return WrittenExperiment(value, f"{path.name}: experiment", path.parent, path, "experiment")
         nothing = WrittenExperiment({}, "", Path())
         if not isinstance(value, str) or not value:
             self._mistake("experiment", "expected an experiment file, or its keys under [experiment]", value)

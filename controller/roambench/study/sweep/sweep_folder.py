@@ -15,17 +15,19 @@ lock                                          held by the one sweep that runs
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from roambench.contract.json_values import kept_in, without_nan
 from roambench.contract.metric import Better
 from roambench.energy.energy_value import Energy, Term
 from roambench.energy.ledger import Basis
 from roambench.experiment.sections import resolved
+from roambench.report.quantities import number_of
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.input_files import changes
 from roambench.runner.places.table import fleet_of
@@ -34,8 +36,11 @@ from roambench.runs.groups import run_folders
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.whole_file import write_whole
 from roambench.study.sweep.class_metrics import class_metric_of
-from roambench.study.sweep.metrics import METRICS, accuracy_in, is_of_task, rounds_to
+from roambench.study.sweep.metrics import METRICS, accuracy_in, figures, is_of_task, rounds_to, scored
 from roambench.study.sweep.points import Point
+
+if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
+    from roambench.report.summaries.run import RunSummary
 
 _ATTEMPTS: Final = "attempts"
 #: Of this many attempts of a point the run folders are kept; of older ones only how they ended.
@@ -66,7 +71,7 @@ class PointEnd:
     `inputs`: the files that its run read, with their SHA-256 (None: an older version did not note them).
     `unfit`: it finished, and why its record should be measured again. `boards` made it fail or unfit.
     `without`: boards that were left out, so that fewer devices took part. `counts`: it was one of the point's
-    tries.
+    tries. `began` (UTC, ISO 8601) and `flags` are of its run; "" and none where an older version ran it.
     """
 
     key: str
@@ -83,6 +88,30 @@ class PointEnd:
     without: tuple[str, ...] = ()
     counts: bool = True
     inputs: Mapping[str, str] | None = None
+    began: str = ""
+    flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, key: str, run: RunSummary, **more: Any) -> PointEnd:
+        """The end of the point whose run finished so; `more`: the fields that its summary does not give."""
+        found = figures(run)
+        return cls(
+            key,
+            {name: number_of(figure) for name, figure in found.items()},
+            basis=run.basis,
+            terms={
+                name: figure.beside_other_runs().terms
+                for name, figure in found.items()
+                if isinstance(figure, Energy) and math.isfinite(figure.u_joules)
+            },
+            scored=scored(run),
+            metrics={name: tuple(found.items()) for name, found in run.learning.metrics.items()},
+            own={metric.name: metric.better for metric in run.learning.own},
+            inputs=run.info.inputs,
+            began=run.info.created_utc,
+            flags=run.flags,
+            **more,
+        )
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -154,7 +183,7 @@ class SweepFolder:
         with naming(folder):
             aside = folder / _ATTEMPTS / f"{self.attempt_of(point):03d}"
             aside.mkdir(parents=True, exist_ok=True)
-            names = ["log.txt", "start.json", "ab.json"]
+            names = ["log.txt", "start.json"]
             if outcome.finished or _is_over(folder / "runs") or fleet_of(point.fleet)[0].has_file:
                 names.append("runs")
             for name in names:

@@ -119,3 +119,21 @@ async def test_orders_wait_for_the_meter_unless_it_is_away(tmp_path: Path, kind:
         orders.cancel()
         await asyncio.gather(orders, return_exceptions=True)
         await agent.close()
+
+
+@pytest.mark.asyncio
+async def test_a_board_that_another_bench_takes_leaves_its_run_and_says_to_whom(
+    tmp_path: Path, capsys
+) -> None:
+    settings = settings_in(tmp_path)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        agent = AgentSession(settings, ours, BoardLoad())
+        assert await agent.taken("lab of ben@server") == ""
+        agent.meter.context.begin("run")
+        agent.meter.timeline.resume()
+        assert await agent.taken("lab of ben@server") == "run"
+        assert agent.run_id == ""
+        assert agent.about()["away_s"] > 0.0
+        await agent.close()
+    assert "pi-01: board taken: lab of ben@server" in capsys.readouterr().err

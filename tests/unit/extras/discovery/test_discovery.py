@@ -22,8 +22,8 @@ from roambench.extras.discovery.boards import boards, seen_addresses
 from roambench.extras.discovery.dhcp_leases import read_leases
 from roambench.extras.discovery.draft import drafted
 from roambench.extras.discovery.mdns import browsed
-from roambench.extras.discovery.neighbours import neighbours, swept
-from roambench.extras.discovery.searching import unknown_to
+from roambench.extras.discovery.neighbours import neighbours, neighbours_of_ipv6, swept
+from roambench.extras.discovery.searching import inside, unknown_to
 from roambench.extras.discovery.sighting import Sighting, sighting
 from roambench.provision.inventory.load import load_bench
 
@@ -182,14 +182,24 @@ def test_a_neighbour_is_who_has_answered(tmp_path: Path):
         Sighting("neighbour", "192.0.2.1", "02:fc:00:00:00:05", ""),
     ]
     assert neighbours(tmp_path / "none") == []
+    assert neighbours_of_ipv6(
+        "fd78::11 dev eth0 lladdr b8:27:eb:00:00:11 REACHABLE\n"
+        "fd78::1 dev eth0 lladdr 02:fc:00:00:00:05 router STALE\n"
+        "fd78::12 dev eth0 FAILED\nfe80::1 dev eth0 lladdr 02:fc:00:00:00:05 router STALE\nhalf a line\n\n"
+    ) == [
+        Sighting("neighbour", "fd78::11", "b8:27:eb:00:00:11", ""),
+        Sighting("neighbour", "fd78::1", "02:fc:00:00:00:05", ""),
+    ]
 
 
 @pytest.mark.parametrize(
     ("subnet", "said"),
     [
         ("10.0.0.0/8", "expected a network of at most /20"),
-        ("10.0.0.1/24", "expected an IPv4 network as 192.168.50.0/24"),
-        ("fd00::/64", "expected an IPv4 network as 192.168.50.0/24"),
+        ("10.0.0.1/24", "expected a network as 192.168.50.0/24 or 2001:db8::/64"),
+        ("2001:db8::1/64", "expected a network as 192.168.50.0/24 or 2001:db8::/64"),
+        ("2001:db8::/64", "expected a network that this machine is in ("),
+        ("::1/128", "expected a network that this machine is in ("),
         ("203.0.113.0/24", "expected a network that this machine is in ("),
     ],
 )
@@ -252,6 +262,17 @@ def test_a_board_of_two_interfaces_is_one_and_its_radio_counts():
     assert (second.address, second.trouble) == ("192.168.50.9", "may not log in")
 
 
+def test_a_board_that_has_both_families_is_one_and_may_have_ipv6_alone(tmp_path: Path):
+    mac = "b8:27:eb:b2:c3:d4"
+    both = [Sighting("lease", "192.168.50.7", mac, ""), Sighting("neighbour", "fd78::7", mac, "")]
+    assert [one.addresses for one in boards(seen_addresses(both), {}, {})] == [("192.168.50.7", "fd78::7")]
+    answer = read_answer(_ANSWER + "3: wlan0    inet6 fd78::8/64 scope global dynamic\\  valid_lft 85sec\n")
+    (one,) = boards(seen_addresses([Sighting("neighbour", "fd78::8", "", "")]), {"fd78::8": answer}, {})
+    assert (one.address, one.interface) == ("fd78::8", "wlan0")
+    (tmp_path / "draft.toml").write_text(drafted([one], "fd78::1", user=None, key=""))
+    assert [host.address for host in load_bench(tmp_path / "draft.toml").hosts] == ["fd78::8"]
+
+
 def test_the_draft_is_a_bench_whatever_boards_are_called(tmp_path: Path):
     seen = [
         sighting("lease", f"192.168.50.{n}", f"b8:27:eb:00:00:{n:02x}", name)
@@ -266,16 +287,24 @@ def test_the_draft_is_a_bench_whatever_boards_are_called(tmp_path: Path):
         },
         {"192.168.50.11": "it says\u2028'''"},
     )
-    text = drafted(found, "192.168.50.1", user="pi", key="~/.ssh/id", taken=["bench-1"])
+    text = drafted(found, "192.168.50.1", user="pi", key="~/.ssh/id", port=2022, taken=["bench-1"])
     path = tmp_path / "draft.toml"
     path.write_text(text)
     bench = load_bench(path)
     names = [host.name for host in bench.hosts]
+    assert {host.ssh_port for host in bench.hosts} == {2022}
     assert names == ["pi-b2c3d4", "pi-00000b", "pi-07", "pi-00000d", "pi-00000e", "pi-00000f"]
     assert [host.interface for host in bench.hosts] == ["eth0"] + ["wlan0"] * 5
     assert text.count('# meter = { driver = "smartpower2", serial = "" }') == 6
     assert "serial 00000000a1b2c3d4; b8:27:eb:00:00:0a; seen by lease" in text
     assert unknown_to(bench, found) == []
+
+
+def test_neighbours_outside_the_named_networks_are_not_asked():
+    seen = [Sighting("neighbour", address, "", "") for address in ("192.168.50.8", "10.1.0.9", "192.0.2.1")]
+    found = inside(seen, ["192.168.50.0/24", "10.1.0.0/16"])
+    assert [one.address for one in found] == ["192.168.50.8", "10.1.0.9"]
+    assert inside(seen, []) == seen
 
 
 def test_hosts_that_the_bench_has_are_no_news(tmp_path: Path):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from roambench.report.tracked import tracked_runs
-from small_runs import measured, simulated
+from small_runs import measured, simulated, swept
 from tracker_room import TrackerRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -26,8 +26,8 @@ for run in client.search_runs([client.get_experiment_by_name(sys.argv[2]).experi
     }
     files = [file.path for file in client.list_artifacts(run.info.run_id)]
     found[run.info.run_name] = {
-        "status": run.info.status, "start": run.info.start_time, "params": run.data.params,
-        "tags": run.data.tags, "points": points, "files": files,
+        "id": run.info.run_id, "status": run.info.status, "start": run.info.start_time,
+        "params": run.data.params, "tags": run.data.tags, "points": points, "files": files,
     }
 print(json.dumps(found))
 """
@@ -82,6 +82,24 @@ def test_a_folder_has_both_runs_whole_and_takes_none_twice(room: TrackerRoom, tm
         "roambench: virtual: is in the store already",
     ]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["board", "store", "virtual"]
+
+
+def test_a_sweep_is_a_parent_run_with_a_child_per_point(room: TrackerRoom, tmp_path: Path) -> None:
+    swept(tmp_path / "grid")
+    words = ("export", "mlflow", "--uri", tmp_path / "store", "--experiment", "e")
+    for part in (tmp_path / "grid/points/m-0.1-1", *(tmp_path / "grid/points").glob("m-0.[15]-2")):
+        said = room.roambench(*words, part, cwd=tmp_path)
+        assert (said.returncode, said.stderr) == (0, "")
+    found = stored(room, f"sqlite:///{tmp_path}/store/mlflow.db", "e", tmp_path)
+    assert found.keys() == {
+        "grid",
+        "mohawk alpha=0.1 seed=1",
+        "mohawk alpha=0.1 seed=2",
+        "mohawk alpha=0.5 seed=2",
+    }
+    parents = {name: run["tags"].get("mlflow.parentRunId") for name, run in found.items()}
+    assert parents.pop("grid") is None
+    assert set(parents.values()) == {found["grid"]["id"]}
 
 
 def test_a_store_that_refuses_is_one_line_without_its_password(room: TrackerRoom, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import pytest
 import yaml
 from rocrate.rocrate import ROCrate
 
+from roambench.cli.main import main
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.exports.ro_crate import About, citation, export_ro_crate
 from roambench.report.report import report
@@ -51,17 +52,19 @@ def test_the_library_reads_back_every_file_with_what_it_holds(runs: list[Path], 
         for path in (tmp_path / "crate").rglob("*")
         if path.is_file()
     }
-    assert on_disk == {*files, "ro-crate-metadata.json"}
+    assert on_disk == {*files, "ro-crate-metadata.json", "manifest.sha256"}
     assert {"runs/board/ledger.parquet", "runs/virtual/ledger_modelled.parquet"} <= on_disk
     for name, entity in files.items():
         assert int(entity["contentSize"]) == (tmp_path / "crate" / name).stat().st_size
         assert entity["description"]
     for run in runs:
-        copied = {path.name for path in (tmp_path / "crate/runs" / run.name).iterdir()} - {"settings.json"}
-        assert {"steps.parquet", "ledger.parquet"} <= copied
-        for name in copied:
+        copied = {path.name for path in (tmp_path / "crate/runs" / run.name).iterdir() if path.is_file()}
+        assert {"steps.parquet", "ledger.parquet", "events.sqlite", "records.sqlite"} <= copied
+        for name in copied - {"settings.json", "experiment.json", "run.json"}:
             there = (tmp_path / "crate/runs" / run.name / name).read_bytes()
-            assert there == (run / name).read_bytes()
+            if not name.endswith(".sqlite"):
+                assert there == (run / name).read_bytes()
+    assert "roambench check ." in (tmp_path / "crate/README.md").read_text()
 
 
 def test_actions_say_when_with_what_and_what_came_out(runs: list[Path], tmp_path: Path) -> None:
@@ -79,14 +82,30 @@ def test_actions_say_when_with_what_and_what_came_out(runs: list[Path], tmp_path
         assert action["result"].id == f"runs/{run.name}/"
     with zipfile.ZipFile(tmp_path / "crate.zip") as archive:
         numbers = json.loads(archive.read("report.json"))
-    assert numbers == json.loads(report(runs).json())
+    assert numbers == json.loads(report(runs).json().replace(f"{runs[0]}", "runs/board"))
 
 
 def test_nothing_of_the_bench_s_own_is_in_it(runs: list[Path], tmp_path: Path) -> None:
     export_ro_crate(runs, tmp_path / "crate", ABOUT)
     names = {path.name for path in (tmp_path / "crate").rglob("*")}
-    assert not names & {"run.json", "experiment.json", "trace.parquet", "controller.log", "bench.json"}
-    assert not [name for name in names if name.endswith((".sqlite", ".log", ".pem"))]
+    assert not names & {"controller.log", "bench.json", "agents.json", "lock"}
+    assert not [name for name in names if name.endswith((".log", ".pem", "-wal", "-shm"))]
+    settings = json.loads((tmp_path / "crate/runs/board/experiment.json").read_text())
+    assert "influxdb" not in settings
+    assert "ray_address" not in settings["simulated"]
+
+
+def test_report_and_compare_open_a_crate_that_is_a_zip(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crate = export_ro_crate(runs, tmp_path / "crate.zip", ABOUT)
+    with pytest.raises(SystemExit) as ended:
+        main(["report", str(crate), "--json"])
+    assert ended.value.code == 0
+    assert [run["name"] for run in json.loads(capsys.readouterr().out)["runs"]] == ["board", "virtual"]
+    with pytest.raises(SystemExit):
+        main(["compare", str(crate)])
+    assert "virtual: no meter readings" in capsys.readouterr().err  # it was read
 
 
 def test_the_citation_agrees_with_that_of_the_sources() -> None:
@@ -109,12 +128,12 @@ def test_an_archive_that_is_there_is_left_alone(runs: list[Path], tmp_path: Path
     assert (tmp_path / "crate.zip").read_text() == "mine"
 
 
-def test_without_the_library_the_error_names_the_extra(
+def test_without_the_library_the_error_has_the_command_that_installs_it(
     runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "rocrate", None)
     monkeypatch.delitem(sys.modules, "rocrate.rocrate")
-    with pytest.raises(RunError, match=r'pip install "roambench\[ro-crate\]"'):
+    with pytest.raises(RunError, match=r"-m pip install 'rocrate"):
         export_ro_crate(runs, tmp_path / "crate", ABOUT)
 
 

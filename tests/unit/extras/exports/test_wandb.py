@@ -1,4 +1,4 @@
-"""What Weights & Biases' own inspector finds in the offline runs, and that nobody was told of them."""
+"""What Weights & Biases' inspector finds in the offline runs, of which nothing was sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roambench.report.tracked import tracked_runs
-from small_runs import measured, simulated
+from small_runs import measured, simulated, swept
 from tracker_room import TrackerRoom
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -58,3 +58,18 @@ def test_an_offline_run_has_every_step_and_the_final_figures(room: TrackerRoom, 
     again = room.roambench(*words, cwd=tmp_path)
     assert again.returncode == 2
     assert len(again.stderr.splitlines()) == 2
+
+
+def test_the_runs_of_a_sweep_are_a_group_and_named_by_what_varies(room: TrackerRoom, tmp_path: Path) -> None:
+    swept(tmp_path / "grid")
+    points = (tmp_path / "grid/points/m-0.1-1", tmp_path / "grid/points/m-0.5-2")
+    made = room.roambench("export", "wandb", *points, "-o", tmp_path / "out", cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    folders = [Path(line.partition(": ")[2]) for line in made.stdout.splitlines()]
+    runs = [
+        record["run"] for folder in folders for record in inspected(room, folder) if record["type"] == "run"
+    ]
+    assert [(run["run_group"], run["display_name"]) for run in runs] == [
+        ("grid", "mohawk alpha=0.1 seed=1"),
+        ("grid", "mohawk alpha=0.5 seed=2"),
+    ]

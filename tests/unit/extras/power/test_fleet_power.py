@@ -7,13 +7,13 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+import forked_commands
 from benches import bench_of
 from roambench.extras.power.emulated import EmulatedShelly2, EmulatedTasmota, serving
 from roambench.extras.power.emulated_uhubctl import install
@@ -24,13 +24,11 @@ from switch_benches import switched_host
 
 pytestmark = pytest.mark.lengthy
 
-_ROAMBENCH = [sys.executable, "-m", "roambench.cli.main"]
+_PLAIN = {"COLUMNS": "250", "NO_COLOR": "1"}
 
 
-def roambench(*words: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "250", "NO_COLOR": "1"}
-    command = [*_ROAMBENCH, *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+def roambench(*words: object, **others: str) -> subprocess.CompletedProcess[str]:
+    return forked_commands.roambench(*map(str, words), cwd=Path.cwd(), env={**os.environ, **_PLAIN, **others})
 
 
 def described(folder: Path, *tables: str) -> Path:
@@ -138,33 +136,20 @@ def test_a_cycle_that_somebody_interrupts_leaves_no_board_off(tmp_path: Path) ->
     bench = described(
         tmp_path, f'power = {{on = "sleep 0.3; echo on >{outlet}", off = "echo off >{outlet}"}}'
     )
-    process = subprocess.Popen(
-        [*_ROAMBENCH, "fleet", "power", str(bench), "cycle", "--off-for", "600"], stderr=subprocess.DEVNULL
-    )
-    try:
+    words = ("fleet", "power", str(bench), "cycle", "--off-for", "600")
+    with forked_commands.started(*words, cwd=Path.cwd()) as (process, _, _):
         while not outlet.exists() or outlet.read_text() != "off\n":
             assert process.poll() is None
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
-    finally:
-        process.kill()
-        process.wait()
     assert outlet.read_text() == "on\n"
 
 
 def test_somebody_elses_lease_is_respected(tmp_path: Path) -> None:
     bench = described(tmp_path, f'power = {{on = "true", off = "touch {tmp_path}/did", state = "echo on"}}')
     assert roambench("fleet", "lease", bench, "--hours", "1", "--purpose", "mine").returncode == 0
-    environment = {**os.environ, "HOME": str(tmp_path), "USER": "other", "LOGNAME": "other", "COLUMNS": "250"}
-    held = subprocess.run(
-        [*_ROAMBENCH, "fleet", "power", str(bench), "off"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-        check=False,
-    )
+    held = roambench("fleet", "power", bench, "off", HOME=str(tmp_path), USER="other", LOGNAME="other")
     assert (held.returncode, (tmp_path / "did").exists()) == (1, False), held.stdout + held.stderr
 
 

@@ -71,6 +71,15 @@ def test_how_fast_a_machine_trains_that_is_no_raspberry_pi_shows_nothing() -> No
 
 
 @pytest.mark.parametrize(
+    ("board", "step_s"), [("Raspberry Pi 4 Model B Rev 1.4", 0.2), ("Raspberry Pi 5 Model B Rev 1.0", 0.08)]
+)
+def test_a_faster_board_trains_as_fast_as_its_kind(board: str, step_s: float) -> None:
+    name = f"an SGD step takes {step_s:g} CPU-seconds"
+    assert held(replace(KIT, board=board, step_cpu_s=step_s))[name] is Held.HOLDS
+    assert held(replace(KIT, board=board, step_cpu_s=0.6))[name] is Held.FAILS
+
+
+@pytest.mark.parametrize(
     ("changed", "found"),
     [
         ({"trips_s": ((0.4, 0.03),) * 5}, RADIO),

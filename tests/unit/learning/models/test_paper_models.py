@@ -11,17 +11,10 @@ import torch
 from roambench.learning.layout import flatten, head_of, layout_of
 from roambench.learning.models.build import build
 from roambench.learning.models.catalogue import MODELS
-from roambench.learning.training import single_threaded
 from samples import sampled
 from trained_with import trained_with
 
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    single_threaded()
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.mark.parametrize(

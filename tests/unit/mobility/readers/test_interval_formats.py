@@ -131,7 +131,7 @@ def test_a_workbook_is_read_like_its_csv(tmp_path, read, rows):
 def test_without_openpyxl_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     (tmp_path / "a.xlsx").write_bytes(b"PK")
-    with pytest.raises(TraceError, match=r"install roambench\[xlsx\], or save it as CSV"):
+    with pytest.raises(TraceError, match=r"needs openpyxl: save it as CSV, or .* -m pip install 'openpyxl"):
         read_files(READERS.load("shanghai-telecom"), [tmp_path / "a.xlsx"])
 
 

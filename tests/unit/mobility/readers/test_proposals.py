@@ -75,7 +75,7 @@ def test_the_proposed_command_imports_the_table(tmp_path, capsys, table, columns
     assert len(read_trace(output).device_names) >= 2
 
 
-def test_what_cannot_be_told_is_named_and_left_to_the_user(tmp_path, capsys):
+def test_a_date_in_another_order_is_proposed_with_its_pattern(tmp_path, capsys):
     (tmp_path / "t.csv").write_text(
         "when;taxi no;x;y\n01/05/2020 10:00;t1;4.5;1.2\n01/05/2020 10:05;t2;4.5;1.2\n"
     )
@@ -83,9 +83,8 @@ def test_what_cannot_be_told_is_named_and_left_to_the_user(tmp_path, capsys):
         main(["trace", "import", "--detect", str(tmp_path / "t.csv")])
     assert ended.value.code == 2
     shown = capsys.readouterr()
-    assert "--columns 'device=taxi no,time=...,x=x,y=y'" in shown.out
-    assert "column when has '01/05/2020 10:00', which is not read: write it as ISO 8601" in shown.out
-    assert "could not tell which column is time" in shown.out
+    assert "--columns 'device=taxi no,time=when,x=x,y=y' --time-format '%d/%m/%Y %H:%M'" in shown.out
+    assert "'01/05/2020 10:00' may be %d/%m/%Y %H:%M or begin with the month" in shown.out
     assert "no known format; see `roambench list readers`. As a table it may be csv" in shown.err
 
 

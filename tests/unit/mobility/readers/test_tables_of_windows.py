@@ -26,7 +26,7 @@ def test_excels_line_about_separators_is_no_row(tmp_path: Path) -> None:
     path.write_text("sep=;\ndevice;time;lat;lon\nd0;2023-05-01 08:00:00;48,1;11,5\nd0;01/05/2023;48,1;11,5\n")
     fixes, _ = read_files(READERS.load("csv"), [path])
     assert (fixes.used, [row.line for row in fixes.malformed_rows]) == (1, [4])
-    assert "write it with the year first" in fixes.malformed_rows[0].reason
+    assert "give its pattern: --time-format" in fixes.malformed_rows[0].reason
     assert detect([path])[0].reader == "csv"
 
 

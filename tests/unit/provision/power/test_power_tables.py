@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from benches import bench_of
+from problem_lines import without_lines
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import PowerEntry
 from roambench.provision.inventory.load import load_bench
@@ -29,7 +30,7 @@ def _problems(folder: Path, text: str) -> list[str]:
     path.write_text(text)
     with pytest.raises(ConfigError) as raised:
         load_bench(path)
-    return list(raised.value.problems)
+    return list(without_lines(raised.value.problems))
 
 
 def test_a_host_without_a_table_has_its_meter(tmp_path: Path) -> None:

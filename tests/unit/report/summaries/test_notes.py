@@ -53,6 +53,7 @@ ELSEWHERE = {
     },
     "readings that are missing or left out are counted as such": {EventKind.METER_LINE_COUNTS},
     "seen by the controller": {
+        EventKind.BOARD_TAKEN,
         EventKind.SESSION_OPENED,
         EventKind.SESSION_CLOSED,
         EventKind.LEFT_IN_SPOOL,

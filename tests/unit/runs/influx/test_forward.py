@@ -39,7 +39,8 @@ def store(tmp_path: Path):
 
 
 def forwarder(store: RecordStore, settings: InfluxSettings, said: list[str] | None = None) -> InfluxForwarder:
-    return InfluxForwarder(store, "r1", settings, (said if said is not None else []).append, print, print)
+    run = RecordContext("", "", 0, "", "r1", "lab", "mohawk")
+    return InfluxForwarder(store, run, settings, (said if said is not None else []).append, print, print)
 
 
 def seqs(influxd: Influxd, database: str) -> list[tuple[str, str, int]]:
@@ -63,8 +64,8 @@ async def test_every_spool_is_forwarded_under_the_runs_own_name(store: RecordSto
     assert (forward.depth, forward.dead) == (0, 0)
     await forward.aclose()
     assert seqs(influxd, "all") == ALL
-    (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY = "run"', "all")
-    assert tags["values"] == [["run", "r1"]]
+    (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY IN ("bench", "run", "system")', "all")
+    assert sorted(tags["values"]) == [["bench", "lab"], ["run", "r1"], ["system", "mohawk"]]
 
 
 @pytest.mark.asyncio

@@ -20,7 +20,7 @@ from influx_servers import Influxd
 from roambench.contract.errors import ConfigError, LinkError, RunError
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.influx.influxql import InfluxQL, InfluxServer, named, quoted
-from roambench.runs.influx.records import InfluxRecords
+from roambench.runs.influx.records import read_back
 
 pytestmark = pytest.mark.lengthy
 
@@ -146,6 +146,18 @@ def test_a_strange_answer_is_one_sentence_that_names_the_server(scripted, asking
     assert str(caught.value).isprintable()
 
 
+class Kept(list[tuple[int, int, bytes]]):
+    """Keeps what a record store would."""
+
+    def insert(self, device: str, spool: str, records: list[tuple[int, int, bytes]]) -> None:
+        self += records
+
+
+def readings_of(asking: InfluxQL, span_ns: tuple[int, int] | None = None) -> list[Reading]:
+    read_back(asking, "r-1", ["pi-01"], kept := Kept(), span_ns)
+    return [Reading.from_bytes(payload) for _, _, payload in kept]
+
+
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_mutated_answer_raises_nothing_but_the_projects_errors(scripted, asking, data):
@@ -153,13 +165,13 @@ def test_a_mutated_answer_raises_nothing_but_the_projects_errors(scripted, askin
     names = ["time", "volts", "amps", "watts", "wh", "flags", "meter_ms", "spool", "seq", "monotonic_ns"]
     good = results([1, 5.0, 0.4, 2.0, None, 0, -1, "s", 7, 9], columns=names)
     body = bytearray(good)
-    scripted.script = lambda path, _: (200, {}, NOTHING if "begins" in path else bytes(body))
-    assert list(InfluxRecords(asking, "r-1").readings("pi-01").ns) == [9]
+    scripted.script = lambda path, _: (200, {}, bytes(body) if "FROM+%22power" in path else NOTHING)
+    assert [reading.monotonic_ns for reading in readings_of(asking)] == [9]
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(body) - 1))
         body[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
     with contextlib.suppress(LinkError, RunError):
-        InfluxRecords(asking, "r-1").readings("pi-01")
+        readings_of(asking)
 
 
 def test_an_answer_that_ends_too_early_is_not_taken_for_all(scripted, asking):
@@ -210,10 +222,8 @@ def test_a_server_of_version_3_is_asked_in_windows_of_at_most_72_hours(scripted,
     """InfluxDB 3 Core refuses longer ones; this stand-in passes on to a 1.6 what Core would allow."""
     influxd.create_database("bench")
     hour = 3600 * 10**9
-    readings = [
-        (seq, RecordKind.READING, Reading(seq * hour, 5.0, 0.4, float(seq)).to_bytes()) for seq in range(120)
-    ]
-    rows = [("pi-01", "a", *record) for record in readings]
+    hours = [(seq, Reading(seq * hour, 5.0, 0.4, float(seq)).to_bytes()) for seq in range(120)]
+    rows = [("pi-01", "a", seq, RecordKind.READING, payload) for seq, payload in hours]
     influx_runs.send(influx_runs.lines(rows, "r-1"), influxd, "bench")
     longest = []
 
@@ -230,8 +240,6 @@ def test_a_server_of_version_3_is_asked_in_windows_of_at_most_72_hours(scripted,
 
     scripted.script = core
     start = influx_runs.UNIX_MINUS_DEVICE_NS
-    records = InfluxRecords(asking, "r-1", (start - 24 * hour, start + 144 * hour))
-    assert records.devices() == ["pi-01"]
-    assert records.counts("pi-01") == {RecordKind.READING: 120}
-    assert [float(watts) for watts in records.readings("pi-01").watts] == [float(seq) for seq in range(120)]
+    readings = readings_of(asking, (start - 24 * hour, start + 144 * hour))
+    assert [reading.watts for reading in readings] == [float(seq) for seq in range(120)]
     assert max(longest) == 48 * hour

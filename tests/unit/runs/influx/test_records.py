@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 import struct
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,6 @@ import influx_runs
 from influx_servers import Influxd, Shim, free_port, running
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError, RunError
-from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import (
     AgentEvent,
@@ -28,7 +29,7 @@ from roambench.contract.records import (
     phase_to_bytes,
 )
 from roambench.runs.influx.influxql import InfluxQL, InfluxServer
-from roambench.runs.influx.records import InfluxRecords
+from roambench.runs.influx.records import read_back
 from roambench.runs.record_store import RecordStore
 from roambench.spool.influx import InfluxWriter
 from roambench.spool.influx_settings import InfluxSettings
@@ -69,6 +70,21 @@ def store(tmp_path: Path) -> Iterator[RecordStore]:
     made.close()
 
 
+@pytest.fixture
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., RecordStore]]:
+    """Reads a run back."""
+    made: list[RecordStore] = []
+
+    def read(server: InfluxQL, run: str = "r-1", **how: Any) -> RecordStore:
+        made.append(RecordStore(tmp_path_factory.mktemp("there") / "records.sqlite"))
+        read_back(server, run, ("pi-01", "pi-02"), made[-1], **how)
+        return made[-1]
+
+    yield read
+    for one in made:
+        one.close()
+
+
 def floats(seed: int, count: int) -> list[float]:
     """Doubles of every size and sign, drawn by their bits, and the ones that trip printers up."""
     drawn = generator(seed, "doubles").integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
@@ -81,7 +97,7 @@ def copy(store: RecordStore, influxd: Influxd, bench: str, run: str = "r-1") -> 
     influx_runs.send(influx_runs.lines(rows, run), influxd, bench)
 
 
-def assert_equal(here: RecordStore, there: InfluxRecords) -> None:
+def assert_equal(here: RecordStore, there: RecordStore) -> None:
     assert there.devices() == here.devices()
     for device in here.devices():
         assert there.counts(device) == here.counts(device)
@@ -126,15 +142,15 @@ def fill(store: RecordStore) -> None:
     assert store.dead_letters() == []
 
 
-def test_every_record_comes_back_as_the_run_folder_has_it(store, influxd, bench, database):
+def test_every_record_comes_back_as_the_run_folder_has_it(store, influxd, bench, database, there):
     fill(store)
     copy(store, influxd, bench)
-    assert_equal(store, InfluxRecords(database, "r-1"))
-    assert len(InfluxRecords(database, "r-1").readings("pi-01")) > 800
+    assert_equal(store, there(database))
+    assert len(there(database).readings("pi-01")) > 800
 
 
 @pytest.mark.parametrize("rows", [3, 4, 7])
-def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, database, rows):
+def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, database, rows, there):
     """Two boots write at the same nanoseconds: two series, so that a page can end between equal times."""
     records = [
         (seq, RecordKind.READING, Reading(seq // 4 * 1000, 5.0, 0.4, float(seq)).to_bytes())
@@ -146,64 +162,62 @@ def test_pages_of_any_size_lose_and_repeat_nothing(store, influxd, bench, databa
     store.insert("pi-01", "b", records)
     influx_runs.send(influx_runs.lines(rows_a, "r-1", "boot-a"), influxd, bench)
     influx_runs.send(influx_runs.lines(rows_b, "r-1", "boot-b"), influxd, bench)
-    assert_equal(store, InfluxRecords(database, "r-1", page_rows=dict.fromkeys(RecordKind, rows)))
+    assert_equal(store, there(database, page_rows=dict.fromkeys(RecordKind, rows)))
 
 
-def test_only_the_run_that_was_asked_for_is_read(store, influxd, bench, database):
+def test_only_the_run_that_was_asked_for_is_read(store, influxd, bench, database, there):
     fill(store)
     copy(store, influxd, bench, run="r-1")
     copy(store, influxd, bench, run=EVIL.replace("\n", " ").replace("\\", "/"))
-    assert_equal(store, InfluxRecords(database, "r-1"))
-    assert_equal(store, InfluxRecords(database, EVIL.replace("\n", " ").replace("\\", "/")))
+    assert_equal(store, there(database))
+    assert_equal(store, there(database, EVIL.replace("\n", " ").replace("\\", "/")))
     for other in ("r-2", "", "r-1' OR run != '", "r-1\\' OR 1=1 --"):
-        nothing = InfluxRecords(database, other)
-        assert nothing.devices() == []
-        assert len(nothing.readings("pi-01")) == 0
-        assert nothing.spans("pi-01") == nothing.events("pi-01") == nothing.host_samples("pi-01") == []
+        assert there(database, other).devices() == []
 
 
-def test_a_record_that_lies_there_under_two_times_is_taken_once(store, influxd, bench, database):
+def test_a_record_that_lies_there_under_two_times_is_taken_once(store, influxd, bench, database, there):
     fill(store)
     copy(store, influxd, bench)
     again = [line.rsplit(" ", 1) for line in influx_runs.lines(influx_runs.drained(store.path.parent), "r-1")]
     influx_runs.send((f"{line} {int(ns) + 10**15}" for line, ns in again), influxd, bench)
-    there = InfluxRecords(database, "r-1")
-    for device in store.devices():
-        assert there.readings(device).watts.tobytes() == store.readings(device).watts.tobytes()
-        assert there.events(device) == store.events(device)
+    assert_equal(store, there(database))
 
 
-def test_a_version_2_writer_and_a_version_1_reader_mean_the_same(store, influxd, influx_shim: Shim, bench):
+def test_a_version_2_writer_and_a_version_1_reader_mean_the_same(
+    store, influxd, influx_shim: Shim, bench, there
+):
     fill(store)
     rows = influx_runs.drained(store.path.parent)
     influx_runs.send(influx_runs.lines(rows, "r-1"), influx_shim, bench, api="v2")
     with InfluxQL(InfluxServer(influx_shim.url, bench)) as through_the_shim:
-        assert_equal(store, InfluxRecords(through_the_shim, "r-1"))
+        assert_equal(store, there(through_the_shim))
 
 
-def test_what_a_board_stored_before_its_run_was_named_belongs_to_the_run(influxd, bench, database, tmp_path):
-    """A board between two runs: its meter was opened, and described, before the second one was known."""
+def test_what_a_board_stored_between_runs_is_none_of_theirs(influxd, bench, database, there, tmp_path):
+    """As in the run folder: a board reads its meter all night, and no run was that long."""
     spool = Spool(tmp_path / "spool.sqlite")
     between = RecordContext("boot", "0/1.0", influx_runs.UNIX_MINUS_DEVICE_NS, "smartpower2", "")
-    for second, run in enumerate(("", "r-1", "r-2", "", "", "r-3", "", "r-1")):
+    for second, run in enumerate(("", "r-1", "r-2", "", "r-3", "", "r-1")):
         spool.begin_context(replace(between, run=run, clock=f"{second}/1.0"), second * S)
         spool.append(RecordKind.READING, Reading(second * S + 5, 5.0, 0.4, float(second)).to_bytes())
-        spool.append(RecordKind.EVENT, AgentEvent(EventKind.METER_OK, second * S + 5).to_bytes())
     encoder = LineEncoder("pi-01", spool)
     points = [encoder.line(*record) for record in spool.batch(1000)]
     spool.close()
     influx_runs.send(points, influxd, bench)
+    watts = {run: list(there(database, run).readings("pi-01").watts) for run in ("r-1", "r-2", "r-3")}
+    assert watts == {"r-1": [1.0, 6.0], "r-2": [2.0], "r-3": [4.0]}
 
-    def watts(run: str) -> list[float]:
-        records = InfluxRecords(database, run)
-        found = [float(value) for value in records.readings("pi-01").watts]
-        assert records.counts("pi-01") == {RecordKind.READING: len(found), RecordKind.EVENT: 2 * len(found)}
-        assert [event.monotonic_ns // S for event in records.events("pi-01")][::2] == found
-        return found
 
-    assert watts("r-1") == [0.0, 1.0, 7.0]  # what lies before its second record context is another run's end
-    assert watts("r-2") == [2.0]
-    assert watts("r-3") == [3.0, 4.0, 5.0]
+def test_runs_of_versions_that_had_the_phase_as_a_field_are_read_beside_newer_ones(
+    store, influxd, bench, database, there
+):
+    fill(store)
+    lines = list(influx_runs.lines(influx_runs.drained(store.path.parent), "r-1"))
+    influx_runs.send((line.replace("r-1", "r-2") for line in lines), influxd, bench)
+    older = (re.sub(r"^phase(.*),phase=(\w+)(\S*) ", r'phase\1\3 phase="\2",', line) for line in lines)
+    influx_runs.send(older, influxd, bench)
+    assert_equal(store, there(database))
+    assert_equal(store, there(database, "r-2"))
 
 
 #: A download, but for its stalls.
@@ -228,19 +242,18 @@ MOVED = (
         ('event,{tags} kind="meter ok",{key} 9', "detail should be text"),
     ],
 )
-def test_a_point_that_no_agent_wrote_is_named(influxd, bench, database, point, reason):
+def test_a_point_that_no_agent_wrote_is_named(influxd, bench, database, point, reason, there):
     key = 'seq=1i,spool="x",monotonic_ns=5i'
     influx_runs.send([point.format(tags="device=pi-01,run=r-1", key=key)], influxd, bench)
-    records = InfluxRecords(database, "r-1")
     with pytest.raises(RunError, match=reason.replace("(", r"\(")) as caught:
-        (records.readings("pi-01"), records.spans("pi-01"), records.events("pi-01"))
+        there(database)
     assert "'pi-01'" in str(caught.value)
     assert influxd.url in str(caught.value)
 
 
-def test_an_unknown_database_is_called_so(influxd):
+def test_an_unknown_database_is_called_so(influxd, there):
     with InfluxQL(InfluxServer(influxd.url, "nobody's")) as server, pytest.raises(LinkError) as caught:
-        InfluxRecords(server, "r-1").devices()
+        there(server)
     assert "database not found: nobody's" in str(caught.value)
     assert "DBRP" in str(caught.value)
 
@@ -253,16 +266,16 @@ def test_a_server_that_is_away_is_called_so():
         server.select("SHOW DATABASES")
 
 
-def test_bits_of_doubles_survive(store, influxd, bench, database):
+def test_bits_of_doubles_survive(store, influxd, bench, database, there):
     values = floats(2, 3000)
     records = [(seq, 1, Reading(seq, value, 1.0, 1.0).to_bytes()) for seq, value in enumerate(values)]
     store.insert("pi-01", "a", records)
     copy(store, influxd, bench)
-    got = InfluxRecords(database, "r-1").readings("pi-01").volts
+    got = there(database).readings("pi-01").volts
     assert [struct.pack("<d", value) for value in values] == [struct.pack("<d", value) for value in got]
 
 
-def test_a_database_with_accounts_is_read_with_user_and_password(store, tmp_path, monkeypatch):
+def test_a_database_with_accounts_is_read_with_user_and_password(store, tmp_path, monkeypatch, there):
     """InfluxDB 1.x as one protects it: boards may write, readers may read, nobody both."""
     monkeypatch.setenv("INFLUXDB_HTTP_AUTH_ENABLED", "true")
     server = Influxd(tmp_path / "guarded", free_port())
@@ -288,7 +301,7 @@ def test_a_database_with_accounts_is_read_with_user_and_password(store, tmp_path
         writer.write("\n".join(influx_runs.lines(rows, "r-1")).encode())
         writer.close()
         with InfluxQL(InfluxServer(server.url, "bench", token="reader:r:1")) as reader:
-            assert_equal(store, InfluxRecords(reader, "r-1"))
+            assert_equal(store, there(reader))
         for token in ("", "reader:wrong", "boards:w"):
             with InfluxQL(InfluxServer(server.url, "bench", token=token)) as other, pytest.raises(LinkError):
-                InfluxRecords(other, "r-1").devices()
+                there(other)

@@ -3,9 +3,11 @@
 A table with a header, or a column map. A second table of the access points' positions (ap and lat, lon or x,
 y) may lie beside it: it is the one without a device column. Without it the access points are drawn on a
 made-up grid, which the trace says. Of several access points in a step the one with the longest stay counts.
-With a `time` instead of start and end a row holds until the device's next one; the access point `OFF` (in any
-case) ends it. A stay without an end is left out. A table that names no device, or no access point, may be
-that of one, named by the file (`device=@file`, `ap=@file`).
+A hardware address is the same in every spelling (`AA-BB-CC-DD-EE-FF`, `aabb.ccdd.eeff`), with the name of its
+network behind it or not (`AA-BB-CC-DD-EE-FF:eduroam`). With a `time` instead of start and end a row holds
+until the device's next one; the access point `OFF` (in any case) ends it. A stay without an end is left out.
+A table that names no device, or no access point, may be that of one, named by the file (`device=@file`,
+`ap=@file`).
 """
 
 from __future__ import annotations
@@ -25,18 +27,19 @@ from roambench.mobility.readers.events import EventColumns, is_off
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
 from roambench.mobility.readers.joining import KnownPlaces, distinct, places_of
 from roambench.mobility.readers.overlaps import IntervalCollector
-from roambench.mobility.readers.rows import Rows, Texts, encoded
+from roambench.mobility.readers.rows import Form, Rows, Texts, encoded
+from roambench.mobility.readers.spellings import one_spelling
 from roambench.mobility.readers.tables import (
     BY_FILE,
     ColumnLayout,
     columns_needed,
     first_row,
     layout_of,
+    lines_ahead,
     named_by,
     rows_below,
 )
-from roambench.mobility.readers.time_columns import TIME_FORMS
-from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.zones import time_form
 
 #: Usual names by field; those of RADIUS accounting as its attributes and as FreeRADIUS' table write them.
 _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -66,13 +69,12 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
 
     Raises TraceError when no table holds stays.
     """
-    if options.time_format not in TIME_FORMATS:
-        raise ConfigError(
-            [f"time_format: {options.time_format!r}, expected one of {', '.join(TIME_FORMATS)}"]
-        )
     by_file = _named_by_files(options.columns)
     options = replace(options, columns=_columns(options.columns))
-    layouts = {document.path: _layout(document, options) for document in documents}
+    time = time_form(options.time_format, options.time_zone, options.time_doubts)
+    layouts = {document.path: _layout(document, options, only=len(documents) == 1) for document in documents}
+    if {"time", "start", "end"} <= options.columns.keys():
+        raise ConfigError(["columns: expected start and end, or time, not both"])
     tables: list[Document] = []
     others: list[Document] = []
     for document in documents:
@@ -82,7 +84,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
         missing = [field for field in ("device", "ap", "start", "end") if field not in found]
         raise TraceError(
             f"{documents[0].path}:1: no table with columns device, ap, start and end (or time): "
-            + columns_needed(_first_line(documents[0]), missing)
+            + columns_needed(_first_lines(documents[0])[0], missing)
         )
     stays = IntervalCollector(options.file)
     parts: list[KnownPlaces] = []
@@ -93,7 +95,7 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     events = EventColumns()
     for document in tables:
         fixed = dict.fromkeys(by_file, named_by(document.name))
-        _read_stays(document, fixed, layouts[document.path], options, stays, events, places)
+        _read_stays(document, fixed, layouts[document.path], time, options, stays, events, places)
     events.close(stays)
     if not len(places.ids):
         return stays.fixes_without_positions(options.step_s)
@@ -102,17 +104,19 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     return stays.fixes(by_id.stations(), options.step_s, plane=plane)
 
 
-def _layout(document: Document, options: ReaderOptions) -> ColumnLayout:
-    first = _first_line(document)
+def _layout(document: Document, options: ReaderOptions, *, only: bool) -> ColumnLayout:
+    first, *below = _first_lines(document)
     try:
-        return layout_of(first, options.columns, _KNOWN, document.path)
+        return layout_of(first, options.columns, _KNOWN, document.path, below)
     except TraceError:  # a column map is that of the stays; the positions may have usual names
-        return layout_of(first, {}, _KNOWN, document.path)
+        if only:
+            raise
+        return layout_of(first, {}, _KNOWN, document.path, below)
 
 
-def _first_line(document: Document) -> str:
+def _first_lines(document: Document) -> list[str]:
     with document.opened() as file:
-        return decoded(first_row(file)[1]).strip("\r\n\ufeff")
+        return [decoded(first_row(file)[1]).strip("\r\n\ufeff"), *lines_ahead(file)]
 
 
 def _named_by_files(columns: Mapping[str, str]) -> tuple[str, ...]:
@@ -151,7 +155,7 @@ def _read_positions(
         )
     with closing(_rows(document, layout)) as blocks:
         for rows in blocks:
-            names = rows.texts(*layout.columns["ap"])
+            names = one_spelling(rows.texts(*layout.columns["ap"]))
             rows.check_ids(names, "access point")
             north, east = (layout.numbers(rows, axis) for axis in (("y", "x") if plane else ("lat", "lon")))
             parts.append(places_of(rows, names, north, east, plane=plane))
@@ -163,6 +167,7 @@ def _read_stays(
     document: Document,
     fixed: Mapping[str, str],
     layout: ColumnLayout,
+    time: Form,
     options: ReaderOptions,
     stays: IntervalCollector,
     events: EventColumns,
@@ -170,13 +175,13 @@ def _read_stays(
 ) -> None:
     """Add a table's stays or events; `fixed` names the device or access point that no column does."""
     offset_s = round((options.utc_offset_h or 0.0) * 3600)
-    time = TIME_FORMS[options.time_format]
-    with_ends = {"start", "end"} <= set(layout.columns)
+    named = options.columns.keys()
+    with_ends = {"start", "end"} <= set(layout.columns) and ("time" not in named or "end" in named)
     events.begin(document.path)
     with closing(_rows(document, layout)) as blocks:
         for rows in blocks:
             device, ap = (
-                fixed[field] if field in fixed else rows.texts(*layout.columns[field])
+                fixed[field] if field in fixed else one_spelling(rows.texts(*layout.columns[field]))
                 for field in ("device", "ap")
             )
             if len(places.ids):
@@ -194,9 +199,7 @@ def _read_stays(
                 stays.add_rows(rows, device, ap, start_s[kept], end_s[kept])
             else:
                 _check_ids(rows, device, ap)
-                events.add_rows(
-                    rows, device, ap, rows.values(rows.texts(*layout.columns["time"]), time) - offset_s
-                )
+                events.add_rows(rows, device, ap, layout.times_s(rows, "time", time) - offset_s)
                 rows.reject_in(stays.account)
 
 
@@ -221,7 +224,9 @@ def recognises(head: Head) -> str | None:
         return None
     by_file = _named_by_files(head.columns)
     try:
-        layout = layout_of(head.rows[0].strip("\ufeff"), _columns(head.columns), _KNOWN, head.name)
+        layout = layout_of(
+            head.rows[0].strip("\ufeff"), _columns(head.columns), _KNOWN, head.name, head.rows[1:]
+        )
     except (ConfigError, TraceError, ValueError):
         return None
     if not _holds_stays(layout, by_file):
@@ -236,4 +241,5 @@ INTERVALS: Final = Reader(
     read_together=read,
     recognises=recognises,
     utc_offset_h=0.0,
+    takes_columns=True,
 )

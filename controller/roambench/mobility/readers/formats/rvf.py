@@ -26,8 +26,7 @@ from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions
 from roambench.mobility.readers.joining import KnownPlaces, distinct, places_of, with_rejected
 from roambench.mobility.readers.rows import Rows, blocks
 from roambench.mobility.readers.tables import columns_needed, first_row
-from roambench.mobility.readers.time_columns import TIME_FORMS
-from roambench.mobility.readers.times import TIME_FORMATS
+from roambench.mobility.readers.zones import time_form
 
 _COLUMNS: Final[Mapping[str, str]] = {
     "device": "persistentid",
@@ -45,8 +44,6 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     Raises TraceError where no file holds visits, or neither they nor another file hold positions.
     """
     unknown = [field for field in options.columns if field not in _COLUMNS]
-    if options.time_format not in TIME_FORMATS:
-        unknown.append(f"time_format {options.time_format}")
     if unknown:
         raise ConfigError([f"columns: {name!r}, expected one of {', '.join(_COLUMNS)}" for name in unknown])
     columns = {field: options.columns.get(field, usual) for field, usual in _COLUMNS.items()}
@@ -114,6 +111,7 @@ def _read_visits(
     missing = [name for name in needed if name not in header]
     if missing:
         raise TraceError(f"{document.path}:1: no column {', '.join(missing)}; it has {', '.join(header)}")
+    form = time_form(options.time_format, options.time_zone, options.time_doubts)
     device, place, *time = (header.index(name) for name in needed)
     own = [header.index(columns[axis]) for axis in ("lat", "lon") if columns[axis] in header]
     for rows in _rows(document, header):
@@ -128,7 +126,7 @@ def _read_visits(
             north, east = np.where(at >= 0, north, latitude), np.where(at >= 0, east, longitude)
         else:
             rows.reject_texts(at < 0, named, "place {!r} is not in the lookup")
-        times_s = rows.values(rows.texts(*time), TIME_FORMS[options.time_format])
+        times_s = rows.values(rows.texts(*time), form)
         pile.add(options.condense(fixes_of(rows, rows.texts(device), times_s, north, east, named)))
 
 
@@ -146,4 +144,5 @@ RVF: Final = Reader(
     "hourly visits and their places lookup, the pair MOHAWK used (TSV)",
     read_together=read,
     recognises=recognises,
+    takes_columns=True,
 )

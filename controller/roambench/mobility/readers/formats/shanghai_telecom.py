@@ -30,6 +30,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from roambench.contract.errors import TraceError
+from roambench.contract.extra_packages import install_command
 from roambench.mobility.readers.account import check_time, number
 from roambench.mobility.readers.documents import Document, Head, decoded
 from roambench.mobility.readers.fixes import Fixes, Reader, ReaderOptions, Stations
@@ -183,7 +184,7 @@ def _workbook_rows(document: Document) -> Generator[Rows, None, None]:
         import openpyxl
     except ImportError:
         raise TraceError(
-            f"{document.path}: reading .xlsx needs openpyxl: install roambench[xlsx], or save it as CSV"
+            f"{document.path}: reading .xlsx needs openpyxl: save it as CSV, or {install_command('xlsx')}"
         ) from None
     with document.opened() as file, tempfile.SpooledTemporaryFile(max_size=64 << 20) as copy:
         shutil.copyfileobj(file, copy)

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import scipy
-
 from roambench.contract.metric import Better
 from roambench.energy.energy_value import LASTING, Term, UncertaintyPart, told_from_zero
+from roambench.report.spread import CONFIDENCE, Interval, Spread, spread, t_interval
 
-CONFIDENCE: Final = 0.95
 #: Errors of a meter that are the same in every run on it. A model's are, too, but A and B share the model.
 _LASTING: Final = LASTING - {UncertaintyPart.MODEL}
 
@@ -46,40 +44,18 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
-    """95 % of such intervals hold the true value."""
-
-    low: float
-    high: float
-
-    def holds(self, value: float) -> bool:
-        """Return whether `value` lies between `low` and `high`, both included."""
-        return self.low <= value <= self.high
-
-
-@dataclass(frozen=True, slots=True)
-class MeanInterval:
-    """Mean of `count` runs; `sd` is the sample's, None with `interval` below two. The interval is about
-    repeats on these meters: what the meters have wrong themselves is `u_meter` (k = 1)."""
-
-    mean: float
-    sd: float | None
-    interval: Interval | None
-    count: int
-    u_meter: float
-
-
-@dataclass(frozen=True, slots=True)
 class Improvement:
-    """Over `pairs` of runs. `factor` tells how many times better A is: above 1 A is, below 1 B is.
+    """Over `pairs` of runs. `a` and `b`: their intervals are about repeats on these meters; what the meters
+    have wrong themselves is `u` (k = 1). `factor` says how many times better A is: above 1 A is, below 1 B
+    is.
 
     None where a value is not positive, or less than its uncertainty: then no ratio says anything (`reason`),
     and the difference B - A is what remains. Intervals are None for a single pair. `u_meter` is relative, of
     the factor (k = 1).
     """
 
-    a: MeanInterval
-    b: MeanInterval
+    a: Spread
+    b: Spread
     pairs: int
     factor: float | None
     factor_interval: Interval | None
@@ -110,9 +86,11 @@ class Improvement:
         return self.factor if self.better == "lower" else 1.0 / self.factor
 
 
-def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> Improvement:
-    """Return the improvement of A over B from pairs of neighbouring runs (a, b); ValueError without any
-    pair."""
+def improvement(
+    pairs: Sequence[tuple[Measured, Measured]], better: Better, confidence: float = CONFIDENCE
+) -> Improvement:
+    """Return the improvement of A over B from pairs of neighbouring runs (a, b), or of one seed; ValueError
+    without any pair."""
     if not pairs:
         raise ValueError("improvement: expected at least one pair")
     a, b = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
@@ -130,7 +108,7 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
         sign = 1.0 if better == "lower" else -1.0
         logs = [sign * math.log(of_b.value / of_a.value) for of_a, of_b in pairs]
         factor = math.exp(math.fsum(logs) / len(logs))
-        if (found := t_interval(logs, u_meter)) is not None:
+        if (found := t_interval(logs, u_meter, confidence)) is not None:
             interval = Interval(math.exp(found.low), math.exp(found.high))
     return Improvement(
         _mean(a),
@@ -140,39 +118,15 @@ def improvement(pairs: Sequence[tuple[Measured, Measured]], better: Better) -> I
         interval,
         u_meter,
         math.fsum(differences) / len(differences),
-        t_interval(differences, u_difference),
+        t_interval(differences, u_difference, confidence),
         better,
         reason,
     )
 
 
-def t_interval(values: Sequence[float], u_common: float = 0.0) -> Interval | None:
-    """Return the interval of the mean of `values`, to which `u_common` (k = 1) is common; None below two
-    values."""
-    count = len(values)
-    if count < 2:
-        return None
-    mean = math.fsum(values) / count
-    scatter2 = math.fsum((value - mean) ** 2 for value in values) / (count - 1) / count
-    student, normal = (
-        float(scipy.special.stdtrit(freedom, 0.5 + CONFIDENCE / 2.0)) for freedom in (count - 1, 1e9)
-    )
-    half = math.hypot(student * math.sqrt(scatter2), normal * u_common)
-    return Interval(mean - half, mean + half)
-
-
-def _mean(runs: Sequence[Measured]) -> MeanInterval:
-    values = [run.value for run in runs]
-    count = len(values)
-    mean = math.fsum(values) / count
-    spread = math.fsum((value - mean) ** 2 for value in values)
-    return MeanInterval(
-        mean,
-        math.sqrt(spread / (count - 1)) if count > 1 else None,
-        t_interval(values),
-        count,
-        math.hypot(*_mean_terms(runs, relative=False).values()),
-    )
+def _mean(runs: Sequence[Measured]) -> Spread:
+    u_meter = math.hypot(*_mean_terms(runs, relative=False).values())
+    return spread([run.value for run in runs], u_meter)
 
 
 def _mean_terms(runs: Iterable[Measured], *, relative: bool) -> dict[tuple[UncertaintyPart, str], float]:

@@ -11,7 +11,8 @@ from scipy import stats
 from roambench.contract.draws import generator
 from roambench.contract.metric import Better
 from roambench.energy.energy_value import UncertaintyPart
-from roambench.study.ab.improvement import Improvement, Interval, Measured, improvement, t_interval
+from roambench.report.improvement import Improvement, Measured, improvement
+from roambench.report.spread import Interval, t_interval
 
 
 def plain(a: list[float], b: list[float], better: Better = "lower") -> Improvement:
@@ -78,7 +79,7 @@ def test_a_gain_that_both_share_alike_cancels_and_what_differs_remains() -> None
     # No scatter at all: the normal distribution's 1.96.
     assert found.factor_interval is not None
     assert math.log(found.factor_interval.high / 2.0) == pytest.approx(1.959964 * found.u_meter, rel=1e-5)
-    assert found.a.u_meter == pytest.approx(math.hypot(0.6, 0.4))
+    assert found.a.u == pytest.approx(math.hypot(0.6, 0.4))
 
 
 def test_errors_that_scatter_between_runs_are_not_counted_twice() -> None:

@@ -1,0 +1,73 @@
+"""Several runs checked, those of a crate among them, with the report of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from roambench.contract.json_values import without_nan
+from roambench.contract.printable import printable
+from roambench.report.documents.report import document
+from roambench.report.report import report as report_of
+from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
+from roambench.runner.checking.run_check import RunCheck, check_figures, check_run, report_document
+from roambench.runs.crates import crate_of, source_of
+from roambench.runs.manifest import MANIFEST, differences, read_manifest
+
+
+def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bool = False) -> list[RunCheck]:
+    """Check each of the runs, and the crates that they are of; RunError for what is no run.
+
+    `report`: the document of a report of all of them, in their order.
+    """
+    crates = {
+        crate: [run for run in runs if crate_of(run) == crate] for crate in map(crate_of, runs) if crate
+    }
+    found = [
+        RunCheck(source_of(crate).name, tuple(_crate(crate, of_crate))) for crate, of_crate in crates.items()
+    ]
+    found += [check_run(run, digests=crate_of(run) is None, download=download) for run in runs]
+    if report is not None:
+        found.append(RunCheck(report.name, (_report(report, runs),)))
+    return found
+
+
+def status_of(checks: Sequence[RunCheck]) -> int:
+    """0 where all is equal, 1 where something differs, else 2 where something could not be checked."""
+    outcomes = {finding.outcome for made in checks for finding in made.findings}
+    return 1 if CheckOutcome.DIFFERS in outcomes else 2 if CheckOutcome.NOT_CHECKED in outcomes else 0
+
+
+def _crate(crate: Path, runs: Sequence[Path]) -> list[CheckFinding]:
+    manifest = read_manifest(crate)
+    if manifest is None:
+        found = [
+            CheckFinding(
+                "files", CheckOutcome.NOT_RECORDED, (f"no {MANIFEST}: an older version made this crate",)
+            )
+        ]
+    else:
+        text = f"{len(manifest)} files have the digests that the crate was packed with"
+        found = [compared("files", differences(crate, manifest), text)]
+    every = sorted(path.parent for path in (crate / "runs").glob("*/run.json"))
+    if (crate / "report.json").is_file() and sorted(runs) == every:
+        found.append(_report(crate / "report.json", runs))
+    return found
+
+
+def _report(path: Path, runs: Sequence[Path]) -> CheckFinding:
+    """The finding on a report, whose runs are found by their ids: it has them in an order that it chose."""
+    recorded = report_document(path)
+    listed: list[Any] = recorded.get("runs", [])
+    ids = [str(run.get("run_id", "")) for run in listed if isinstance(run, dict)]
+    summaries = report_of(runs).summaries
+    ours = [summary.info.run_id for summary in summaries]
+    if sorted(ids) != sorted(ours):
+        text = f"it is of {', '.join(map(printable, ids)) or 'no run'}; these are {', '.join(ours)}"
+        return CheckFinding(path.name, CheckOutcome.DIFFERS, (text,))
+    if len(set(ours)) == len(ours):
+        summaries = tuple(summaries[ours.index(each)] for each in ids)
+    now = json.loads(json.dumps(without_nan(document(summaries))))
+    return check_figures(path.name, recorded, now)

@@ -1,0 +1,87 @@
+"""A run repeated from what its folder holds: its experiment, its movement, its seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from roambench.contract.errors import RoambenchError, RunError
+from roambench.experiment.load import WrittenExperiment
+from roambench.experiment.sections import Experiment, resolved
+from roambench.mobility.trace import MAX_STEPS
+from roambench.rounds.records import CloudAggregated, ModelsScored
+from roambench.runner.places.table import fleet_again
+from roambench.runner.screen import say
+from roambench.runner.world import movement_of
+from roambench.runs.folder import RunFolder
+from roambench.runs.groups import run_name
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A run as its folder says that it was made. `fleet` is spelled as on the command line."""
+
+    path: Path
+    written: WrittenExperiment
+    fleet: str
+    digest: str
+
+
+def recorded_run(path: Path, fleet: str = "") -> RecordedRun:
+    """Read the folder; `fleet` replaces the recorded one. RunError where it cannot be repeated."""
+    with RunFolder.open(path) as folder:
+        experiment = folder.experiment
+        values = resolved(experiment) | {"systems": [folder.info.system]}
+        if not _moves_alike(experiment, folder.info.trace_hash):
+            values |= _replayed(path, values)
+            if not _moves_alike(Experiment.model_validate(values), folder.info.trace_hash):
+                raise RunError(
+                    f"{path}: cannot be repeated: neither what its experiment names nor its trace.parquet is "
+                    "the movement that it replayed"
+                )
+        if (path / "link_model.json").is_file():
+            values["links"] = {**values["links"], "model": str((path / "link_model.json").resolve())}
+        # Paths of the experiment begin where the run was started.
+        written = WrittenExperiment(values, f"{path / 'experiment.json'}", Path())
+        return RecordedRun(path, written, fleet or fleet_again(folder), digest_of_run(folder))
+
+
+def digest_of_run(folder: RunFolder) -> str:
+    """The digest of the models that the run made, each named by its bytes: the global ones, and those that
+    devices held when they were scored. "" for none."""
+    log = folder.read_log()
+    names = [record.digest for record in log.only(CloudAggregated)]
+    names += [digest for record in log.only(ModelsScored) for digest in record.digests]
+    return hashlib.sha256("\n".join(names).encode()).hexdigest() if names else ""
+
+
+def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Console) -> None:
+    """Say for each of the runs whether its models are those of the run that it repeats."""
+    for path in runs:
+        with RunFolder.open(path) as folder:
+            now = digest_of_run(folder)
+        same, ours, theirs = now == before.digest, now[:16] or "none", before.digest[:16] or "none"
+        text = f"has other models than {before.path}: digest {ours}, not {theirs}"
+        if same:
+            text = f"repeats {before.path}: the same models, digest {ours}"
+        say(console, f"{run_name(path)} {text}")
+
+
+def _moves_alike(experiment: Experiment, trace_hash: str) -> bool:
+    try:
+        return movement_of(experiment).content_hash == trace_hash
+    except (RoambenchError, OSError):
+        return False
+
+
+def _replayed(path: Path, values: dict[str, Any]) -> dict[str, Any]:
+    """The sections that replay the folder's trace as it is: already cut, on its boards, with its access
+    points."""
+    file = str((path / "trace.parquet").resolve())
+    trace = {"file": file, "window": "first", "steps": MAX_STEPS, "offset": 0, "repeat": 1}
+    return {"trace": trace, "fleet": {**values["fleet"], "agents": 0, "aps": 0}}

@@ -1,0 +1,68 @@
+"""Messages say what to do next, and what people type first exists."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roambench.cli.bench_choice import completing
+from roambench.cli.main import main
+from tiny_experiment import TINY
+
+
+def roambench(*words: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return int(ended.value.code or 0)
+
+
+def test_help_and_version_are_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert roambench("help", "trace", "show") == 0
+    assert "Usage: roambench trace show" in capsys.readouterr().out
+    assert roambench("version") == 0
+    assert capsys.readouterr().out.startswith("roambench ")
+
+
+def test_missing_data_name_their_download_before_the_run_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ROAMBENCH_DATA", str(tmp_path))
+    (tmp_path / "m.toml").write_text(TINY)
+    changes = ("--set", "learning.dataset=mnist", "--set", "learning.model=mohawk_cnn")
+    assert roambench("run", "m.toml", "--fleet", "simulated", *changes) == 2
+    told = capsys.readouterr()
+    assert "learning.download=true fetches it" in told.err
+    assert "[2/" not in told.out
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_table_as_a_trace_says_how_it_becomes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b.csv").write_text("device,time,lat,lon\n")
+    assert roambench("trace", "show", "a b.csv") == 2
+    assert "roambench trace import --detect 'a b.csv' -o t.parquet" in capsys.readouterr().err
+
+
+def test_fleets_are_completed_in_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rack.toml").write_text("")
+    assert completing("local", "bench:")("bench:") == ["bench:rack.toml"]
+    words = {
+        "_ROAMBENCH_COMPLETE": "complete_bash",
+        "COMP_WORDS": "roambench run --fleet ",
+        "COMP_CWORD": "3",
+    }
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; sys.argv[0] = 'roambench'; import roambench.cli.main as m; m.main()",
+    ]
+    ran = subprocess.run(command, env=os.environ | words, capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["local", "simulated", "rehearsal", "bench:"]

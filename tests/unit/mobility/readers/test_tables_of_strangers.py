@@ -1,0 +1,219 @@
+"""Tables as people publish them: their times, separators, sums, addresses and lists of access points."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from roambench.cli.main import main
+from roambench.contract.errors import ConfigError, TraceError
+from roambench.mobility.files import read_trace
+from roambench.mobility.readers.documents import Head
+from roambench.mobility.readers.fixes import ReaderOptions
+from roambench.mobility.readers.formats import checkins
+from roambench.mobility.readers.proposing import propose
+from roambench.mobility.readers.spellings import one_spelling
+from roambench.mobility.readers.stations import read_stations
+from roambench.mobility.readers.tables import separator_of
+from roambench.mobility.readers.times import pattern_of
+from roambench.mobility.readers.zones import REPEATED, SKIPPED, WITHOUT_ZONE, time_form
+
+
+def imported(*words: str | Path) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", *map(str, words)])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "zone", "second"),
+    [
+        ("01.05.2023 08:00", "%d.%m.%Y %H:%M", "", 1682928000),
+        ("01.05.2023 08:00", "%d.%m.%Y %H:%M", "Europe/Berlin", 1682920800),
+        ("05/01/23 08:00 PM", "%m/%d/%y %I:%M %p", "", 1682971200),
+        ("2023-05-01 08:00+0200", "%Y-%m-%d %H:%M%z", "Asia/Tokyo", 1682920800),
+        ("2023-05-01 08:00", "auto", "+02:00", 1682920800),
+        ("2023-05-01T08:00Z", "auto", "Europe/Berlin", 1682928000),
+        ("1682928000", "auto", "Europe/Berlin", 1682928000),
+    ],
+)
+def test_a_time_is_read_as_the_user_says(text: str, form: str, zone: str, second: int) -> None:
+    read = time_form(form, zone, Counter())
+    assert read.one(text) == second
+    assert np.array_equal(read.at_once(pa.array([text] * 40)), [second] * 40)
+
+
+def test_hours_that_a_clock_shows_twice_or_never_are_counted() -> None:
+    told: Counter[str] = Counter()
+    read = time_form("auto", "Europe/Copenhagen", told)
+    texts = ["2018-10-28 01:30", "2018-10-28 02:30", "2018-10-28 03:30", "2018-03-25 02:30"]
+    assert [read.one(text) for text in texts] == list(read.at_once(pa.array(texts)))
+    assert told == {WITHOUT_ZONE: 8, REPEATED: 2, SKIPPED: 2}
+
+
+@pytest.mark.parametrize(
+    ("form", "zone"), [("%H:%M", ""), ("%d.%m.", ""), ("%Q%Y%m%d", ""), ("auto", "Mars/Base"), ("us", "")]
+)
+def test_what_is_no_form_or_zone_is_a_mistake(form: str, zone: str) -> None:
+    with pytest.raises(ConfigError, match=r"^time_(format|zone): .* such as"):
+        time_form(form, zone, Counter())
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("31.12.2023 23:59:58", ("%d.%m.%Y %H:%M:%S", True)),
+        ("12/31/23, 11:59 PM", ("%m/%d/%y, %I:%M %p", True)),
+        ("01-02-2023", ("%d-%m-%Y", False)),
+        ("2023-01-02", None),
+    ],
+)
+def test_the_pattern_of_a_date_in_another_order_is_named(text: str, pattern: tuple[str, bool] | None) -> None:
+    assert pattern_of(text) == pattern
+
+
+@pytest.mark.parametrize(
+    ("rows", "separator"),
+    [
+        (["0;48,1;11,5", "1;48,2;11,6"], ";"),
+        (["name;time, local;x", "a;2020-01-01;1,5"], ";"),
+        (["device,time,note", "a,2020-01-01 10:00,b;c"], ","),
+        (["a\tb,c\td", "1\t2\t3"], "\t"),
+        (["2020-01-01 10:00 48.1", "2020-01-01 10:01 48.2"], " "),
+        (['"x;y",2', '"z",3'], ","),
+    ],
+)
+def test_a_table_is_parted_by_what_divides_all_its_lines_alike(rows: list[str], separator: str) -> None:
+    assert separator_of(rows[0], rows[1:]) == separator
+
+
+def test_a_time_may_be_a_sum_of_days_and_slots_and_positions_of_cells() -> None:
+    table = b"uid,d,t,x,y\n1,0,3,10,20\n1,1,47,11,20\n"
+    columns = {"device": "uid", "time": "d*86400+t*1800", "x": "x*500", "y": "y*500"}
+    fixes = checkins.read(io.BytesIO(table), ReaderOptions(columns=columns))
+    assert list(fixes.t_utc_s) == [5400, 86400 + 84600]
+    assert list(fixes.longitude) == [5000.0, 5500.0]
+    with pytest.raises(ConfigError, match="expected a sum only of time, lat, lon, x, y"):
+        checkins.read(io.BytesIO(table), ReaderOptions(columns=columns | {"device": "uid*2"}))
+
+
+def test_a_named_column_counts_before_one_with_a_usual_name() -> None:
+    table = b"device,time,lat,lon,east,north\na,2020-01-01,48,11,100,200\n"
+    fixes = checkins.read(io.BytesIO(table), ReaderOptions(columns={"x": "east", "y": "north"}))
+    assert (fixes.plane, list(fixes.longitude), list(fixes.latitude)) == (True, [100.0], [200.0])
+    both = {"x": "east", "y": "north", "lat": "lat", "lon": "lon"}
+    with pytest.raises(ConfigError, match="lat and lon, or x and y, not both"):
+        checkins.read(io.BytesIO(table), ReaderOptions(columns=both))
+
+
+@pytest.mark.parametrize("option", ["--columns", "--time-zone", "--time-format"])
+def test_a_format_with_columns_of_its_own_refuses_options_of_tables(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert imported("sumo-fcd", tmp_path, "-o", tmp_path / "t.parquet", option, "a=b") == 2
+    assert f"{option}: sumo-fcd has its own columns and times" in capsys.readouterr().err
+
+
+def test_a_column_that_is_not_there_is_no_usual_one_instead(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "s.csv").write_text("device,ap,start,end\na,b,2020-01-01T00:00Z,2020-01-01T01:00Z\n")
+    assert imported("intervals", tmp_path / "s.csv", "-o", tmp_path / "t", "--columns", "start=begun") == 2
+    assert "no column 'begun' for start" in capsys.readouterr().err
+
+
+def test_an_address_is_one_in_every_spelling_and_with_its_networks_name() -> None:
+    same = [
+        "AA-BB-CC-DD-EE-0F",
+        "aa:bb:cc:dd:ee:0f",
+        "aabb.ccdd.ee0f",
+        "AABBCCDDEE0F",
+        "AA-BB-CC-DD-EE-0F:a b",
+    ]
+    others = ["ap-1", "123456789012", "aa:bb:cc:dd:ee", "AA-BB:CC-DD-EE-0F", ""]
+    assert one_spelling(pa.array(same + others)).to_pylist() == ["aa:bb:cc:dd:ee:0f"] * 5 + others
+
+
+def head(*rows: str) -> Head:
+    return Head("t.csv", rows)
+
+
+def test_a_device_is_a_column_whose_entries_come_again() -> None:
+    rows = [f"{at},2020-01-01 10:{at % 60:02d},48.1{at},11.5{at}" for at in range(10, 40)]
+    found = propose(head("id,when,latitude,longitude", *rows))
+    assert found is not None
+    assert found.columns["device"] == "..."
+    rows = [f"{at},{at % 3},2020-01-01 10:{at % 60:02d},48.1{at},11.5{at}" for at in range(10, 40)]
+    found = propose(head("id,tag,when,latitude,longitude", *rows))
+    assert found is not None
+    assert found.columns["device"] == "tag"
+
+
+def test_degrees_that_are_called_x_and_y_are_no_metres() -> None:
+    rows = [f"{at % 3},2020-01-01 10:00,11.5{1000 + at},48.1{1000 + at}" for at in range(20)]
+    shown = head("device,time,x,y", *rows)
+    assert checkins.recognises(shown) is None
+    found = propose(shown)
+    assert found is not None
+    assert (found.columns["lat"], found.columns["lon"]) == ("y", "x")
+    metres = [f"{at % 3},2020-01-01 10:00,{at * 100}.25,{at * 90}.5" for at in range(20)]
+    assert checkins.recognises(head("device,time,x,y", *metres)) is not None
+
+
+def test_days_and_slots_are_proposed_as_their_sum() -> None:
+    rows = [f"{at % 3},{at // 7},{at % 48},{at},{at}" for at in range(40)]
+    found = propose(head("uid,d,t,x,y", *rows))
+    assert found is not None
+    assert found.columns["time"] == "d*86400+t*1800"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (
+            "WigleWifi-1.4,appRelease=2.26\nMAC,SSID,CurrentLatitude,CurrentLongitude\n"
+            "AA:00:00:00:00:01,n,48.0,11.0\naa:00:00:00:00:01,n,48.2,11.2\n",
+            ("aa:00:00:00:00:01",),
+        ),
+        ("radio,mcc,net,area,cell,unit,lon,lat\nLTE,262,2,801,9,0,11.1,48.1\n", ("LTE 262 2 801 9",)),
+    ],
+)
+def test_lists_of_wigle_and_opencellid_are_access_points(
+    text: str, names: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "aps.csv"
+    file.write_text(text)
+    stations, _ = read_stations(file, plane=False)
+    assert (stations.ids, [round(at, 6) for at in stations.latitude]) == (names, [48.1])
+    assert imported("--detect", file) == 2
+    assert "It lists access points, no movement: give it as --ap-source" in capsys.readouterr().err
+
+
+def test_a_list_of_access_points_has_a_column_map_and_names_a_few_of_its_wrong_rows(tmp_path: Path) -> None:
+    file = tmp_path / "aps.csv"
+    file.write_text("tower;north;east\n" + "".join(f"{at};x;1\n" for at in range(40)) + "a;48,5;11,5\n")
+    columns = {"ap": "tower", "lat": "north", "lon": "east"}
+    with pytest.raises(TraceError) as refused:
+        read_stations(file, plane=False, columns=columns)
+    assert str(refused.value).splitlines()[5:] == [f"{file}: and 35 more rows"]
+    file.write_text("tower;north;east\na;48,5;11,5\n")
+    assert read_stations(file, plane=False, columns=columns)[0].ids == ("a",)
+
+
+def test_the_zone_of_times_that_name_none_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "a.csv", tmp_path / "t.parquet"
+    file.write_text("device,time,lat,lon\na,28.10.2018 02:30,55,11\n")
+    pattern = ("--time-format", "%d.%m.%Y %H:%M")
+    assert imported("csv", file, "-o", out, *pattern) == 0
+    assert "times: 1 without a zone, taken as UTC (--time-zone gives another)" in capsys.readouterr().err
+    assert imported("csv", file, "-o", out, *pattern, "--time-zone", "Europe/Berlin") == 0
+    told = capsys.readouterr().err
+    assert "times: 1 lie in an hour that clocks of Europe/Berlin show twice" in told
+    assert read_trace(out).device_names == ("a",)

@@ -1,0 +1,153 @@
+"""Two benches that describe the same board, each with its own state folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from benches import bench_of
+from host_facts import FRESH
+from roambench.provision import layout
+from roambench.provision.bench import Bench
+from roambench.provision.claims import asked_first, barred, claim_by, ensure_ours, keep_off, read
+from roambench.provision.facts import FileFacts
+from roambench.provision.provisioning import perform
+from roambench.provision.ssh.host_error import HostError
+from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
+from roambench.provision.status import look_at
+from roambench.provision.subjects.claim import claim
+from roambench.provision.wanted import Wanted
+from ssh_server import SshServer, ssh_server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshServer]:
+    with ssh_server(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def unclaimed(server: SshServer) -> None:
+    file_on(server).unlink(missing_ok=True)
+
+
+def file_on(server: SshServer) -> Path:
+    return server.root / layout.CLAIM.lstrip("/")
+
+
+def bench(server: SshServer, folder: Path, user: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """The bench of an account with a bench file, and so a state folder, of its own."""
+    monkeypatch.setenv("LOGNAME", user)
+    (folder / user).mkdir()
+    host = (
+        f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\nssh_port = {server.port}\n'
+        f'ssh_key = "{server.client_key}"\nmeter.driver = "none"\n'
+    )
+    return bench_of(folder / user, host)
+
+
+def wanted(mine: Bench) -> Wanted:
+    return Wanted(mine, mine.hosts[0], None, None, claim=claim_by(mine))  # type: ignore[arg-type]
+
+
+def claimed(link: HostLink) -> list[str]:
+    """Do what provisioning does with the claim; the reasons of its steps."""
+    kept = read(link)
+    files = {layout.CLAIM: FileFacts(kept.sha256, 0o644, "root:root")}
+    steps = list(claim(replace(FRESH, claim=kept.text, files=files), wanted(link.bench)))
+    for step in steps:
+        perform(link, step)
+    return [step.reason for step in steps]
+
+
+def provisioned_claim(mine: Bench) -> list[str]:
+    with open_link(mine, mine.hosts[0]) as link:
+        return claimed(link)
+
+
+def test_a_board_that_one_bench_has_claimed_is_refused_to_another_and_taken_on_demand(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard = tmp_path / "heard"
+    status = json.dumps({"run": "demo-mohawk", "session": "dialling", "away_s": 720.0})
+    server.install_agent(f'case "$2" in status) echo \'{status}\';; taken) echo "$3" >{heard};; esac')
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    assert provisioned_claim(anns) == ["belongs to no bench"]
+    assert provisioned_claim(anns) == []
+    first = file_on(server).read_text()
+
+    bens = bench(server, tmp_path, "ben", monkeypatch)
+    refused = (
+        r"^pi-01: it belongs to bench bench of ann@\S+, since .*; run demo-mohawk is on it, without a "
+        r"controller for 12 min; ask its owner, or take it \(roambench fleet provision --take\)"
+    )
+    with open_link(bens, bens.hosts[0]) as link:
+        for text in (None, first):
+            with pytest.raises(HostError, match=refused):
+                keep_off(link, claim_by(bens), text)
+    (one,) = on_hosts(bens, bens.hosts, asked_first(bens, lambda link: "rebooted", take=False))
+    assert "belongs to bench bench of ann@" in one.reason
+    assert list(barred(bens, bens.hosts)) == ["pi-01"]
+    assert (file_on(server).read_text(), heard.exists()) == (first, False)
+
+    assert barred(bens, bens.hosts, take=True) == {}
+    assert heard.read_text().startswith("bench of ben@")
+    assert json.loads(file_on(server).read_text())["owner"].startswith("ben@")
+    assert file_on(server).stat().st_mode & 0o777 == 0o644
+    assert "is taken from bench bench of ben@" in provisioned_claim(anns)[0]
+    assert list(barred(bens, bens.hosts)) == ["pi-01"]
+
+
+def test_of_two_claims_at_the_same_moment_one_is_refused(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both had read that the board is free."""
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    (late,) = claim(FRESH, wanted(anns))
+    provisioned_claim(bench(server, tmp_path, "ben", monkeypatch))
+    with open_link(anns, anns.hosts[0]) as link, pytest.raises(HostError, match="at the same moment"):
+        perform(link, late)
+    assert "ben@" in file_on(server).read_text()
+
+
+def test_what_is_no_claim_keeps_no_bench_off(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    file_on(server).parent.mkdir(parents=True, exist_ok=True)
+    with open_link(anns, anns.hosts[0]) as link:
+        for text in ("", "{", "[]", '{"bench_id": 1}', "x" * 9000, "  \xe9"):
+            file_on(server).write_text(text, encoding="latin-1")
+            ensure_ours(link, claim_by(anns), take=False)
+            assert claimed(link) == ["belongs to no bench"]
+            assert claimed(link) == []
+
+
+def test_a_claim_of_a_hostile_host_is_printed_bounded(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_on(server).parent.mkdir(parents=True, exist_ok=True)
+    values = {"bench_id": "x", "bench": "\x1b[2J" * 400, "owner": "\n", "since_s": 1e300}
+    file_on(server).write_text(json.dumps(values))
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    (error,) = barred(anns, anns.hosts).values()
+    assert error.reason.isprintable()
+    assert len(error.reason) < 1000
+
+
+def test_the_status_of_a_board_says_whose_it_is_and_which_disk_is_full(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.install_agent('echo \'{"disk": {"free_bytes": 1000}}\'')
+    anns = bench(server, tmp_path, "ann", monkeypatch)
+    provisioned_claim(anns)
+    bens = bench(server, tmp_path, "ben", monkeypatch)
+    with open_link(anns, anns.hosts[0]) as link:
+        full, others = (look_at(link, claim_by(one)).next_action for one in (anns, bens))
+    assert full.startswith("make room on /")
+    assert "where /var/lib/roambench is (df -h" in full
+    assert "it belongs to bench bench of ann@" in others

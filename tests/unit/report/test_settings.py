@@ -1,0 +1,112 @@
+"""Runs that differ in the seed alone: means by hand, pairs of a seed, and their page, figures and tables."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from roambench.cli.main import app
+from roambench.report.quantities import QUANTITIES
+from roambench.report.report import report
+from roambench.report.settings import settings_of
+from roambench.report.table import ReportTable
+from roambench.report.tables.settings import latex, pairs_table, settings_csv, settings_table
+from roambench.runs.groups import run_labels, runs_at
+from roambench.runs.info import RunState
+
+ACCURACIES = {0.1: (0.50, 0.52, 0.54), 0.5: (0.80, 0.83, 0.84), 0.9: (0.79, 0.84, 0.85)}
+
+
+@pytest.fixture
+def grid(hand_made: Callable[..., Path], tmp_path: Path) -> Path:
+    """Three values of learning.alpha, three seeds; and a fourth seed of the first that was interrupted."""
+    for alpha, accuracies in ACCURACIES.items():
+        for seed, accuracy in enumerate(accuracies, start=1):
+            point(hand_made, tmp_path, alpha, seed, accuracy)
+    point(hand_made, tmp_path, 0.1, 4, 0.99, state=RunState.INTERRUPTED)
+    return tmp_path / "grid"
+
+
+def point(
+    hand_made: Callable[..., Path], home: Path, alpha: float, seed: int, accuracy: float, **changes: object
+) -> None:
+    folder = f"grid/points/mohawk-seed{seed}-{alpha}/runs"
+    (home / folder).mkdir(parents=True)
+    config = {"seed": seed, "learning": {"alpha": alpha}, "rounds": {"cloud_every_steps": 1}}
+    hand_made(f"{folder}/mohawk", config=config, accuracies=(0.1, accuracy), **changes)
+
+
+def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(grid: Path) -> None:
+    runs = runs_at([grid])
+    assert sorted(run_labels(runs))[0] == "mohawk alpha=0.1 seed=1"
+    found = settings_of(report(runs).summaries)
+    assert found.repeated
+    assert [row.name for row in found.rows] == ["alpha=0.1", "alpha=0.5", "alpha=0.9"]
+    assert found.notes == ("alpha=0.1: in no mean, as not finished or not fit: mohawk alpha=0.1 seed=4",)
+    mean = found.rows[0].spread(QUANTITIES["final_accuracy"])
+    assert mean.interval is not None
+    # t of 2 degrees of freedom is 4.3027; the deviation 0.02.
+    assert (mean.mean, mean.interval.half) == (
+        pytest.approx(0.52),
+        pytest.approx(4.3027 * 0.02 / 3**0.5, rel=1e-4),
+    )
+    accuracy = found.best[0]
+    assert accuracy.sentence == (
+        "Final accuracy: alpha=0.9 is best with 82.7 ± 8.0 %; surely better than 1 of the 2 other settings, "
+        "not resolved from alpha=0.5."
+    )
+    beside = {row.name: improvement for row, improvement in accuracy.beside}
+    assert beside["alpha=0.5"].pairs == 3
+    wasted = next(best for best in found.best if best.quantity.name == "wasted_share")
+    assert wasted.sentence == "Trainings wasted: all settings have the same mean, 50 ± 0 %."
+
+
+def test_its_tables_are_ready_for_a_paper(grid: Path) -> None:
+    found = settings_of(report(runs_at([grid])).summaries)
+    table = settings_table(found)
+    assert table.rows[0][:3] == ("alpha=0.1", "3 of 4", "52.0 ± 5.0 %")
+    pairs = pairs_table(found)
+    assert pairs is not None
+    assert {row[1:4] for row in pairs.rows if row[0] == "final accuracy"} == {
+        ("alpha=0.9", "alpha=0.1", "3"),
+        ("alpha=0.9", "alpha=0.5", "3"),
+    }
+    row = next(csv.DictReader(io.StringIO(settings_csv(found))))
+    assert (row["learning.alpha"], row["runs"], row["final_accuracy_n"]) == ("0.1", "3", "3")
+    assert float(row["final_accuracy_low"]) == pytest.approx(0.52 - 4.3027 * 0.02 / 3**0.5, rel=1e-3)
+    assert float(row["consumed_j_u"]) > 0.0
+    odd = latex(ReportTable("t", "", "", ("a_b", "50 %"), (("c\\d", "1 ± 2"),)))
+    assert odd.splitlines()[2::2] == [
+        r"a\_b & 50 \% \\",
+        r"c\textbackslash{}d & 1 $\pm$ 2 \\",
+        r"\end{tabular}",
+    ]
+
+
+def test_a_sweep_is_reported_and_drawn_by_its_settings(grid: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    said = CliRunner().invoke(app, ["report", str(grid), "--html", str(page)])
+    assert said.exit_code == 0, said.output
+    assert "Final accuracy: alpha=0.9 is best with" in said.output
+    assert f"all tables: roambench report {grid / 'points'} --full" in said.output
+    assert "<h1>Final accuracy: alpha=0.9 is best with" in page.read_text()
+    out = tmp_path / "figs"
+    drawn = CliRunner().invoke(
+        app, ["figures", str(grid), "-o", str(out), "--format", "svg", "--style", "slides"]
+    )
+    assert drawn.exit_code == 0, drawn.output
+    names = ["accuracy.svg", "accuracy-per-joule.svg", "energy.svg", "settings.csv", "settings.tex"]
+    assert [Path(line).name for line in drawn.output.splitlines() if line.startswith(str(out))] == names
+    svg = (out / "accuracy.svg").read_text()
+    assert [place for place in range(4) if f'id="accuracy-{place}"' in svg] == [0, 1, 2]  # a curve a setting
+    assert 'width="720pt"' in svg
+
+
+def test_two_runs_of_two_seeds_stay_side_by_side(hand_made: Callable[..., Path]) -> None:
+    runs = [hand_made(f"run-{seed}", config={"seed": seed}) for seed in (1, 2)]
+    assert not settings_of(report(runs).summaries).repeated
