@@ -30,6 +30,7 @@ def _sensor(port: Port, clock: DeviceClock) -> HwmonSensor:
         _period_s(port),
         port.number("shunt_uohm", 0.0),
         Path(port.options.get("root", str(ROOT))),
+        asked="interval_ms" in port.options,
     )
 
 
@@ -55,7 +56,7 @@ HWMON: Final = PolledDriver(
     name="hwmon",
     summary="a power sensor of the kernel: INA219, INA226, INA231, INA3221, a Jetson's rails, and others",
     address="ina226, 1-0040, ina3221/VDD_IN, VDD_CPU+VDD_GPU",
-    options=("interval_ms", "shunt_uohm", "root", "site"),
+    options=("interval_ms", "shunt_uohm", "root"),
     power="",
     traits=row_of("hwmon"),
     source=_source,

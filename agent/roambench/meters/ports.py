@@ -9,9 +9,9 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 
-#: Options that every driver takes: the meter's serial number (it names its calibration), and the host that
-#: reads the meter when that is not the board itself.
-COMMON_OPTIONS: Final = ("serial", "reader")
+#: Options that every driver takes: the meter's serial number (it names its calibration), the host that reads
+#: the meter when that is not the board itself, and what the meter sees when that is not the whole board.
+COMMON_OPTIONS: Final = ("serial", "reader", "site")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ _SP2_STEP_W: Final = 3.81687e-3
 _SP2_TRUE_STEP_W: Final = 25 * 0.00512 / (0x08BD * 0.015)
 
 
+#: What a busy core of a Raspberry Pi draws above an idle one, W.
+CORE_W: Final = 0.8
+
+
 @dataclass(frozen=True, slots=True)
 class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
@@ -47,6 +51,7 @@ class MeterDescription:
     board's, rule R2). `unit`: what tells the unit at the other end from all others (`meters.sources.unit`).
     `own`: the traits of this very meter, where they depend on how its chip is set; they stand for the row's.
     `site`: what the meter sees where that is not the whole board, as in "CPU rail".
+    `look_cpu_s`: CPU time of one reading on the board that is measured; 0 where it takes none that matters.
     """
 
     driver: str
@@ -58,11 +63,17 @@ class MeterDescription:
     unit: str = ""
     own: MeterTraits | None = None
     site: str = ""
+    look_cpu_s: float = 0.0
 
     @property
     def row(self) -> MeterTraits:
         """The traits that hold for it; ConfigError where its row is unknown here."""
         return self.own if self.own is not None else TRAITS.load(self.traits)
+
+    @property
+    def reading_w(self) -> float:
+        """About what reading it costs the board that is measured, watts."""
+        return CORE_W * self.look_cpu_s / self.row.nominal_s if self.look_cpu_s > 0.0 else 0.0
 
     def to_event(self, ns: int) -> AgentEvent:
         """The event that puts the description among the records."""

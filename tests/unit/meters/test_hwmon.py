@@ -159,6 +159,7 @@ def test_the_description_has_the_traits_of_this_chip_with_its_shunt(tmp_path: Pa
     assert isinstance(items[0], AgentEvent)
     described = MeterDescription.from_event(items[0])
     assert (described.unit, described.site, described.serial) == ("ina226 1-0040/1", "CPU rail", "A7")
+    assert 0.0 < described.look_cpu_s < 0.1
     assert described.nominal_s == described.row.nominal_s == pytest.approx(0.141)
     assert described.row.window_s == pytest.approx(0.141)
     assert described.row.step_w == pytest.approx(25 * 25e-6)  # 25 steps of 1 / (400,000 x 0.1 ohm) A
@@ -184,7 +185,44 @@ def test_values_at_the_end_of_the_range_are_unusable_and_an_alarm_says_so_once(t
     items = heard(f"ina219?root={tmp_path}&interval_ms=5", lambda items: len(readings(items)) == 3)
     (alarm,) = events(items, EventKind.METER_ALARM)
     assert alarm.detail == "1-0040/1: the shunt's voltage is at the end of the chip's range"
-    assert all(reading.flags & ReadingFlag.INCONSISTENT for reading in readings(items))
+    assert all(reading.flags & ReadingFlag.SATURATED for reading in readings(items))
+
+
+def test_watts_that_are_not_volts_times_amperes_are_inconsistent(tmp_path: Path) -> None:
+    chip(tmp_path, 0, "1-0040", INA226 | {"power1_input": 326_250})  # a driver that scales by another shunt
+    (reading,) = readings(heard(f"ina226?root={tmp_path}", lambda items: bool(readings(items))))
+    assert reading.flags == ReadingFlag.INCONSISTENT
+
+
+def test_a_chip_that_is_slower_than_the_port_asks_says_so(tmp_path: Path) -> None:
+    chip(tmp_path, 0, "1-0040", INA226 | {"update_interval": 141})
+    asked = heard(f"ina226?root={tmp_path}&interval_ms=20", lambda items: bool(readings(items)))
+    (slow,) = events(asked, EventKind.METER_ALARM)
+    assert slow.detail == (
+        "ina226 1-0040/1: new values come every 141 ms (update_interval), the port asks for 20 ms"
+    )
+    usual = heard(f"ina226?root={tmp_path}", lambda items: bool(readings(items)))
+    assert not events(usual, EventKind.METER_ALARM)
+
+
+def test_a_sensor_without_a_value_is_refused_with_its_name_and_why(tmp_path: Path) -> None:
+    place = chip(tmp_path, 0, "1-0040", INA226)
+    (place / "power1_input").write_text("lots\n")
+    with pytest.raises(MeterError, match=r"1-0040/1: invalid literal .*lots"):
+        heard(f"ina226?root={tmp_path}", lambda items: False)
+
+
+def test_rails_of_one_sum_share_the_gain_and_add_their_offsets_in_squares(tmp_path: Path) -> None:
+    chip(tmp_path, 0, "1-0040", INA3221)
+    one, two = (
+        MeterDescription.from_event(item).row
+        for address in ("VDD_SOC", "VDD_CPU_GPU_CV+VDD_SOC")
+        for item in heard(f"{address}?root={tmp_path}", bool)[:1]
+        if isinstance(item, AgentEvent)
+    )
+    assert two.u_gain == one.u_gain
+    assert two.u_offset_w == pytest.approx(2**0.5 * one.u_offset_w)
+    assert two.step_w == pytest.approx(2**0.5 * one.step_w)
 
 
 def test_a_look_that_fails_is_a_gap_and_a_chip_that_is_gone_is_lost_until_it_is_back(tmp_path: Path) -> None:
@@ -220,4 +258,7 @@ def test_a_look_that_fails_is_a_gap_and_a_chip_that_is_gone_is_lost_until_it_is_
 
     items = asyncio.run(listen())
     (lost,) = events(items, EventKind.METER_LOST)
-    assert lost.detail.startswith("ina226 1-0040/1")
+    assert lost.detail == (
+        "ina226 1-0040/1: the sensor is gone, its driver unbound or the chip off the bus "
+        "(No such file or directory)"
+    )

@@ -1,7 +1,7 @@
 """The lines that `sources.hwmon` makes of a kernel's power sensor, which transcripts of it have, too.
 
 5.112 0.641 3.268750\\n        volts, amperes, watts; `nan` where the driver gives none
-5.098 3.2 16.320000 full\\n    the chip's range ends here: the true power may be more
+5.098 3.2 16.320000 full\\n    the chip's range ends here: the true power may be more (SATURATED)
 !1-0040/1: ...\\n              a message
 """
 
@@ -15,12 +15,17 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.frames.parser import DEAD_BAND, FED_V, INCONSISTENT, FrameParser
 
+#: Watts and volts times amperes differ by less: registers are read one after the other, and a chip that
+#: renews them in between has moved a little (rule R10).
+_SLACK_W: Final = 0.05
+_SLACK: Final = 0.02
+_SATURATED: Final = int(ReadingFlag.SATURATED)
 _NUMBER: Final = rb"-?\d{1,7}(?:\.\d{1,9})?(?:e-\d\d)?"
 _READING: Final = re.compile(rb"(nan|%b) (nan|%b) (%b)( full)?" % (_NUMBER, _NUMBER, _NUMBER))
 
 
 class HwmonFrames(FrameParser):
-    """Parser of those lines. A value at the end of the range is INCONSISTENT, so that no sum has it."""
+    """Parser of those lines."""
 
     longest = 400
     pieces = re.compile(rb"[-\d. nafule]+")
@@ -36,7 +41,9 @@ class HwmonFrames(FrameParser):
             return None
         volts, amps, watts = map(float, match.group(1, 2, 3))
         ns, flags = self._stamp(received_ns)
-        if match[4] or watts < 0.0:
+        if match[4]:
+            flags |= _SATURATED
+        elif watts < 0.0 or abs(volts * amps - watts) > _SLACK_W + _SLACK * watts:  # never of NaN
             flags |= INCONSISTENT
         if watts == 0.0 and volts > FED_V:
             flags |= DEAD_BAND

@@ -10,6 +10,7 @@ import asyncio
 import errno
 import math
 import re
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,11 @@ from roambench.meters.traits import UNCALIBRATED_RAIL, MeterTraits, rectangular
 
 ROOT: Final = Path("/sys/class/hwmon")
 #: Errors of a look that the next look may not have: the bus was busy, a transfer was disturbed.
-_PASSING: Final = frozenset({errno.EAGAIN, errno.EIO, errno.EREMOTEIO, errno.ETIMEDOUT, errno.ENXIO})
+_PASSING: Final = frozenset(
+    {errno.EAGAIN, errno.EIO, errno.EREMOTEIO, errno.ETIMEDOUT, errno.ENXIO, errno.ENODATA}
+)
+#: Errors of a chip that has no driver any more, or is off the bus.
+_GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 #: After this many looks in a row that failed in such a way, the sensor counts as lost.
 _MOST_FAILED: Final = 20
 #: Output voltage for which an offset in amperes is one in watts.
@@ -61,6 +66,8 @@ CHIPS: Final = {
 #: The tolerance of a shunt, which no chip knows (assumed), and of solder and copper at its taps.
 _SHUNT: Final = 0.01
 _JOINTS_OHM: Final = 0.2e-3
+#: Kernels before 4.20 give the shunt that their rounded calibration register stands for.
+_SHUNT_SLACK: Final = 0.005
 
 
 class Look(NamedTuple):
@@ -189,8 +196,9 @@ def find(address: str, root: Path = ROOT) -> list[Rail]:
 class HwmonSensor:
     """A `Source`: the sensor's lines, summed, as text `VOLTS AMPERES WATTS`, at most one each `interval_s`.
 
-    `shunt_uohm`: what the shunt really has; another value in the kernel ends the opening. `unit` is the chip
-    and its place; `traits` are known once it is open.
+    `shunt_uohm`: what the shunt really has; another value in the kernel ends the opening. `asked`: the
+    interval was asked for, so that a slower chip is worth a message. `unit` is the chip and its place;
+    `traits` and `look_cpu_s`, the CPU time of one look, are known once it is open.
     """
 
     address: str
@@ -198,7 +206,9 @@ class HwmonSensor:
     interval_s: float
     shunt_uohm: float = 0.0
     root: Path = ROOT
+    asked: bool = False
     unit: str = ""
+    look_cpu_s: float = 0.0
     traits: MeterTraits | None = None
     _rails: Sequence[Rail] = ()
     _timer: asyncio.Handle | None = None
@@ -208,6 +218,7 @@ class HwmonSensor:
     _update_ns: int = 0
     _failed: int = 0
     _saturated: bool = False
+    _slow: str = ""
     _take: Take = field(default=lambda data: None)
     _lost: Lost = field(default=lambda why: None)
 
@@ -215,21 +226,21 @@ class HwmonSensor:
         """Find the sensor and look at it from now on."""
         self._rails = find(self.address, self.root)
         for rail in self._rails:
-            held = rail.shunt_uohm
-            if self.shunt_uohm and held is not None and abs(held - self.shunt_uohm) > 0.001 * self.shunt_uohm:
-                times = self.shunt_uohm / held if held > 0 else math.inf
-                raise ValueError(
-                    f"{rail}: the kernel reckons with a shunt of {held} uohm, the port says "
-                    f"{self.shunt_uohm:g}: watts would be {times:.3g} times the true ones; set it in "
-                    f"{rail.folder} or in the overlay"
-                )
-            rail.look()
-        self._update_ns = max(rail.update_ms for rail in self._rails) * 1_000_000
+            _check_shunt(rail, self.shunt_uohm)
+            _first_look(rail)
+        update_ms = max(rail.update_ms for rail in self._rails)
+        self._update_ns = update_ms * 1_000_000
+        self.look_cpu_s = self._cpu_of_a_look()
         self.unit = " + ".join(f"{rail.chip} {rail}" for rail in self._rails)
         self.traits = traits_of(self._rails, self.interval_s)
         self._take, self._lost, self._failed, self._seen = take, lost, 0, None
         self._due_ns = self.clock.now_ns()
         self._timer = asyncio.get_running_loop().call_soon(self._look)
+        if self.asked and update_ms > 1e3 * self.interval_s:
+            self._slow = (
+                f"!{self.unit}: new values come every {update_ms} ms (update_interval), the port asks for "
+                f"{1e3 * self.interval_s:g} ms\n"
+            )
 
     async def close(self) -> None:
         """Look no more."""
@@ -247,7 +258,7 @@ class HwmonSensor:
             self._failed += 1
             if not passing or self._failed >= _MOST_FAILED:
                 self._timer = None
-                self._lost(f"{self.unit}: {cause(error)}")
+                self._lost(f"{self.unit}: {_why(error)}")
                 return
         else:
             self._failed = 0
@@ -261,13 +272,52 @@ class HwmonSensor:
         if looks == self._seen and now_ns - self._seen_ns < self._update_ns:
             return
         self._seen, self._seen_ns = looks, now_ns
-        volts, amps, watts = _sum(looks)
-        mark = ""
+        mark, self._slow = self._slow, ""
         if bool(full) != self._saturated:
             where = f"{', '.join(map(str, full))}: the shunt's voltage is at the end of the chip's range"
-            mark = f"!{where if full else 'none'}\n"
+            mark += f"!{where if full else 'none'}\n"
         self._saturated = bool(full)
-        self._take(f"{mark}{volts:.6g} {amps:.6g} {watts:.6f}{' full' * bool(full)}\n".encode())
+        self._take(mark.encode() + line_of(looks, full=bool(full)))
+
+    def _cpu_of_a_look(self) -> float:
+        """The least of three: the first one fills the kernel's caches."""
+        found = list[float]()
+        for _ in range(3):
+            begun_s = time.thread_time()
+            for rail in self._rails:
+                rail.look()
+                _is_full(rail)
+            found.append(time.thread_time() - begun_s)
+        return min(found)
+
+
+def _check_shunt(rail: Rail, wanted_uohm: float) -> None:
+    """ValueError where the kernel reckons with another shunt; 0: any will do."""
+    held = rail.shunt_uohm
+    if wanted_uohm and held is not None and abs(held - wanted_uohm) > _SHUNT_SLACK * wanted_uohm:
+        times = held / wanted_uohm
+        raise ValueError(
+            f"{rail}: the kernel reckons with a shunt of {held} uohm, the port says {wanted_uohm:g}: watts "
+            f"would be {1.0 / times if times > 0.0 else math.inf:.3g} times the true ones; set it in "
+            f"{rail.folder}, or provision the board with it"
+        )
+
+
+def _first_look(rail: Rail) -> None:
+    """ValueError where the rail gives nothing that could be measured."""
+    try:
+        rail.look()
+    except OSError as error:
+        off = f": is in{rail.number}_enable 0?" if error.errno == errno.ENODATA else ""
+        raise ValueError(f"{rail}: {_why(error)}{off}") from None
+    except ValueError as error:
+        raise ValueError(f"{rail}: {error}") from None
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno in _GONE:
+        return f"the sensor is gone, its driver unbound or the chip off the bus ({cause(error)})"
+    return cause(error)
 
 
 def _is_full(rail: Rail) -> bool:
@@ -276,8 +326,13 @@ def _is_full(rail: Rail) -> bool:
     return chip is not None and held is not None and abs(held) >= math.floor(1e3 * chip.range_v)
 
 
-def _sum(looks: list[Look]) -> tuple[float, float, float]:
-    """Volts and amperes of a single line (NaN where its driver has none), and the watts of all."""
+def line_of(looks: Sequence[Look], *, full: bool = False) -> bytes:
+    """The text of one look: volts and amperes of a single line (NaN where it has none), watts of all."""
+    volts, amps, watts = _sum(looks)
+    return f"{volts:.6g} {amps:.6g} {watts:.6f}{' full' if full else ''}\n".encode()
+
+
+def _sum(looks: Sequence[Look]) -> tuple[float, float, float]:
     watts = math.fsum(uw * 1e-6 if uw is not None else (mv or 0) * (ma or 0) * 1e-6 for mv, ma, uw in looks)
     if len(looks) > 1:
         return math.nan, math.nan, watts
@@ -286,19 +341,26 @@ def _sum(looks: list[Look]) -> tuple[float, float, float]:
 
 
 def traits_of(lines: Sequence[Rail], interval_s: float) -> MeterTraits:
-    """What a value of these lines is a mean of, and how wrong it may be, by chip, shunt and averaging."""
+    """What a value of these lines is a mean of, and how wrong it may be, by chip, shunt and averaging.
+
+    Of several lines the largest gain error holds for the sum, in any split of it; offsets are each line's own
+    and add in squares, as do steps.
+    """
     window_s, offset_w, gain, step_w = 0.0, 0.0, 0.0, 0.0
     for rail in lines:
         chip = CHIPS.get(rail.chip)
         update_s = rail.update_ms * 1e-3
         window_s = max(window_s, update_s or (chip.conversion_s if chip is not None else interval_s))
         if chip is None:
-            gain, offset_w = max(gain, UNCALIBRATED_RAIL.u_gain), offset_w + UNCALIBRATED_RAIL.u_offset_w
+            gain, offset_w = (
+                max(gain, UNCALIBRATED_RAIL.u_gain),
+                math.hypot(offset_w, UNCALIBRATED_RAIL.u_offset_w),
+            )
             step_w = math.hypot(step_w, UNCALIBRATED_RAIL.step_w)
             continue
         shunt_ohm = (rail.shunt_uohm or 10_000) * 1e-6
         gain = max(gain, rectangular(math.hypot(chip.gain_limit, _SHUNT, _JOINTS_OHM / shunt_ohm)))
-        offset_w += rectangular(_SUPPLY_V * chip.offset_limit_v / shunt_ohm)
+        offset_w = math.hypot(offset_w, rectangular(_SUPPLY_V * chip.offset_limit_v / shunt_ohm))
         if chip.shunt_steps and rail.watts:
             step = chip.power_factor / (chip.shunt_steps * shunt_ohm)
         else:
