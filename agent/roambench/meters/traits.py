@@ -154,7 +154,7 @@ def smartpower3_row(period_s: float) -> str:
 
 
 #: A kernel's power sensor whose chip we do not know: 2 % and 0.1 W (assumed). Of a known chip the meter
-#: itself gives its traits (`meters.sources.hwmon`).
+#: itself gives its traits (`meters.chips`).
 UNCALIBRATED_RAIL: Final = MeterTraits("hwmon", 0.1, 0.1, 0.1, 0.02, 0.1, step_w=0.005)
 
 
@@ -171,5 +171,6 @@ TRAITS: Final = Table(
             *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
             UNCALIBRATED_RAIL,
         )
-    },
+    }
+    | {f"hwmon-{chip}": f"roambench.meters.chips:{chip.upper()}" for chip in ("ina219", "ina226", "ina3221")},
 )

@@ -52,7 +52,7 @@ class EmulatedDevice:
     `link_path` will be a symlink to its pseudo-terminal ("": no serial port); `telnet_port` and
     `websocket_port` are ports on 127.0.0.1 (0: any free one, None: not served); `udp_to` is the "host:port"
     that gets its datagrams; `sysfs_dir` stands for /sys/class/hwmon. `profile` is its firmware ("": the
-    spec's).
+    spec's), `site` what it is said to see ("": the whole board).
     `gain` and `offset_w` are what this meter reads wrong on top of its drawn tolerance; `ppm` is its
     crystal's error (None: drawn within +-20), `uptime_s` how long it has been running (None: drawn).
     `autorun` False leaves the output off after a reset. When the output comes back, the board boots for
@@ -73,6 +73,7 @@ class EmulatedDevice:
     websocket_port: int | None = None
     udp_to: str = ""
     sysfs_dir: str = ""
+    site: str = ""
     profile: str = ""
     uptime_s: float | None = None
     autorun: bool = True

@@ -226,7 +226,12 @@ def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     yield from _firmware(("local", "meter_profile"), name)
     if isinstance(own, Mapping):
         for device, firmware in own.items():
+            yield from _device(values, "meter_profiles", device)
             yield from _firmware(("local", "meter_profiles", device), firmware)
+    sites = _at(values, ("local", "meter_sites"))
+    if isinstance(sites, Mapping):
+        for device in sites:
+            yield from _device(values, "meter_sites", device)
     if isinstance(interval_ms, int) and interval_ms > 0 and isinstance(name, str):
         try:
             row = profile(name)
@@ -273,13 +278,8 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
         )
     known = catalogue.table("meters").names()
-    agents = _used(values, ("fleet", "agents"))
     for name, meter in meters.items():
-        number = name.removeprefix("pi-")
-        there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
-        if not there or (type(agents) is int and 0 < agents < int(number)):
-            last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
-            yield Mistake(("local", "meters", name), f"expected a device of this machine: pi-01{last}")
+        yield from _device(values, "meters", name)
         driver = meter.get("driver") if isinstance(meter, Mapping) else None
         if isinstance(driver, str) and driver not in known:
             hint = did_you_mean(driver, known)
@@ -287,6 +287,16 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
                 ("local", "meters", name, "driver"),
                 f'expected one of {", ".join(known)}, got "{driver}"{hint}',
             )
+
+
+def _device(values: Mapping[str, Any], table: str, name: str) -> Iterator[Mistake]:
+    """A mistake where no device of this machine has the name, which is a key of the table."""
+    agents = _used(values, ("fleet", "agents"))
+    number = name.removeprefix("pi-")
+    there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
+    if not there or (type(agents) is int and 0 < agents < int(number)):
+        last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
+        yield Mistake(("local", table, name), f"expected a device of this machine: pi-01{last}")
 
 
 def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -34,6 +34,7 @@ from roambench.emulation.spec import EmulatorSpec
 from roambench.fleet.fork_server import ONE_THREAD, ForkedProcess, ForkServer
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.identity.authority import Authority
+from roambench.meters.ports import with_option
 from roambench.spool.influx_settings import InfluxSettings
 
 #: Host seconds for which the processes of a fleet may do nothing, all together: by then their fork server has
@@ -239,6 +240,7 @@ class LocalAgents:
         (transport,) = device.transports
         address = device.link_path or device.sysfs_dir
         driver, port = reader(device.profile or spec.profile, transport, address, spec.interval_ms)
+        port = with_option(port, "site", device.site)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
     async def _spawn(self, name: str, module: str, *arguments: str) -> _Running:

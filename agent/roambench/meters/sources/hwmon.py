@@ -12,13 +12,14 @@ import math
 import re
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from roambench.contract.device_time import DeviceClock
+from roambench.meters.chips import CHIPS, chip_traits
 from roambench.meters.sources.source import Lost, Take, cause
-from roambench.meters.traits import UNCALIBRATED_RAIL, MeterTraits, rectangular
+from roambench.meters.traits import MeterTraits
 
 ROOT: Final = Path("/sys/class/hwmon")
 #: Errors of a look that the next look may not have: the bus was busy, a transfer was disturbed.
@@ -27,47 +28,10 @@ _PASSING: Final = frozenset(
 )
 #: Errors of a chip that has no driver any more, or is off the bus.
 _GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
-#: After this many looks in a row that failed in such a way, the sensor counts as lost.
-_MOST_FAILED: Final = 20
-#: Output voltage for which an offset in amperes is one in watts.
-_SUPPLY_V: Final = 5.1
-
-
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """A chip by its data sheet: limits of the relative error (of current and voltage together) and of the
-    offset at the shunt, the end of its shunt range, and one conversion of bus and shunt.
-
-    A step of power is `power_factor` steps of current; a step of current is 1 V / (`shunt_steps` x shunt), as
-    the kernel's driver sets it. Steps 0: the driver gives no power.
-    """
-
-    gain_limit: float
-    offset_limit_v: float
-    range_v: float
-    conversion_s: float
-    shunt_steps: float = 0.0
-    power_factor: float = 0.0
-
-
-_INA219: Final = Chip(math.hypot(0.01, 0.01), 200e-6, 0.32, 2 * 532e-6, 100_000, 20)
-_INA230: Final = Chip(math.hypot(0.005, 0.005), 50e-6, 0.0819175, 2 * 1.1e-3, 400_000, 25)
-_INA226: Final = Chip(math.hypot(0.001, 0.001), 10e-6, 0.0819175, 2 * 1.1e-3, 400_000, 25)
-#: TI's data sheets: INA219 and INA220 SBOS448G and SBOS459F (grade A, over temperature), INA226 SBOS547A,
-#: INA230 SBOS601, INA231 SBOS644C, INA3221 SBOS576B (a conversion of one of its three channels).
-CHIPS: Final = {
-    "ina219": _INA219,
-    "ina220": _INA219,
-    "ina226": _INA226,
-    "ina230": _INA230,
-    "ina231": _INA230,
-    "ina3221": Chip(math.hypot(0.0025, 0.0025), 80e-6, 0.1638, 2 * 1.1e-3),
-}
-#: The tolerance of a shunt, which no chip knows (assumed), and of solder and copper at its taps.
-_SHUNT: Final = 0.01
-_JOINTS_OHM: Final = 0.2e-3
 #: Kernels before 4.20 give the shunt that their rounded calibration register stands for.
 _SHUNT_SLACK: Final = 0.005
+#: After this many looks in a row that failed in such a way, the sensor counts as lost.
+_MOST_FAILED: Final = 20
 
 
 class Look(NamedTuple):
@@ -346,25 +310,23 @@ def traits_of(lines: Sequence[Rail], interval_s: float) -> MeterTraits:
     Of several lines the largest gain error holds for the sum, in any split of it; offsets are each line's own
     and add in squares, as do steps.
     """
-    window_s, offset_w, gain, step_w = 0.0, 0.0, 0.0, 0.0
-    for rail in lines:
-        chip = CHIPS.get(rail.chip)
-        update_s = rail.update_ms * 1e-3
-        window_s = max(window_s, update_s or (chip.conversion_s if chip is not None else interval_s))
-        if chip is None:
-            gain, offset_w = (
-                max(gain, UNCALIBRATED_RAIL.u_gain),
-                math.hypot(offset_w, UNCALIBRATED_RAIL.u_offset_w),
-            )
-            step_w = math.hypot(step_w, UNCALIBRATED_RAIL.step_w)
-            continue
-        shunt_ohm = (rail.shunt_uohm or 10_000) * 1e-6
-        gain = max(gain, rectangular(math.hypot(chip.gain_limit, _SHUNT, _JOINTS_OHM / shunt_ohm)))
-        offset_w = math.hypot(offset_w, rectangular(_SUPPLY_V * chip.offset_limit_v / shunt_ohm))
-        if chip.shunt_steps and rail.watts:
-            step = chip.power_factor / (chip.shunt_steps * shunt_ohm)
-        else:
-            step = _SUPPLY_V * 1e-3  # whole mA
-        step_w = math.hypot(step_w, step)
-    period_s = max(interval_s, window_s)
-    return MeterTraits("hwmon", period_s, window_s, window_s, gain, offset_w, step_w=step_w)
+    parts = [
+        chip_traits(
+            rail.chip,
+            (rail.shunt_uohm or 0) * 1e-6,
+            interval_s,
+            rail.update_ms * 1e-3,
+            power=bool(rail.watts),
+        )
+        for rail in lines
+    ]
+    window_s = max(part.window_s for part in parts)
+    return replace(
+        parts[0],
+        nominal_s=max(interval_s, window_s),
+        window_s=window_s,
+        latch_s=window_s,
+        u_gain=max(part.u_gain for part in parts),
+        u_offset_w=math.hypot(*(part.u_offset_w for part in parts)),
+        step_w=math.hypot(*(part.step_w for part in parts)),
+    )

@@ -248,6 +248,7 @@ def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> Em
         link_path="" if kernel else str(meters / f"{name}.tty"),
         sysfs_dir=str(meters / name) if kernel else "",
         profile=local.meter_profiles.get(name, ""),
+        site=local.meter_sites.get(name, ""),
         power=power,
         shape=SHAPES[local.power_shape],
         gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),
