@@ -86,7 +86,7 @@ class Rail:
         return self.whole(f"in{self.number + 3}_input" if self.chip == "ina3221" else "in0_input")
 
     def look(self) -> Look:
-        """What the driver gives now. OSError where it does not, ValueError where that is no number."""
+        """The values that the driver gives now. OSError where it does not, ValueError for no number."""
         return Look(*(self._there(name) if name else None for name in (self.volts, self.amps, self.watts)))
 
     def _there(self, name: str) -> int:
@@ -305,7 +305,7 @@ def _sum(looks: Sequence[Look]) -> tuple[float, float, float]:
 
 
 def traits_of(lines: Sequence[Rail], interval_s: float) -> MeterTraits:
-    """What a value of these lines is a mean of, and how wrong it may be, by chip, shunt and averaging.
+    """Traits of the sum of these lines, by chip, shunt and averaging.
 
     Of several lines the largest gain error holds for the sum, in any split of it; offsets are each line's own
     and add in squares, as do steps.

@@ -20,7 +20,7 @@ from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
 _ADDRESS: Final = re.compile(r"\d+-[0-9a-f]{4}")
-#: [all]: whatever filter the file ends in.
+#: [all]: the file may end in the filter of one model.
 _LINES: Final = (layout.BOOT_MARK, "[all]", "dtparam=i2c_arm=on")
 _ON: Final = re.compile(r"^dtparam=(?:.*,)?i2c(?:_arm|1)?(?:=on)?(?:,.*)?$", re.MULTILINE)
 #: `dtparam` is Raspberry Pi OS's own; where it does not help, the next boot does.

@@ -84,7 +84,7 @@ class BoardEnergy:
 
     @property
     def site(self) -> str:
-        """What its meter sees, "" for the whole board."""
+        """The part that its meter sees, "" for the whole board."""
         return "" if self.meter.description is None else self.meter.description.site
 
 
@@ -113,7 +113,7 @@ class EnergySummary:
 
     @property
     def sites(self) -> dict[str, list[str]]:
-        """What meters saw, "" for whole boards, and the boards in the sums that they saw there."""
+        """The parts that meters saw, "" for whole boards, and the boards in the sums that they saw there."""
         found: dict[str, list[str]] = {}
         for board in self.boards:
             if board.device not in self.without:
@@ -122,7 +122,7 @@ class EnergySummary:
 
     @property
     def scope(self) -> str:
-        """What the sums are of: "" for whole boards."""
+        """The part of boards that the sums are of: "" for whole boards."""
         sites = list(self.sites) or [""]
         return sites[0] if len(sites) == 1 else DIFFERENT_SITES
 

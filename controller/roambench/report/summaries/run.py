@@ -217,7 +217,7 @@ def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
 
 
 def scope_of(runs: Sequence[RunSummary]) -> str:
-    """What the measured joules of these runs are of: "" for whole boards."""
+    """The part of boards that the measured joules of these runs are of: "" for whole boards."""
     scopes = {run.measured.scope for run in runs if run.measured}
     return next(iter(scopes), "") if len(scopes) < 2 else DIFFERENT_SITES
 

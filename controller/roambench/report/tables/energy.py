@@ -124,7 +124,7 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
 
 
 def _own_reading(runs: Sequence[RunSummary]) -> str:
-    """What boards that measure themselves pay for it."""
+    """The cost that boards which measure themselves pay for it."""
     costs = [(run.label, run.measured.reading_w) for run in runs if run.measured and run.measured.reading_w]
     return "".join(
         f" {label}: boards read their own sensors, which costs each about {1e3 * watts:.1f} mW."
