@@ -41,6 +41,7 @@ METERS: Final[Table[MeterFactory]] = Table(
         "smartpower3": "roambench.meters.smartpower3:SMARTPOWER3",
         "smartpower3-udp": "roambench.meters.smartpower3:SMARTPOWER3_UDP",
         "smartpower3-tcp": "roambench.meters.smartpower3:SMARTPOWER3_TCP",
+        "hwmon": "roambench.meters.hwmon:HWMON",
         "replay": "roambench.meters.replay:replay",  # a recorded transcript, at the pace it was recorded
     },
 )

@@ -74,6 +74,7 @@ class Driver:
             nominal_s=period_s,
             serial=port.options.get("serial", ""),
             remote_reader=port.options.get("reader", ""),
+            site=port.options.get("site", ""),
         )
 
 

@@ -9,9 +9,12 @@ from typing import Final
 
 from roambench.contract.errors import ConfigError
 
-#: Options that every driver takes: the meter's serial number (it names its calibration), and the host that
-#: reads the meter when that is not the board itself.
-COMMON_OPTIONS: Final = ("serial", "reader")
+#: Options that every driver takes: the meter's serial number (it names its calibration), the host that reads
+#: the meter when that is not the board itself, and what the meter sees when that is not the whole board.
+COMMON_OPTIONS: Final = ("serial", "reader", "site")
+
+#: What a site may be called in experiments and bench descriptions.
+SITE_PATTERN: Final = r"^([A-Za-z0-9][A-Za-z0-9 _.+-]{0,39})?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,13 @@ def parse_port(driver: str, text: str, options: Collection[str] = ()) -> Port:
             raise port.mistake(f"{name} is given twice")
         given[name] = value
     return Port(driver, text, address, given)
+
+
+def with_option(text: str, name: str, value: str) -> str:
+    """The port `text` with one more option; as it is where it has that one, or `value` is empty."""
+    if not value or any(item.startswith(f"{name}=") for item in text.partition("?")[2].split("&")):
+        return text
+    return f"{text}{'&' if '?' in text else '?'}{name}={value}"
 
 
 def host_port(text: str, default_port: int, mistake: Callable[[str], ConfigError]) -> tuple[str, int]:

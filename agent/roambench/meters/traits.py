@@ -18,6 +18,10 @@ _SP2_STEP_W: Final = 3.81687e-3
 _SP2_TRUE_STEP_W: Final = 25 * 0.00512 / (0x08BD * 0.015)
 
 
+#: What a busy core of a Raspberry Pi draws above an idle one, W.
+CORE_W: Final = 0.8
+
+
 @dataclass(frozen=True, slots=True)
 class MeterTraits:
     """A value printed at t is the mean over [t - age - window_s, t - age], age uniform in [0, latch_s].
@@ -45,6 +49,9 @@ class MeterDescription:
 
     `remote_reader`: the host that reads the meter when it is not the board itself (then its clock is not the
     board's, rule R2). `unit`: what tells the unit at the other end from all others (`meters.sources.unit`).
+    `own`: the traits of this very meter, where they depend on how its chip is set; they stand for the row's.
+    `site`: what the meter sees where that is not the whole board, as in "CPU rail".
+    `look_cpu_s`: CPU time of one reading on the board that is measured; 0 where it takes none that matters.
     """
 
     driver: str
@@ -54,6 +61,19 @@ class MeterDescription:
     serial: str = ""
     remote_reader: str = ""
     unit: str = ""
+    own: MeterTraits | None = None
+    site: str = ""
+    look_cpu_s: float = 0.0
+
+    @property
+    def row(self) -> MeterTraits:
+        """The traits that hold for it; ConfigError where its row is unknown here."""
+        return self.own if self.own is not None else TRAITS.load(self.traits)
+
+    @property
+    def reading_w(self) -> float:
+        """About what reading it costs the board that is measured, watts."""
+        return CORE_W * self.look_cpu_s / self.row.nominal_s if self.look_cpu_s > 0.0 else 0.0
 
     def to_event(self, ns: int) -> AgentEvent:
         """The event that puts the description among the records."""
@@ -72,6 +92,13 @@ _INA231_WINDOW_S: Final = 0.2638
 LATENESS_LIMIT_S: Final = 0.130
 #: Limits of parts are rectangular distributions: limit / sqrt(3) is their standard uncertainty.
 _RECTANGULAR: Final = 1 / math.sqrt(3)
+
+
+def rectangular(limit: float) -> float:
+    """The standard uncertainty of a part that keeps within `limit`."""
+    return _RECTANGULAR * limit
+
+
 #: Solder and copper between a shunt of 15 mOhm and its taps, which no data sheet has (assumed): 0.2 mOhm.
 _JOINTS: Final = 0.2 / 15
 _SP2_U_GAIN: Final = _RECTANGULAR * math.hypot(0.01, 0.005, 0.005, 0.030 / 5.1, _JOINTS)
@@ -126,6 +153,11 @@ def smartpower3_row(period_s: float) -> str:
     return "smartpower3" if nearest == 10 else f"smartpower3-{nearest}ms"
 
 
+#: A kernel's power sensor whose chip we do not know: 2 % and 0.1 W (assumed). Of a known chip the meter
+#: itself gives its traits (`meters.chips`).
+UNCALIBRATED_RAIL: Final = MeterTraits("hwmon", 0.1, 0.1, 0.1, 0.02, 0.1, step_w=0.005)
+
+
 TRAITS: Final = Table(
     what="meter traits",
     group="roambench.traits",
@@ -137,6 +169,8 @@ TRAITS: Final = Table(
             _smartpower2("smartpower2-100ms", 0.1),  # the Dres0109 fork: values repeat two or three times
             _smartpower2("smartpower2-ytrikoz", 0.25, 0.01),  # prints hundredths of a watt
             *map(_smartpower3, SMARTPOWER3_INTERVALS_MS),
+            UNCALIBRATED_RAIL,
         )
-    },
+    }
+    | {f"hwmon-{chip}": f"roambench.meters.chips:{chip.upper()}" for chip in ("ina219", "ina226", "ina3221")},
 )

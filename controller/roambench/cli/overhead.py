@@ -65,7 +65,7 @@ def overhead(
         return
     with in_any_case(console):
         print_table(_table(result), console)
-        say(console, result.fleet.verdict())
+        say(console, result.verdict)
         for doubt in result.doubts:
             warn(console, doubt)
         say(console, f"kept in {path / RESULT}")

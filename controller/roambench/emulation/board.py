@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from roambench.emulation.electric.draw import BoardDraw
+from roambench.emulation.electric.kernel_chips import INA219, INA226, INA3221
 from roambench.emulation.electric.pac1933 import Pac1933
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.electric.sensor import WINDOW_NS, Ina231, SensorChip
@@ -14,6 +15,7 @@ from roambench.emulation.outlet import Outlet
 from roambench.emulation.profiles import FirmwareProfile, Sensor, Transport, profile
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault
 
+_KERNEL_CHIPS = {Sensor.INA219: INA219, Sensor.INA226: INA226, Sensor.INA3221: INA3221}
 #: The signal begins this long before the first tick, so that the first window lies inside it.
 LEAD_NS = 1_000_000_000
 
@@ -28,7 +30,7 @@ class EmulatedBoard:
         self, spec: EmulatorSpec, index: int, start_ns: int, transports: Iterable[Transport] | None = None
     ) -> None:
         device = spec.devices[index]
-        row = profile(spec.profile)
+        row = profile(device.profile or spec.profile)
         self.name = device.name
         self.draw = BoardDraw(device.power, device.shape, spec.seed, index, start_ns - LEAD_NS)
         boot_w = device.power.watts(Activity(busy_cores=1.0))
@@ -41,7 +43,7 @@ class EmulatedBoard:
             device=index,
             start_ns=start_ns,
             transports=device.transports if transports is None else transports,
-            interval_ms=spec.interval_ms,
+            interval_ms=None if device.profile and not row.intervals_ms else spec.interval_ms,
             ppm=device.ppm,
             uptime_s=device.uptime_s,
             autorun=device.autorun,
@@ -92,6 +94,10 @@ def _sensor(spec: EmulatorSpec, row: FirmwareProfile, device: EmulatedDevice, in
         interval_ms = round(1e3 * row.period(spec.interval_ms))
         return Pac1933.drawn(
             spec.seed, index, interval_ms, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
+        )
+    if row.sensor in _KERNEL_CHIPS:
+        return _KERNEL_CHIPS[row.sensor].drawn(
+            spec.seed, index, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
         )
     return Ina231.drawn(
         spec.seed,

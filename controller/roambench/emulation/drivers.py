@@ -28,6 +28,7 @@ DRIVERS: Final = {
         Transport.TELNET: "smartpower3-tcp",
         Transport.UDP: "smartpower3-udp",
     },
+    "hwmon": {Transport.SYSFS: "hwmon"},
 }
 
 
@@ -46,6 +47,8 @@ def reader(
         )
     METERS.load(driver)
     TRAITS.load(row.traits)
+    if transport is Transport.SYSFS:
+        return driver, f"{row.name}?root={address}"
     address = address.removeprefix("ws://")
     if row.intervals_ms:
         return driver, f"{address}?interval_ms={round(1e3 * row.period(interval_ms))}"

@@ -220,7 +220,16 @@ class Firmware:
             panel.watt_s += read.watts * self._period_s
         elif self.profile.watt_hours is WattHours.BROWSER and panel.browser and panel.counting:
             panel.watt_s += read.watts  # a tick counts as a second, of any length
-        return Printout(True, read.volts, read.amps, read.watts, panel.watt_s / 3600.0, before_wh, meter_ms)
+        return Printout(
+            True,
+            read.volts,
+            read.amps,
+            read.watts,
+            panel.watt_s / 3600.0,
+            before_wh,
+            meter_ms,
+            read.shunt_v,
+        )
 
     def _millis(self, ns: int) -> float:
         return self._clock_ms + (ns - self._clock_at_ns) * 1e-6 / (1.0 + self._ppm * 1e-6)

@@ -18,7 +18,7 @@ class Printout:
     """The values that a firmware holds when it prints. `on`: the output is on.
 
     `watt_hours` is the meter's own counter after this tick, `watt_hours_before` before it; `meter_ms` its own
-    clock.
+    clock, `shunt_v` the voltage at its shunt.
     """
 
     on: bool
@@ -28,10 +28,31 @@ class Printout:
     watt_hours: float = 0.0
     watt_hours_before: float = 0.0
     meter_ms: int = 0
+    shunt_v: float = 0.0
 
     def __getitem__(self, name: str) -> object:
         """A value of this printout by the name that a layout has for it."""
         return getattr(self, name)
+
+    @property
+    def mv(self) -> int:
+        """Millivolts, as the kernel has them."""
+        return round(1e3 * self.volts)
+
+    @property
+    def ma(self) -> int:
+        """Milliamperes, as the kernel has them."""
+        return round(1e3 * self.amps)
+
+    @property
+    def uw(self) -> int:
+        """Microwatts, as the kernel has them."""
+        return round(1e6 * self.watts)
+
+    @property
+    def shunt_mv(self) -> int:
+        """Millivolts at the shunt, as the kernel has them."""
+        return round(1e3 * self.shunt_v)
 
     @property
     def current(self) -> str:

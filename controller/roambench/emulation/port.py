@@ -23,6 +23,7 @@ from roambench.emulation.network.web import YtrikozShell, web_console
 from roambench.emulation.network.websocket import WebsocketPort
 from roambench.emulation.profiles import Transport
 from roambench.emulation.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
+from roambench.emulation.sysfs import SysfsFolder
 from roambench.emulation.truth import PrintLog, TruthLog
 
 #: The line discipline holds 4095 bytes; beyond this the unread ones are dropped. More would wait where a
@@ -48,6 +49,7 @@ class MeterPort:
         self._telnet: TelnetPort | None = None
         self._websocket: WebsocketPort | None = None
         self._datagrams: DatagramPort | None = None
+        self._sysfs: SysfsFolder | None = None
         self._boots = self.board.firmware.boots
         self._timers: list[asyncio.TimerHandle] = []
         self._unplugged = 0
@@ -69,6 +71,8 @@ class MeterPort:
         address = udp_address(device.udp_to)
         if address is not None:
             self._datagrams = DatagramPort(*address)
+        if device.sysfs_dir:
+            self._sysfs = SysfsFolder(Path(device.sysfs_dir))
         for fault in device.faults:
             if fault.kind in PORT_FAULTS:
                 self.inject(fault)
@@ -85,6 +89,8 @@ class MeterPort:
             found[Transport.WEBSOCKET.value] = f"ws://127.0.0.1:{self._websocket.port}"
         if self._datagrams is not None:
             found[Transport.UDP.value] = self._datagrams.address
+        if self._device.sysfs_dir:
+            found[Transport.SYSFS.value] = self._device.sysfs_dir
         return found
 
     @property
@@ -134,6 +140,8 @@ class MeterPort:
                     self._websocket.write(data)
                 case Transport.UDP if self._datagrams is not None:
                     self._datagrams.write(data)
+                case Transport.SYSFS if self._sysfs is not None:
+                    self._sysfs.write(data)
         self.write_truth()
         return len(printed)
 
@@ -141,8 +149,8 @@ class MeterPort:
         """Let `fault` happen; ValueError if this meter has nothing that it could happen to."""
         match fault.kind:
             case FaultKind.UNPLUG:
-                if not self._device.link_path:
-                    raise ValueError(f"{self.board.name} has no serial port to unplug")
+                if not (self._device.link_path or self._device.sysfs_dir):
+                    raise ValueError(f"{self.board.name} has no serial port and no folder to unplug")
                 self._later(fault.at_s, self._unplug, fault.duration_s)
             case FaultKind.SECOND_CLIENT:
                 if self._telnet is None:
@@ -165,8 +173,9 @@ class MeterPort:
             self._terminal.close()
         if self._telnet is not None:
             self._telnet.close()
-        if self._datagrams is not None:
-            self._datagrams.close()
+        for port in (self._datagrams, self._sysfs):
+            if port is not None:
+                port.close()
         if self._websocket is not None:
             await self._websocket.close()
 
@@ -180,12 +189,19 @@ class MeterPort:
             self._lost_bytes += self._terminal.lost_bytes
             self._terminal.close()
             self._terminal = None
+        if self._sysfs is not None:
+            self._sysfs.close()
+            self._sysfs = None
         self._later(duration_s, self._plug_in, 0.0)
 
     def _plug_in(self, _: float) -> None:
         self._unplugged -= 1
-        if not self._unplugged:
+        if self._unplugged:
+            return
+        if self._device.link_path:
             self._terminal = Terminal(Path(self._device.link_path))
+        if self._device.sysfs_dir:
+            self._sysfs = SysfsFolder(Path(self._device.sysfs_dir))
 
     def _has_network(self) -> bool:
         return not self.board.firmware.booting

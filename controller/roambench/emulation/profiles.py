@@ -26,6 +26,7 @@ class Transport(StrEnum):
     TELNET = "telnet"  # TCP, one client
     WEBSOCKET = "websocket"  # up to five clients; the only one that can switch the output
     UDP = "udp"  # datagrams to one address
+    SYSFS = "sysfs"  # attributes of a folder, as the kernel's drivers have them
 
 
 class Sensor(StrEnum):
@@ -33,6 +34,9 @@ class Sensor(StrEnum):
 
     INA231 = "ina231"
     PAC1933 = "pac1933"
+    INA219 = "ina219"
+    INA226 = "ina226"
+    INA3221 = "ina3221"
 
 
 class WattHours(StrEnum):
@@ -100,7 +104,8 @@ class FirmwareProfile:
         pace = f"one line every {self.period_s:g} s"
         if self.intervals_ms:
             pace = f"one line every {min(self.intervals_ms)} to {max(self.intervals_ms)} ms"
-        return f"{self.product}, firmware {self.version}, over {', '.join(self.transports)}; {pace}"
+        firmware = f", firmware {self.version}" if self.version else ""
+        return f"{self.product}{firmware}, over {', '.join(self.transports)}; {pace}"
 
     @property
     def transports(self) -> tuple[Transport, ...]:
@@ -163,7 +168,7 @@ PROFILES: Final = Table(
     mistakes=_mistakes,
     own={
         row.name: row
-        for family in ("smartpower2", "smartpower2-ytrikoz", "smartpower3")
+        for family in ("smartpower2", "smartpower2-ytrikoz", "smartpower3", "hwmon")
         for row in _described(family)
     },
 )

@@ -134,8 +134,8 @@ class EmulatorServer:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
             self._failure = MeterError(
-                f"emulated meter {port.board.name}, profile {self._spec.profile}: {frame.name} fails with "
-                f"{text} ({frame.filename}:{frame.lineno})"
+                f"emulated meter {port.board.name}, profile {port.board.firmware.profile.name}: {frame.name} "
+                f"fails with {text} ({frame.filename}:{frame.lineno})"
             )
         self._stopping.set()
 

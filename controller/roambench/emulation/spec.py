@@ -51,7 +51,8 @@ class EmulatedDevice:
 
     `link_path` will be a symlink to its pseudo-terminal ("": no serial port); `telnet_port` and
     `websocket_port` are ports on 127.0.0.1 (0: any free one, None: not served); `udp_to` is the "host:port"
-    that gets its datagrams.
+    that gets its datagrams; `sysfs_dir` stands for /sys/class/hwmon. `profile` is its firmware ("": the
+    spec's), `site` what it is said to see ("": the whole board).
     `gain` and `offset_w` are what this meter reads wrong on top of its drawn tolerance; `ppm` is its
     crystal's error (None: drawn within +-20), `uptime_s` how long it has been running (None: drawn).
     `autorun` False leaves the output off after a reset. When the output comes back, the board boots for
@@ -71,6 +72,9 @@ class EmulatedDevice:
     telnet_port: int | None = None
     websocket_port: int | None = None
     udp_to: str = ""
+    sysfs_dir: str = ""
+    site: str = ""
+    profile: str = ""
     uptime_s: float | None = None
     autorun: bool = True
     board_boot_s: float = 0.0
@@ -85,6 +89,7 @@ class EmulatedDevice:
             (Transport.TELNET, self.telnet_port is not None),
             (Transport.WEBSOCKET, self.websocket_port is not None),
             (Transport.UDP, self.udp_to != ""),
+            (Transport.SYSFS, self.sysfs_dir != ""),
         )
         return tuple(transport for transport, wanted in asked if wanted)
 
@@ -157,22 +162,25 @@ def _doubts(spec: EmulatorSpec, source: str) -> list[str]:
 
 
 def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
-    try:
-        row = profile(spec.profile)
-        row.period(spec.interval_ms)
-    except ConfigError as error:
-        return [f"{source}: {problem}" for problem in error.problems]
     problems = []
     for device in spec.devices:
         where = f"{source}: devices: {device.name!r}"
+        try:
+            row = profile(device.profile or spec.profile)
+            row.period(spec.interval_ms if row.intervals_ms or not device.profile else None)
+        except ConfigError as error:
+            problems += [f"{source}: {problem}" for problem in error.problems]
+            if not device.profile:
+                return problems
+            continue
         problems += [
             f"{where}: {row.name} has no {transport} readings"
             for transport in device.transports
             if transport not in row.lines
         ]
         kinds = {fault.kind for fault in device.faults}
-        if FaultKind.UNPLUG in kinds and not device.link_path:
-            problems.append(f"{where}: faults: unplug needs a serial port")
+        if FaultKind.UNPLUG in kinds and not (device.link_path or device.sysfs_dir):
+            problems.append(f"{where}: faults: unplug needs a serial port or a folder")
         if FaultKind.SECOND_CLIENT in kinds and device.telnet_port is None:
             problems.append(f"{where}: faults: second_client needs a telnet port")
         for key, value, low, high in (
@@ -184,7 +192,9 @@ def _transport_doubts(spec: EmulatorSpec, source: str) -> list[str]:
                     f"{where}: {key}: expected 0, or {low:g} to {high:g} of an INA231, got {value:g}"
                 )
         if not device.transports:
-            problems.append(f"{where}: nothing to read it by: expected a link_path, a port or udp_to")
+            problems.append(
+                f"{where}: nothing to read it by: expected a link_path, a port, udp_to or sysfs_dir"
+            )
         if device.udp_to and udp_address(device.udp_to) is None:
             problems.append(f"{where}: udp_to: expected host:port, got {device.udp_to!r}")
     return problems

@@ -18,6 +18,7 @@ from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault, FaultK
 from roambench.meters.catalogue import METERS
 from roambench.meters.driver import Driver
 from roambench.meters.frames.parser import FrameParser
+from roambench.meters.sources.hwmon import Look, line_of
 
 #: (device time at which the last byte left, bytes)
 Chunk = tuple[int, bytes]
@@ -50,7 +51,15 @@ class VirtualRun:
     def readings(self) -> list[Reading]:
         """The chunks through the real parser."""
         frames = self.frames()
-        return [reading for ns, data in self.chunks for reading in frames.feed(data, ns)]
+        look = _looked if self.transport is Transport.SYSFS else bytes
+        return [reading for ns, data in self.chunks for reading in frames.feed(look(data), ns)]
+
+
+def _looked(data: bytes) -> bytes:
+    """The line that a reader of a kernel's sensor makes of its attributes."""
+    said = dict(line.split(" ", 1) for line in data.decode().splitlines())
+    names = ("in1_input", "curr1_input", "power1_input")
+    return line_of([Look(*(int(said[name]) if name in said else None for name in names))])
 
 
 def emulate(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from roambench.meters.ports import SITE_PATTERN
 from roambench.written.toml_file import Section
 
 
@@ -50,7 +51,15 @@ class LocalSection(Section):
     )
     meter_profile: str = Field(
         "smartpower2-1.6",
-        description="Firmware of emulated meters (`roambench list profiles`), with serial.",
+        description="Firmware of emulated meters (`roambench list profiles`), with serial or sysfs.",
+    )
+    meter_profiles: dict[str, str] = Field(
+        default_factory=dict,
+        description='Firmware of single devices\' meters: `{ pi-02 = "ina226" }`.',
+    )
+    meter_sites: dict[str, Annotated[str, Field(pattern=SITE_PATTERN)]] = Field(
+        default_factory=dict,
+        description='What single devices\' meters see, where not the whole board: `{ pi-02 = "CPU rail" }`.',
     )
     meter_interval_ms: int = Field(
         0,

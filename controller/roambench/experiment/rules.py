@@ -220,34 +220,51 @@ def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """The emulated meters: a firmware that there is, that talks on serial, at an interval it offers."""
+    """The emulated meters: firmwares that there are, that agents can read, at an interval they offer."""
     name, interval_ms = (_used(values, ("local", key)) for key in ("meter_profile", "meter_interval_ms"))
-    if not isinstance(name, str):
-        return
-    try:
-        row = profile(name)
-    except ConfigError as error:
-        known = catalogue.table("profiles").names()
-        if name in known:  # another package's, which cannot be used
-            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
-            return
-        hint = did_you_mean(name, known)
-        yield Mistake(("local", "meter_profile"), f'expected one of {", ".join(known)}, got "{name}"{hint}')
-        return
-    if Transport.SERIAL not in row.lines:
-        yield Mistake(
-            ("local", "meter_profile"), f'expected a firmware with serial readings, "{name}" has none'
-        )
-    else:
+    own = _used(values, ("local", "meter_profiles"))
+    yield from _firmware(("local", "meter_profile"), name)
+    if isinstance(own, Mapping):
+        for device, firmware in own.items():
+            yield from _device(values, "meter_profiles", device)
+            yield from _firmware(("local", "meter_profiles", device), firmware)
+    sites = _at(values, ("local", "meter_sites"))
+    if isinstance(sites, Mapping):
+        for device in sites:
+            yield from _device(values, "meter_sites", device)
+    if isinstance(interval_ms, int) and interval_ms > 0 and isinstance(name, str):
         try:
-            reader(name, Transport.SERIAL, "/dev/pts/0")
-        except ConfigError as error:
-            yield from (Mistake(("local", "meter_profile"), problem) for problem in error.problems)
-    if isinstance(interval_ms, int) and interval_ms > 0:
+            row = profile(name)
+        except ConfigError:
+            return
         try:
             row.period(interval_ms)
         except ConfigError as error:
             yield from (Mistake(("local", "meter_interval_ms"), problem) for problem in error.problems)
+
+
+def _firmware(key: tuple[str, ...], name: object) -> Iterator[Mistake]:
+    """Mistakes of a firmware's name: there is none of it, or no agent can read it."""
+    if not isinstance(name, str):
+        return
+    known = catalogue.table("profiles").names()
+    try:
+        row = profile(name)
+    except ConfigError as error:
+        if name in known:  # another package's, which cannot be used
+            yield from (Mistake(key, problem) for problem in error.problems)
+            return
+        hint = did_you_mean(name, known)
+        yield Mistake(key, f'expected one of {", ".join(known)}, got "{name}"{hint}')
+        return
+    transport = next((way for way in (Transport.SERIAL, Transport.SYSFS) if way in row.lines), None)
+    if transport is None:
+        yield Mistake(key, f'expected a firmware with serial readings, "{name}" has none')
+        return
+    try:
+        reader(name, transport, "/dev/pts/0")
+    except ConfigError as error:
+        yield from (Mistake(key, problem) for problem in error.problems)
 
 
 def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -261,13 +278,8 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
         )
     known = catalogue.table("meters").names()
-    agents = _used(values, ("fleet", "agents"))
     for name, meter in meters.items():
-        number = name.removeprefix("pi-")
-        there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
-        if not there or (type(agents) is int and 0 < agents < int(number)):
-            last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
-            yield Mistake(("local", "meters", name), f"expected a device of this machine: pi-01{last}")
+        yield from _device(values, "meters", name)
         driver = meter.get("driver") if isinstance(meter, Mapping) else None
         if isinstance(driver, str) and driver not in known:
             hint = did_you_mean(driver, known)
@@ -275,6 +287,16 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
                 ("local", "meters", name, "driver"),
                 f'expected one of {", ".join(known)}, got "{driver}"{hint}',
             )
+
+
+def _device(values: Mapping[str, Any], table: str, name: str) -> Iterator[Mistake]:
+    """A mistake where no device of this machine has the name, which is a key of the table."""
+    agents = _used(values, ("fleet", "agents"))
+    number = name.removeprefix("pi-")
+    there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
+    if not there or (type(agents) is int and 0 < agents < int(number)):
+        last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
+        yield Mistake(("local", table, name), f"expected a device of this machine: pi-01{last}")
 
 
 def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:

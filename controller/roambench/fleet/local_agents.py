@@ -30,11 +30,11 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
 from roambench.emulation.drivers import reader
-from roambench.emulation.profiles import Transport
 from roambench.emulation.spec import EmulatorSpec
 from roambench.fleet.fork_server import ONE_THREAD, ForkedProcess, ForkServer
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.identity.authority import Authority
+from roambench.meters.ports import with_option
 from roambench.spool.influx_settings import InfluxSettings
 
 #: Host seconds for which the processes of a fleet may do nothing, all together: by then their fork server has
@@ -234,10 +234,13 @@ class LocalAgents:
         )
 
     def _emulated_meter(self, name: str) -> MeterSettings:
-        """The driver that reads what the emulator's firmware says on its serial port."""
+        """The driver that reads what the emulator's firmware says on its serial port, or in its folder."""
         spec = self._emulator
-        (link_path,) = (device.link_path for device in spec.devices if device.name == name)
-        driver, port = reader(spec.profile, Transport.SERIAL, link_path, spec.interval_ms)
+        (device,) = (device for device in spec.devices if device.name == name)
+        (transport,) = device.transports
+        address = device.link_path or device.sysfs_dir
+        driver, port = reader(device.profile or spec.profile, transport, address, spec.interval_ms)
+        port = with_option(port, "site", device.site)
         return MeterSettings(driver, port, reopen_allowed=True, witness=self._settings.witness)
 
     async def _spawn(self, name: str, module: str, *arguments: str) -> _Running:

@@ -37,6 +37,7 @@ from roambench.runner.stopping import STOPPING, run_async
 from roambench.runner.world import learning_task_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.measured.clocks import described
 from roambench.runs.whole_file import write_whole
 
 #: Left out at the start of every block: a session is dialled, the meter's window still looks back.
@@ -49,11 +50,15 @@ RESULT: Final = "overhead.json"
 
 @dataclass(frozen=True, slots=True)
 class BoardResult:
-    """One board; `true_instrument_w` is what its emulator says it cost, None on a real one."""
+    """One board; `true_instrument_w` is what its emulator says it cost, None on a real one.
+
+    `own_reading_w`: about what reading its own sensor costs it, at every level; 0 where another host reads.
+    """
 
     device: str
     overhead: Overhead
     true_instrument_w: float | None
+    own_reading_w: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,13 @@ class OverheadResult:
     fleet: Overhead  # the mean board
     doubts: tuple[str, ...] = ()  # checks of the bench that were waived
 
+    @property
+    def verdict(self) -> str:
+        """One sentence, k = 2."""
+        costs = [board.own_reading_w for board in self.boards if board.own_reading_w > 0.0]
+        more = f"; reading their own sensors about {1e3 * np.mean(costs):.1f} mW more" if costs else ""
+        return self.fleet.verdict() + more
+
     def to_json(self) -> str:
         """The result as JSON text, written to the run's folder."""
         values = {
@@ -76,7 +88,7 @@ class OverheadResult:
             "blocks": self.blocks,
             "settle_s": SETTLE_S,
             "time_scale": self.time_scale,
-            "verdict": self.fleet.verdict(),
+            "verdict": self.verdict,
             "doubts": list(self.doubts),
             "fleet": _values(self.fleet),
             "boards": [
@@ -84,6 +96,7 @@ class OverheadResult:
                     "device": board.device,
                     **_values(board.overhead),
                     "true_instrument_w": board.true_instrument_w,
+                    "own_reading_w": board.own_reading_w,
                 }
                 for board in self.boards
             ],
@@ -167,7 +180,8 @@ def overhead_of(
     calibration = experiment.energy.calibration()
     boards = []
     for name in folder.info.device_names:
-        found = duty_blocks(folder.records.events(name))
+        events = folder.records.events(name)
+        found, meter = duty_blocks(events), described(events)
         readings = folder.records.readings(name)
         usable = (readings.flags & int(UNUSABLE)) == 0
         try:
@@ -177,7 +191,7 @@ def overhead_of(
         except ConfigError as error:
             raise FleetError(f"{name}: {error}") from None
         truth_w = _true_instrument_w(folder.path / "truth" / f"{name}.csv", found)
-        boards.append(BoardResult(name, overhead, truth_w))
+        boards.append(BoardResult(name, overhead, truth_w, meter.reading_w if meter is not None else 0.0))
     fleet = mean_overhead([board.overhead for board in boards])
     info = folder.info
     return OverheadResult(minutes, block_s, blocks, info.time_scale, tuple(boards), fleet, info.doubts)

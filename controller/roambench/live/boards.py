@@ -19,7 +19,7 @@ from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKi
 from roambench.contract.throttling import throttle_names
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.live.power import MeanPowers
-from roambench.meters.traits import TRAITS, MeterDescription
+from roambench.meters.traits import MeterDescription
 from roambench.spool.record_context import RecordContext
 
 #: Rule R4: a longer distance between two readings, in the meter's periods, is a gap.
@@ -196,7 +196,7 @@ class BoardStream:
                     return
             case EventKind.METER_DESCRIBED:
                 described = MeterDescription.from_event(event)
-                nominal_s = described.nominal_s or TRAITS.load(described.traits).nominal_s
+                nominal_s = described.nominal_s or described.row.nominal_s
                 if 0 < nominal_s < 3600:
                     self._gap_ns = round(_GAP_PERIODS * nominal_s * 1e9)
             case kind if isinstance(kind, EventKind) and kind in _METER_STATES:

@@ -14,7 +14,6 @@ from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
-from roambench.meters.traits import TRAITS, smartpower3_row
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.widths import ExpectedPhases
@@ -79,8 +78,7 @@ def agents_joules(
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
     expected = {phase: ExpectedPhases() for phase in seconds}
-    period_s = 1.0 / fleet.readings_hz
-    meter = TRAITS.load("smartpower2" if period_s == 1.0 else smartpower3_row(period_s))
+    meter = fleet.meter
     tail_s = fleet.radio_tail_s
 
     def board_of(device: int) -> PiPower:
@@ -122,7 +120,7 @@ def agents_joules(
     for phase in seconds:
         found, idle_j = expected[phase], idle_w * seconds[phase]
         gain_j = meter.u_gain * found.net_j / math.sqrt(devices) if fleet.rest_s else 0.0
-        own_j = found.u_j(fleet.rest_s, period_s, meter.window_s, meter.latch_s) if fleet.rest_s else 0.0
+        own_j = found.u_j(fleet.rest_s, meter) if fleet.rest_s else 0.0
         active.append(
             PhaseJoules(
                 phase.value,

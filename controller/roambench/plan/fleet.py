@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from roambench.emulation.electric.power import PiPower
 from roambench.emulation.electric.shapes import SHAPES
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
+from roambench.meters.traits import TRAITS, MeterTraits, smartpower3_row
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.place import rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runs.fleet_kinds import FleetKind
-
-#: What a Smart Power 2 prints.
-_READINGS_HZ: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,18 @@ class PlannedFleet:
     @property
     def readings_hz(self) -> float:
         """The rate of a device's meter."""
-        interval_ms = self.experiment.local.meter_interval_ms if self.kind.emulates else 0
-        return 1000.0 / interval_ms if interval_ms else _READINGS_HZ
+        return 1.0 / self.meter.nominal_s
+
+    @property
+    def meter(self) -> MeterTraits:
+        """The traits of a device's meter."""
+        local = self.experiment.local
+        if not self.kind.emulates:
+            return TRAITS.load("smartpower2")
+        if (chip := f"hwmon-{local.meter_profile}") in TRAITS.own:
+            return TRAITS.load(chip)
+        interval_s = 1e-3 * local.meter_interval_ms
+        return TRAITS.load(smartpower3_row(interval_s) if interval_s else "smartpower2")
 
     @property
     def radio_tail_s(self) -> float:

@@ -10,6 +10,7 @@ import scipy
 
 from roambench.energy.rests import GUARD_SHARE
 from roambench.energy.window_sums import PRIOR_FREEDOM, sampling_j2
+from roambench.meters.traits import MeterTraits
 
 #: Scatter of the power of a Raspberry Pi at rest, W, and for how long it is off the same way, s.
 QUIET_SD_W: Final = 0.02
@@ -41,9 +42,10 @@ class ExpectedPhases:
         """Joules of all of them."""
         return float(np.dot(self.watts, self.seconds)) + self.after_j
 
-    def u_j(self, rest_s: float, period_s: float, window_s: float, latch_s: float) -> float:
+    def u_j(self, rest_s: float, meter: MeterTraits) -> float:
         """Standard uncertainty to expect of their sum but for the gain: what `window_sums.scatter` makes of
-        this many, and the idle power below them. A line shows a window of `window_s`, up to `latch_s` old."""
+        this many, and the idle power below them."""
+        period_s, window_s, latch_s = meter.nominal_s, meter.window_s, meter.latch_s
         count = len(self.seconds)
         if not count:
             return 0.0

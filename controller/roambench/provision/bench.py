@@ -14,6 +14,8 @@ from roambench.written.mistakes import did_you_mean
 
 #: The driver of a host without a meter.
 NO_METER: Final = "none"
+#: The driver of the kernel's power sensors.
+HWMON: Final = "hwmon"
 #: Who logs in where neither the bench description nor the user's SSH configuration says it.
 DEFAULT_USER: Final = "pi"
 #: The stable name that provisioning gives a host's own meter, in any USB port.
@@ -36,6 +38,8 @@ class MeterEntry:
 
     `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
     `reopen_allowed`: a person has seen that opening the port resets nothing; the agent keeps no latch.
+    `site`: what it sees, "" for the whole board. Of a kernel's sensor `i2c` is the chip that provisioning
+    makes known to the kernel, as in "ina226@1-0040", `shunt_uohm` and `update_ms` what it sets (0: nothing).
     """
 
     driver: str
@@ -46,6 +50,10 @@ class MeterEntry:
     wifi_hop: str
     emulated: bool
     reopen_allowed: bool = False
+    site: str = ""
+    i2c: str = ""
+    shunt_uohm: int = 0
+    update_ms: int = 0
 
     @property
     def known_serial(self) -> str:

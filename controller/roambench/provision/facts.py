@@ -106,6 +106,7 @@ class Facts:
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
     no_way: str | None = None  # why it has no route to the controller, "" if it has one
     claim: str = ""  # of a bench on this board (`claims.BoardClaim`), as it stands there
+    boot_config: str = ""  # Raspberry Pi OS's config.txt
     wheels: str | None = None
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 

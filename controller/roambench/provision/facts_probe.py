@@ -61,6 +61,7 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "certificate_pem": _text(root / "etc/roambench/identity/cert.pem"),
         "authority_pem": _text(root / "etc/roambench/identity/ca.pem"),
         "claim": _text(root / "etc/roambench/claim.json")[:4096],
+        "boot_config": _text(root / "boot/firmware/config.txt")[:65536],
         "network_manager": (root / "etc/NetworkManager/conf.d").is_dir(),
         "vcgencmd": shutil.which("vcgencmd") or "",
         "throttled": _throttled(root),

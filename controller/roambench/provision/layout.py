@@ -33,6 +33,10 @@ RUN_WITH: Final = (SETTINGS, UNIT_FILE)
 BOARD_UNIT_FILE: Final = f"/etc/systemd/system/{BOARD_UNIT}"
 BOARD_SCRIPT: Final = f"{OPT}/board.sh"
 UDEV_RULES: Final = "/etc/udev/rules.d/70-roambench-meter.rules"
+SENSOR_RULES: Final = "/etc/udev/rules.d/71-roambench-sensor.rules"
+#: Raspberry Pi OS's, and what the lines that are ours begin with: this one and the two behind it.
+BOOT_CONFIG: Final = "/boot/firmware/config.txt"
+BOOT_MARK: Final = "# roambench: the bus of the power sensor"
 CHRONY_CONF: Final = "/etc/chrony/roambench.conf"
 CHRONY_OPTIONS: Final = "/etc/chrony/roambench.env"
 CHRONY_DROP_IN: Final = "/etc/systemd/system/chrony.service.d/roambench.conf"
@@ -46,6 +50,7 @@ OWN_FILES: Final = (
     UNIT_FILE,
     BOARD_UNIT_FILE,
     UDEV_RULES,
+    SENSOR_RULES,
     CHRONY_CONF,
     CHRONY_OPTIONS,
     CHRONY_DROP_IN,

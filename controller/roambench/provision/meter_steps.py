@@ -23,7 +23,7 @@ from roambench.energy.readings.occupancy import SP2_STEP_W
 SETTLE_S: Final = 1.5
 #: Logins come before a board is loaded: they cost a core.
 LOGIN_S: Final = 2.0
-#: A loaded Pi draws 0.8 W more per core; what rises by less is no board at work.
+#: A loaded Pi draws 0.8 W (`meters.traits.CORE_W`) more per core; what rises by less is no board at work.
 LEAST_STEP_W: Final = 0.3
 #: How many standard uncertainties a step must have, and its lead over the next one: few readings tell their
 #: own noise badly, so it takes much more than the usual 2.

@@ -18,6 +18,7 @@ from roambench.provision.subjects.identity import identity
 from roambench.provision.subjects.journal import journal
 from roambench.provision.subjects.meter import meter
 from roambench.provision.subjects.packages import packages
+from roambench.provision.subjects.sensor import sensor
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
 from roambench.provision.wanted import Wanted
@@ -33,6 +34,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     journal,
     clock,
     meter,
+    sensor,
     environment,
     identity,
     settings,

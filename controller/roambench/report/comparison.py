@@ -83,7 +83,8 @@ class RunComparisons:
         for run in self.comparable:
             assert run.comparison is not None
             basis = leading_basis(run.comparison)
-            left_out = f", {run.measured.without_text}" if run.measured and run.measured.without else ""
+            scope = run.measured.scope_text if run.measured else ""
+            left_out = f", {scope}" if scope else ""
             for kind, part in classes_and_total(run.comparison):
                 model = basis_name(basis, run) + ", stated without an error" * stated_exact(run, basis)
                 lines.append(f"{run.label}: {kind} ({model}){left_out}: {part.verdict(basis).sentence}")

@@ -12,5 +12,14 @@ WASTED: Final = "wasted"
 BOARDS: Final = "boards in all"
 #: The same in full, where it stands beside a number.
 BOARDS_IDLING_TOO: Final = "boards in all, idling too"
+
+
+def in_all(name: str, scope: str) -> str:
+    """`name` (BOARDS or BOARDS_IDLING_TOO) of `scope`: "" for whole boards, else what meters saw."""
+    return name.replace("boards", scope) if scope else name
+
+
+#: The scope of a sum over meters of which some see a part of their board.
+DIFFERENT_SITES: Final = "different sites"
 #: Used for learning, in trainings that broke: no part of what is wasted.
 FAILED: Final = "in trainings that failed"

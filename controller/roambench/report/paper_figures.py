@@ -97,9 +97,9 @@ def _energies(runs: Sequence[RunSummary]) -> tuple[Energies, list[str]]:
         for place in modelled
     ]
     notes += [
-        f"{run.label}: energy {run.measured.without_text}"
+        f"{run.label}: energy {run.measured.scope_text}"
         for run in runs
-        if run.measured is not None and run.measured.without
+        if run.measured is not None and run.measured.scope_text
     ]
     return measured, notes
 

@@ -42,6 +42,7 @@ class ReadingFlag(IntFlag):
     DEAD_BAND = 4  # W = 0 with V > 4: below the meter's smallest step
     BURST = 8  # arrived in a catch-up burst: the arrival time is not the sample's time
     OFF = 16  # the meter says that its output is off
+    SATURATED = 32  # at the end of the meter's range: the true power may be more
 
 
 @dataclass(frozen=True, slots=True)

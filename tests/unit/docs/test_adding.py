@@ -107,7 +107,7 @@ def test_every_command_of_the_page_works_and_prints_what_the_page_shows(workshop
 
 def test_a_row_that_cannot_be_loaded_says_so_and_the_others_are_still_listed(workshop: Path) -> None:
     """The catalogue is only honest if a broken package shows as broken."""
-    module = workshop / "bench_extras" / "hwmon.py"
+    module = workshop / "bench_extras" / "ina.py"
     kept = module.read_text()
     module.write_text("import no_such_package\n")
     try:
@@ -116,7 +116,7 @@ def test_a_row_that_cannot_be_loaded_says_so_and_the_others_are_still_listed(wor
         module.write_text(kept)
     assert done.returncode == 0
     lines = {line.split()[0]: line for line in done.stdout.splitlines()}
-    assert "cannot be loaded" in lines["hwmon"]
+    assert "cannot be loaded" in lines["ina"]
     assert "cannot be loaded" not in lines["smartpower2"]
 
 

@@ -13,7 +13,7 @@ TEXT = (Path(__file__).parents[3] / "docs" / "emulator.md").read_text()
 
 
 def test_every_profile_is_listed_with_the_ways_to_read_it():
-    rows = re.findall(r"^\| `(smartpower[^`]+)` \| ([a-z, ]+) \|", TEXT, re.MULTILINE)
+    rows = re.findall(r"^\| `((?:smartpower|ina)[^`]+)` \| ([a-z, ]+) \|", TEXT, re.MULTILINE)
     assert rows == [(name, ", ".join(row.transports)) for name, row in PROFILES.own.items()]
 
 

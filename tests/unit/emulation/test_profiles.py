@@ -56,14 +56,15 @@ def test_short_names_stand_for_full_ones_and_a_wrong_one_lists_all():
     assert profile("ytrikoz").name == "smartpower2-ytrikoz"
     assert profile("dres100").name == "smartpower2-100ms"
     with pytest.raises(
-        ConfigError, match=r"unknown meter profile 'sp2-9': expected one of smartpower2-1\.1, "
+        ConfigError, match=r"unknown meter profile 'sp2-9': expected one of ina219, .*smartpower2-1\.1, "
     ):
         profile("sp2-9")
 
 
 def test_serial_readings_came_with_firmware_1_4():
     serial = {name for name, row in PROFILES.own.items() if Transport.SERIAL in row.lines}
-    assert set(PROFILES.own) - serial == {"smartpower2-1.1", "smartpower2-1.3"}
+    wired = {name for name, row in PROFILES.own.items() if Transport.SYSFS not in row.lines}
+    assert wired - serial == {"smartpower2-1.1", "smartpower2-1.3"}
 
 
 def test_values_of_the_100_ms_firmware_repeat_because_the_chip_is_slower():
@@ -198,8 +199,8 @@ def test_a_spec_asks_only_for_what_the_firmware_has():
         "spec: devices: 'a': smartpower2-1.1 has no serial readings",
         "spec: devices: 'a': smartpower2-1.1 has no udp readings",
         "spec: devices: 'a': udp_to: expected host:port, got 'here:0'",
-        "spec: devices: 'b': nothing to read it by: expected a link_path, a port or udp_to",
-        "spec: devices: 'c': faults: unplug needs a serial port",
+        "spec: devices: 'b': nothing to read it by: expected a link_path, a port, udp_to or sysfs_dir",
+        "spec: devices: 'c': faults: unplug needs a serial port or a folder",
     ]
     with pytest.raises(ConfigError, match="spec: unknown meter profile 'sp9'"):
         EmulatorSpec.from_json(json.dumps({**json.loads(spec.to_json()), "profile": "sp9"}), "spec")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,10 @@ from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
 from roambench.instrument.overhead import DutyBlock
 from roambench.instrument.overhead_run import duty_blocks, overhead_of
+from roambench.meters.traits import UNCALIBRATED_RAIL, MeterDescription
 from roambench.runs.folder import RunFolder
+
+_ROW = replace(UNCALIBRATED_RAIL, nominal_s=1.0)
 
 S = 1_000_000_000
 A, B, C = DutyLevel
@@ -61,6 +65,8 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def fill(folder: RunFolder, device: str, watts: dict[str, float], until_s: int = 120) -> None:
     events = [began(20 * block, level) for block, level in enumerate(LEVELS)]
+    if device == "pi-02":  # reads its own sensor, 5 ms of a core each second
+        events.append(MeterDescription("hwmon", "ina226", "hwmon", own=_ROW, look_cpu_s=0.005).to_event(1))
     records = [(RecordKind.EVENT, event.to_bytes()) for event in events]
     for second in range(until_s):
         power_w = watts[LEVELS[second // 20]] * 3.81687 / 3.81463  # a Smart Power 2 shows so much more
@@ -83,6 +89,7 @@ def test_a_folders_records_become_levels_and_differences(folder: RunFolder, tmp_
     assert result.fleet.levels[A] == pytest.approx(2.0)
     assert result.boards[0].true_instrument_w is None
     assert '"verdict": "the instrument costs 20 ± ' in result.to_json()
+    assert result.verdict.endswith("; reading their own sensors about 4.0 mW more")
     folder.close()
 
 

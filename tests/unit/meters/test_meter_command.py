@@ -49,9 +49,9 @@ def test_list_tells_every_driver_its_port_and_its_power(capsys):
         main(["meter", "list"])
     told = capsys.readouterr().out
     assert "smartpower2-websocket\n" in told
-    assert "    port   /dev/ttyUSB0; options channel, interval_ms, baud, serial, reader\n" in told
+    assert "    port   /dev/ttyUSB0; options channel, interval_ms, baud, serial, reader, site\n" in told
     assert "    power  on, off, volts\n" in told
-    assert told.count("power  unavailable") == 3  # the Smart Power 3's three ways
+    assert told.count("power  unavailable") == 4  # the Smart Power 3's three ways, and a kernel's sensor
 
 
 def test_read_prints_readings_as_json_and_what_became_of_the_lines():

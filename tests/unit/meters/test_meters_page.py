@@ -7,6 +7,7 @@ from pathlib import Path
 
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import COMMON_OPTIONS
+from roambench.plan.which_meter import table
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "meters.md").read_text("utf-8")
@@ -16,6 +17,10 @@ def test_the_page_names_every_driver_and_every_option():
     assert {row for row in METERS.own if f"| `{row}` |" not in PAGE} == set()
     options = {option for name in wired_names() for option in driver_row(name).options} | set(COMMON_OPTIONS)
     assert {option for option in options if f"| `{option}` |" not in PAGE} == set()
+
+
+def test_the_widths_of_the_page_on_meters_to_choose_from_are_those_of_the_plan():
+    assert table() in (ROOT / "docs" / "which-meter.md").read_text("utf-8")
 
 
 def test_the_pages_of_the_notes_name_every_driver_and_every_transcript():

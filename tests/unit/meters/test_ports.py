@@ -91,7 +91,7 @@ def test_power_is_unavailable_where_nothing_can_switch_and_the_reason_is_told():
         ("smartpower3", "a Smart Power 3 is switched by its buttons only"),
         ("smartpower3-udp", "a Smart Power 3 is switched by its buttons only"),
         ("replay", "the driver replay has no switch"),
-        ("hwmon", "the driver hwmon has no switch"),
+        ("ina", "the driver ina has no switch"),
     ):
         switch = power_switch(driver, "localhost")
         assert isinstance(switch, Unavailable)

@@ -9,10 +9,14 @@ import numpy as np
 import pytest
 
 from roambench.energy.window_sums import sampling_j2
+from roambench.meters.traits import MeterTraits
 from roambench.plan.energy import PhaseJoules
 from roambench.plan.plan import RunPlan
 from roambench.plan.tables import widths_of
 from roambench.plan.widths import ExpectedPhases
+
+_SLOW = MeterTraits("slow", 1.0, 0.26, 0.26, 0.0, 0.0)
+_FAST = MeterTraits("fast", 0.1, 0.06, 0.0, 0.0, 0.0)
 
 
 def phases_of(count: int, watts: float, seconds: float, after_j: float = 0.0) -> ExpectedPhases:
@@ -59,17 +63,17 @@ def test_a_meter_that_looks_for_an_instant_is_as_unsure_as_a_boxcar_and_a_seamle
 
 def test_ten_lines_a_second_are_surer_than_one() -> None:
     phases = phases_of(20, 1.2, 1.4)
-    assert phases.u_j(1.5, 0.1, 0.06, 0.0) < 0.25 * phases.u_j(4.0, 1.0, 0.26, 0.26)
+    assert phases.u_j(1.5, _FAST) < 0.25 * phases.u_j(4.0, _SLOW)
 
 
 def test_phases_of_a_whole_period_are_surer_than_those_of_half_a_period_more() -> None:
     whole, more = phases_of(60, 1.2, 2.0), phases_of(60, 1.2, 2.5)
-    assert whole.u_j(4.0, 1.0, 0.26, 0.26) < 0.8 * more.u_j(4.0, 1.0, 0.26, 0.26)
+    assert whole.u_j(4.0, _SLOW) < 0.8 * more.u_j(4.0, _SLOW)
 
 
 def test_few_phases_are_less_sure_than_their_number_says() -> None:
     few, many = phases_of(3, 1.2, 2.3), phases_of(300, 1.2, 2.3)
-    assert few.u_j(4.0, 1.0, 0.26, 0.26) > 1.05 * many.u_j(4.0, 1.0, 0.26, 0.26) / 10.0
+    assert few.u_j(4.0, _SLOW) > 1.05 * many.u_j(4.0, _SLOW) / 10.0
 
 
 def test_a_tail_is_part_of_the_net_energy_that_the_width_is_a_share_of() -> None:

@@ -25,7 +25,7 @@ from roambench.instrument.load_points import NO_ZERO, LoadPoint, calibrate, doub
 from roambench.meters.catalogue import driver_row, open_meter
 from roambench.meters.ports import Port
 from roambench.meters.protocol import Meter
-from roambench.meters.traits import TRAITS, MeterTraits
+from roambench.meters.traits import MeterTraits
 from roambench.runner.screen import print_json
 from roambench.runs.whole_file import write_whole
 
@@ -70,7 +70,7 @@ def calibrate_meter(
                 f"Meter {serial} is open. Its line into {path} comes from {loads} loads, {seconds:g} s each.",
                 err=as_json,
             )
-            row = TRAITS.load(driver_row(driver).description(parsed).traits)
+            row = driver_row(driver).description(parsed).row
             points = [
                 _load(
                     runner,

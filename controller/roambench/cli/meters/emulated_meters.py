@@ -96,6 +96,7 @@ class Wish:
             telnet_port=0 if Transport.TELNET in row.lines else None,
             websocket_port=0 if Transport.WEBSOCKET in row.lines else None,
             udp_to=udp_to if Transport.UDP in row.lines else "",
+            sysfs_dir=str(folder / name) if Transport.SYSFS in row.lines else "",
             autorun=self.autorun,
             faults=faults,
             ppm=self.pace_ppm,

@@ -67,6 +67,7 @@ class Measurement:
     volts: float
     amps: float
     watts: float
+    shunt_v: float = 0.0
 
 
 def load(watts: float, supply_v: float = SUPPLY_V) -> tuple[float, float]:

@@ -17,8 +17,9 @@ Watts = npt.NDArray[np.float64]
 
 #: Arrivals closer than this share of the nominal period belong to one burst.
 BURST_SHARE: Final = 0.2
-#: Never counted as watts: an inconsistent line may hold anything, an output that is off is silence, not 0 W.
-UNUSABLE: Final = ReadingFlag.INCONSISTENT | ReadingFlag.OFF
+#: Never counted as watts: an inconsistent line may hold anything, an output that is off is silence, not 0 W,
+#: a meter at the end of its range says too little.
+UNUSABLE: Final = ReadingFlag.INCONSISTENT | ReadingFlag.OFF | ReadingFlag.SATURATED
 
 
 @dataclass(frozen=True, slots=True)

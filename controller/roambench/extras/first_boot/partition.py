@@ -31,6 +31,7 @@ class BootPartition:
     folder: Path
     release: Release
     cmdline: str
+    config: str
 
 
 def recognised(folder: Path) -> BootPartition:
@@ -40,7 +41,8 @@ def recognised(folder: Path) -> BootPartition:
     """
     if b"Generated using" not in _content(folder, "issue.txt"):
         raise _refused(folder / "issue.txt", "expected that of an image of Raspberry Pi OS")
-    config = [line.strip() for line in _content(folder, "config.txt").splitlines()]
+    text = _content(folder, "config.txt")
+    config = [line.strip() for line in text.splitlines()]
     if b"auto_initramfs=1" not in config:
         raise _refused(
             folder / "config.txt",
@@ -53,7 +55,7 @@ def recognised(folder: Path) -> BootPartition:
     foreign = _foreign(folder, release)
     if foreign:
         raise ConfigError([f"{folder / name}: is there, and not ours: {_AGAIN}" for name in foreign])
-    return BootPartition(folder, release, cmdline)
+    return BootPartition(folder, release, cmdline, text.decode("utf-8", "replace"))
 
 
 def _release(folder: Path, cmdline: str) -> Release:

@@ -47,6 +47,7 @@ class FirstBoot:
     time_server: str
     timezone: str
     known_as: str
+    sensor_bus: bool = False  # a power sensor is on the board's I2C bus
 
 
 def first_boots(bench: Bench, hosts: Sequence[Host]) -> list[FirstBoot]:
@@ -98,6 +99,7 @@ def _first_boot(bench: Bench, host: Host, way: SshOptions, key: str, psk: str) -
         time_server=bench.time_server,
         timezone=card.timezone,
         known_as=way.known_as,
+        sensor_bus=bool(host.meter.i2c),
     )
 
 

@@ -11,6 +11,7 @@ from roambench.extras.first_boot.bookworm import bookworm_files
 from roambench.extras.first_boot.partition import BootPartition, Release
 from roambench.extras.first_boot.settings import FirstBoot
 from roambench.extras.first_boot.trixie import trixie_files
+from roambench.provision.subjects.sensor import with_bus
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ def write_card(settings: FirstBoot, card: BootPartition, folder: Path, *, dry_ru
     """
     make = bookworm_files if card.release is Release.BOOKWORM else trixie_files
     files = make(settings, card.cmdline)
+    if settings.sensor_bus:
+        files = {"config.txt": with_bus(card.config).encode(), **files}
     changed = tuple(name for name, content in files.items() if _held(folder / name) != content)
     if not dry_run:
         for name in changed:

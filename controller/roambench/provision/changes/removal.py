@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Final
@@ -26,9 +27,13 @@ exec 9>{layout.LOCK}; flock -w 120 9
 added=$(cat {layout.PACKAGES_ADDED} 2>/dev/null | tr '\\n' ' ')
 removed=$(cat {layout.PACKAGES_REMOVED} 2>/dev/null | tr '\\n' ' ')
 clock=$(ls {layout.CHRONY_DROP_IN} {layout.TIMESYNCD_CONF} 2>/dev/null)
-meter=$(test -e {layout.UDEV_RULES} && echo yes)
+meter=$(ls {layout.UDEV_RULES} {layout.SENSOR_RULES} 2>/dev/null)
 logs=$(test -e {layout.JOURNAL_CONF} && echo yes)
 rm -f {" ".join(layout.OWN_FILES)}
+if grep -qsFx {shlex.quote(layout.BOOT_MARK)} {layout.BOOT_CONFIG}; then
+    sed {shlex.quote(f"/^{layout.BOOT_MARK}$/,+2d")} {layout.BOOT_CONFIG} >{layout.BOOT_CONFIG}.new &&
+        mv {layout.BOOT_CONFIG}.new {layout.BOOT_CONFIG}
+fi
 for file in {" ".join(layout.DROP_INS)}; do rmdir $(dirname $file) 2>/dev/null; done
 rm -rf {" ".join(layout.OWN_FOLDERS)} {layout.RUN} {layout.LOCK}
 systemctl daemon-reload
@@ -125,6 +130,7 @@ def unprovision(link: HostLink) -> Unprovisioned:
 def remains(facts: Facts) -> list[str]:
     """Our remains on a host by its facts, one word each."""
     found = [path for path, file in facts.files.items() if file is not None]
+    found += [layout.BOOT_CONFIG] if layout.BOOT_MARK in facts.boot_config.splitlines() else []
     found += [f"user {layout.USER}"] if facts.user_groups is not None else []
     found += [f"group {layout.USER}"] if layout.USER in facts.groups else []
     for name in (layout.UNIT, layout.BOARD_UNIT):

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import (
+    HWMON,
     METER_LINK,
     NO_METER,
     Bench,
@@ -230,8 +231,8 @@ def _card(table: CardTable, folder: Path) -> CardEntry:
 
 
 def _meter(table: MeterTable) -> MeterEntry:
-    known_by_serial = table.serial and not table.emulated and table.driver != NO_METER
-    port = table.port or (METER_LINK if known_by_serial else "")
+    known_by_serial = table.serial and not table.emulated and table.driver not in (NO_METER, HWMON)
+    port = table.port or table.i2c.partition("@")[2] or (METER_LINK if known_by_serial else "")
     return MeterEntry(
         driver=table.driver,
         port=port,
@@ -241,6 +242,10 @@ def _meter(table: MeterTable) -> MeterEntry:
         wifi_hop=table.wifi_hop,
         emulated=table.emulated,
         reopen_allowed=table.reopen_allowed,
+        site=table.site,
+        i2c=table.i2c,
+        shunt_uohm=table.shunt_uohm,
+        update_ms=table.update_ms,
     )
 
 

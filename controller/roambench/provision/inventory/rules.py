@@ -9,9 +9,10 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
-from roambench.provision.bench import NO_METER, Host, MeterEntry
+from roambench.provision.bench import HWMON, NO_METER, Host, MeterEntry
 from roambench.provision.inventory.tables import ControllerTable, InfluxTable
 from roambench.provision.power.described import outlet_of
+from roambench.provision.subjects.sensor import chip_match
 from roambench.spool.influx_settings import host_beyond, url_mistake
 from roambench.written.mistakes import did_you_mean
 
@@ -74,7 +75,8 @@ def _shared(meter: MeterEntry) -> bool:
     """Return whether the port is the same meter from wherever one opens it: an address, not a host's own
     file."""
     address = meter.port.partition("?")[0]
-    return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver != "replay"
+    own = ("replay", HWMON)  # a host's file, and its kernel's sensor
+    return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver not in own
 
 
 def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
@@ -93,9 +95,16 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
         wanted = f"{NO_METER!r} or a name of `roambench meter list`"
         near = did_you_mean(meter.driver, names)
         yield f"{where}.driver: expected {wanted}, got {meter.driver!r}{near}"
-    elif not known:
         return
-    elif not meter.port:
+    if not known:
+        return
+    if meter.driver != HWMON:
+        for key in ("i2c", "shunt_uohm", "update_ms"):
+            if value := getattr(meter, key):
+                yield f"{where}.{key}: expected none with the driver {meter.driver!r}, got {value!r}"
+    elif (meter.shunt_uohm or meter.update_ms) and not chip_match(meter):
+        yield f"{where}.port: expected one that begins with a chip's name or address, got {meter.port!r}"
+    if not meter.port:
         yield f"{where}: expected a port, or a serial, or the driver {NO_METER!r}"
     elif meter.driver in wired_names():
         try:

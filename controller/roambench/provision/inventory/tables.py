@@ -10,6 +10,8 @@ from zoneinfo import available_timezones
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 
+from roambench.meters.chips import CHIPS
+from roambench.meters.ports import SITE_PATTERN
 from roambench.spool.influx_settings import APIS
 from roambench.written.toml_file import Section
 
@@ -106,6 +108,29 @@ class MeterTable(Section):
         False,
         description="You have tried that opening the port resets nothing: the agent opens it whenever it "
         "wants, without the latch (firmware_notes/README.md).",
+    )
+    site: str = Field(
+        "",
+        pattern=SITE_PATTERN,
+        json_schema_extra={"expected": "at most 40 letters, digits, blanks and _.+-"},
+        description="What it sees where that is not the whole board, as `CPU rail`: the report says so.",
+    )
+    i2c: str = Field(
+        "",
+        pattern=rf"^(({'|'.join(CHIPS)})@\d-00[0-7][0-9a-f])?$",
+        json_schema_extra={"expected": "CHIP@BUS-ADDRESS, as ina226@1-0040, with one of " + ", ".join(CHIPS)},
+        description="Of the driver `hwmon`: the chip that provisioning and `fleet image` make known to the "
+        "kernel, where no device tree does.",
+    )
+    shunt_uohm: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="Of the driver `hwmon`: what the shunt has, microohms; it is set, and another value in "
+        "the kernel is refused. 0: as it is.",
+    )
+    update_ms: int = Field(
+        0, ge=0, le=10_000, description="Of the driver `hwmon`: `update_interval` to set, ms. 0: as it is."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roambench.provision import layout
-from roambench.provision.bench import METER_LINK, NO_METER
+from roambench.provision.bench import HWMON, METER_LINK, NO_METER
 from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
@@ -22,7 +22,7 @@ _RULE = (
 def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that give the host's meter its stable name."""
     entry = wanted.host.meter
-    if entry.driver == NO_METER or entry.emulated or not entry.serial:
+    if entry.driver in (NO_METER, HWMON) or entry.emulated or not entry.serial:
         why = "its meter is emulated" if entry.emulated else "the bench names no USB serial number for it"
         yield Skip("meter's name", "it has no meter" if entry.driver == NO_METER else why)
         return

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
 from roambench.contract.addresses import host_port
+from roambench.meters.ports import with_option
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.facts import Facts
@@ -50,8 +51,8 @@ def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
 def _meter(entry: MeterEntry) -> MeterSettings:
     if entry.driver == NO_METER:
         return MeterSettings(port="")
-    port = entry.port
-    if entry.serial and "serial=" not in port:
-        port += f"{'&' if '?' in port else '?'}serial={entry.serial}"
+    port = with_option(with_option(entry.port, "serial", entry.serial), "site", entry.site)
+    if entry.shunt_uohm and entry.driver == "hwmon":
+        port = with_option(port, "shunt_uohm", str(entry.shunt_uohm))
     harmless = entry.emulated or entry.reopen_allowed
     return MeterSettings(driver=entry.driver, port=port, reopen_allowed=harmless, wifi_hop=entry.wifi_hop)

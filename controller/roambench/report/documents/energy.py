@@ -22,6 +22,8 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
     return {
         "duration_s": energy.duration_s,
         "without": dict(energy.without),
+        **({"sites": energy.sites} if energy.scope else {}),
+        **({"reading_w": energy.reading_w} if energy.reading_w else {}),
         "whole_run": value(energy.whole_run),
         "whole_run_net": value(energy.whole_run_net),
         "truth": _truth(energy.truth),
@@ -62,6 +64,8 @@ def energy_document(energy: EnergySummary | None) -> dict[str, Any] | None:
                 "readings": board.readings,
                 "inconsistent": board.inconsistent,
                 "undervoltage": board.undervoltage,
+                **({"saturated": board.saturated} if board.saturated else {}),
+                **({"site": board.site} if board.site else {}),
                 "frozen": [
                     {"duration_s": stretch.duration_s, "watts": stretch.watts} for stretch in board.frozen
                 ],

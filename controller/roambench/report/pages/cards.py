@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.figures.chart import run_colour
-from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED, in_all
 from roambench.report.quantities import QUANTITIES
 from roambench.report.summaries.run import RunSummary, improvements, reference_of
 from roambench.report.tables.brief import score
@@ -81,7 +81,11 @@ def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:
         return (WASTED, numbers.NONE, ""), (LEARNING, numbers.NONE, ""), ("coverage", numbers.NONE, "")
     gross, energy = run.spent.gross, run.measured
     how = "" if energy else " (modelled)"
-    boards = f"{BOARDS_IDLING_TOO}: {numbers.joules(energy.whole_run.joules)}" if energy else ""
+    boards = (
+        f"{in_all(BOARDS_IDLING_TOO, energy.scope)}: {numbers.joules(energy.whole_run.joules)}"
+        if energy
+        else ""
+    )
     return (
         (f"{WASTED}{how}", numbers.joules(gross.cumulative_wasted.joules), waste_note),
         (f"{LEARNING}{how}", numbers.joules(gross.cumulative_consumed.joules), boards),

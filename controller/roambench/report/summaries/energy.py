@@ -22,6 +22,7 @@ from roambench.energy.links.models import LinkModel
 from roambench.energy.links.radio_work import PAPER
 from roambench.energy.links.throughput import Direction, megabits
 from roambench.energy.readings.frozen import Frozen
+from roambench.report.joule_names import DIFFERENT_SITES
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards
 from roambench.report.table10 import Table10, table10
@@ -74,11 +75,17 @@ class BoardEnergy:
     readings: int
     inconsistent: int
     undervoltage: int
+    saturated: int
     frozen: tuple[Frozen, ...]  # stretches of lines that the meter repeated
     split: Split  # the method that separated its phases, and the evidence against it
     truth: TruthCheck | None
     truth_by_phase: Mapping[Phase, TruthByKind]
     meter: DeviceMeter
+
+    @property
+    def site(self) -> str:
+        """The part that its meter sees, "" for the whole board."""
+        return "" if self.meter.description is None else self.meter.description.site
 
 
 @dataclass(frozen=True)
@@ -105,10 +112,38 @@ class EnergySummary:
     without: Mapping[str, str]
 
     @property
-    def without_text(self) -> str:
-        """For beside a sum: without pi-07 (why); "" where every board is in it."""
+    def sites(self) -> dict[str, list[str]]:
+        """The parts that meters saw, "" for whole boards, and the boards in the sums that they saw there."""
+        found: dict[str, list[str]] = {}
+        for board in self.boards:
+            if board.device not in self.without:
+                found.setdefault(board.site, []).append(board.device)
+        return found
+
+    @property
+    def scope(self) -> str:
+        """The part of boards that the sums are of: "" for whole boards."""
+        sites = list(self.sites) or [""]
+        return sites[0] if len(sites) == 1 else DIFFERENT_SITES
+
+    @property
+    def scope_text(self) -> str:
+        """For beside a sum: what it is of, and without which boards (why); "" for all of all boards."""
         boards = ", ".join(f"{device} ({why})" for device, why in self.without.items())
-        return f"without {boards}" if boards else ""
+        parts = [f"without {boards}"] if boards else []
+        if self.scope == DIFFERENT_SITES:
+            seen = [f"{site or 'whole board'} of {', '.join(who)}" for site, who in self.sites.items()]
+            parts.insert(0, f"a sum over different sites ({'; '.join(seen)})")
+        elif self.scope:
+            parts.insert(0, f"of the {self.scope}, not of whole boards")
+        return ", ".join(parts)
+
+    @property
+    def reading_w(self) -> float:
+        """Watts that reading its own sensor costs a board, the mean of those that do; 0 where none does."""
+        described = [board.meter.description for board in self.boards if board.device not in self.without]
+        costs = [one.reading_w for one in described if one is not None and one.reading_w > 0.0]
+        return math.fsum(costs) / len(costs) if costs else 0.0
 
 
 def energy_summary(
@@ -249,6 +284,7 @@ def _board(device: DeviceEnergy, finished: bool) -> BoardEnergy:
         readings=len(device.readings),
         inconsistent=device.flagged(ReadingFlag.INCONSISTENT),
         undervoltage=device.flagged(ReadingFlag.UNDERVOLTAGE),
+        saturated=device.flagged(ReadingFlag.SATURATED),
         frozen=device.frozen,
         split=split,
         truth=None

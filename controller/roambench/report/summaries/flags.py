@@ -12,6 +12,7 @@ from roambench.energy.idle.baseline import MIN_BASELINE_READINGS, IdleBaselines,
 from roambench.energy.rest_checks import EarlyCause
 from roambench.experiment.rounds_section import REST_PERIODS, REST_S
 from roambench.meters.traits import LATENESS_LIMIT_S
+from roambench.report.joule_names import DIFFERENT_SITES
 from roambench.report.summaries.board_state import BoardState, state_flags
 from roambench.report.summaries.energy import EnergySummary
 from roambench.report.summaries.evidence import RunEvidence
@@ -199,6 +200,21 @@ def _energy_flags(energy: EnergySummary) -> list[Flag]:
     flags += grave(_split_flags(energy))
     if not baselines and len(rested) < len(energy.boards):
         flags.append(Flag(_baseline_flag([board.baselines for board in energy.boards])))
+    full = {board.device: f"{board.saturated:,} readings" for board in energy.boards if board.saturated}
+    if full:
+        flags.append(
+            Flag(
+                "take a sensor with a wider range, or a smaller shunt: the true power was beyond the meter's "
+                f"range on {on(full)}; these are left out, and the joules are too few"
+            )
+        )
+    if energy.scope == DIFFERENT_SITES:
+        flags.append(
+            Flag(
+                "compare boards with boards and rails with rails: every sum over boards is "
+                f"{energy.scope_text}"
+            )
+        )
     inconsistent = sum(board.inconsistent for board in energy.boards)
     if inconsistent:
         lines = "1 line whose watts are" if inconsistent == 1 else f"{inconsistent:,} lines whose watts are"

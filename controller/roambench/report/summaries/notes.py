@@ -67,7 +67,8 @@ class BoardNote:
         """The count, and what it may spoil."""
         if self.phases:
             return f"{self.phases:,} phases, {self.joules:,.1f} of {self.of_joules:,.1f} J"
-        return "once" if self.count == 1 else f"{self.count:,} times"
+        often = "once" if self.count == 1 else f"{self.count:,} times"
+        return f"{often}: {self.first}" if self.kind is EventKind.METER_ALARM else often
 
 
 def board_notes(device: DeviceEnergy, start_ns: int) -> tuple[BoardNote, ...]:

@@ -12,6 +12,7 @@ from roambench.energy.links.models import LinkModel
 from roambench.energy.links.throughput import Direction
 from roambench.experiment.sections import Experiment
 from roambench.mobility.trace import MADE_UP
+from roambench.report.joule_names import DIFFERENT_SITES
 from roambench.report.summaries.board_state import BoardState, board_states
 from roambench.report.summaries.energy import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.summaries.evidence import RunEvidence
@@ -182,6 +183,7 @@ def comparison_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
             "boards left out of their sums",
             {frozenset(run.measured.without) for run in summaries if run.measured},
         ),
+        ("sites of meters", {frozenset(run.measured.sites) for run in summaries if run.measured}),
     ):
         if len(values) > 1:
             flags.append(f"the runs have different {what}: their differences are not the systems' alone")
@@ -216,7 +218,14 @@ def world_flags(summaries: Sequence[RunSummary]) -> tuple[str, ...]:
     return tuple(flags)
 
 
+def scope_of(runs: Sequence[RunSummary]) -> str:
+    """The part of boards that the measured joules of these runs are of: "" for whole boards."""
+    scopes = {run.measured.scope for run in runs if run.measured}
+    return next(iter(scopes), "") if len(scopes) < 2 else DIFFERENT_SITES
+
+
 def boards_left_out(runs: Sequence[RunSummary]) -> str:
-    """Sentences for under every table of sums: which boards are in none of them; "" where all are."""
-    texts = [(run.label, run.measured.without_text) for run in runs if run.measured]
+    """Sentences for under every table of sums: what they are of where not of whole boards, and which boards
+    are in none of them; "" where they are of all."""
+    texts = [(run.label, run.measured.scope_text) for run in runs if run.measured]
     return "".join(f" {label} is {text}." for label, text in texts if text)

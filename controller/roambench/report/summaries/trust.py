@@ -12,7 +12,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.energy.account import Method
 from roambench.energy.energy_value import Energy, told_from_zero, total
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS, WASTED
+from roambench.report.joule_names import BOARDS, WASTED, in_all
 from roambench.report.summaries.energy import EnergySummary, PhaseEnergy
 from roambench.report.summaries.truth_checks import TruthCheck, rounding_of, u_against_truth
 
@@ -60,7 +60,7 @@ def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
     return tuple(
         found
         for found in (
-            _trust(BOARDS, energy.whole_run, energy.truth, sound=True),
+            _trust(in_all(BOARDS, energy.scope), energy.whole_run, energy.truth, sound=True),
             _trust("training", _net(trained), _truth(trained), sound=Phase.TRAIN not in missing),
             _trust(WASTED, energy.gross.cumulative_wasted, energy.wasted_truth, sound=True),
             _trust("transfers", _net(moved), _truth(moved), sound=not (touching or missing)),

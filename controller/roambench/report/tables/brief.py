@@ -8,10 +8,10 @@ from functools import partial
 from roambench.contract.metric import Metric
 from roambench.energy.energy_value import Energy
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED, in_all
 from roambench.report.numbers import NONE
 from roambench.report.summaries.finding import consumed_energy, failed_energy, wasted_energy
-from roambench.report.summaries.run import RunSummary
+from roambench.report.summaries.run import RunSummary, scope_of
 from roambench.report.table import ReportTable
 
 
@@ -19,13 +19,18 @@ def brief_table(runs: Sequence[RunSummary]) -> ReportTable:
     """The runs' metrics, trainings used and failed, energy wasted, used for learning and in all;
     columns that no run has are left out. Energies ± k = 2."""
     judged = dict.fromkeys(run.learning.metric for run in runs)
+    scope = scope_of(runs)
+    of = f", {scope}" if scope else ""
     columns: list[tuple[str, Callable[[RunSummary], str]]] = [
         *((metric.name, partial(score, metric)) for metric in judged),
         ("trainings used", _used),
         ("failed", _failed),
-        (WASTED, lambda run: _joules(run, wasted_energy(run))),
-        (LEARNING, lambda run: _joules(run, consumed_energy(run))),
-        (BOARDS_IDLING_TOO, lambda run: _joules(run, run.measured.whole_run if run.measured else None)),
+        (WASTED + of, lambda run: _joules(run, wasted_energy(run))),
+        (LEARNING + of, lambda run: _joules(run, consumed_energy(run))),
+        (
+            in_all(BOARDS_IDLING_TOO, scope),
+            lambda run: _joules(run, run.measured.whole_run if run.measured else None),
+        ),
         ("J per point", _joules_per_point),
     ]
     shown = [(name, [value(run) for run in runs]) for name, value in columns]

@@ -9,10 +9,10 @@ from functools import partial
 from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.energy.ledger import Kind
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED
+from roambench.report.joule_names import BOARDS_IDLING_TOO, LEARNING, WASTED, in_all
 from roambench.report.numbers import NONE
 from roambench.report.summaries.energy import EnergySummary
-from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of
+from roambench.report.summaries.run import RunSummary, boards_left_out, reference_of, scope_of
 from roambench.report.table import ReportTable
 from roambench.report.table10 import TITLES, Table10, basis_of, factors_between
 
@@ -69,9 +69,11 @@ def table10_table(runs: Sequence[RunSummary], kind: Kind) -> ReportTable:
         if kind == "gross"
         else "Net: what download, training and upload drew above the board's own idle power."
     )
+    scope = scope_of(runs)
+    of = f" of the {scope}" if scope else ""
     return ReportTable(
         f"table10-{kind}",
-        f"Energy wasted and used for learning, {kind} (the rows of MOHAWK's Table 10)",
+        f"Energy{of} wasted and used for learning, {kind} (the rows of MOHAWK's Table 10)",
         f"{meaning} MOHAWK says consumed. ± is 2 u; the others are means, with their standard deviation "
         "(sd). Idling, absence and waiting are not part of it; rounds without a training are left out."
         + boards_left_out(runs),
@@ -93,8 +95,9 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
             numbers.joules(energy.truth.true_j) if kind == "j" else numbers.signed_percent(energy.truth.error)
         )
 
+    scope = scope_of(runs)
     rows = [
-        (f"{BOARDS_IDLING_TOO} (gross)", *cell(lambda e: numbers.energy(e.whole_run))),
+        (f"{in_all(BOARDS_IDLING_TOO, scope)} (gross)", *cell(lambda e: numbers.energy(e.whole_run))),
         ("of it idle", *cell(lambda e: numbers.joules(e.whole_run.joules - e.whole_run_net.joules))),
         ("net of idle", *cell(lambda e: numbers.energy(e.whole_run_net, zero="0 J"))),
         ("mean power per board", *cell(lambda e: f"{e.whole_run.mean_w:.3f} W")),
@@ -108,22 +111,35 @@ def whole_run_table(runs: Sequence[RunSummary]) -> ReportTable:
     costs = dict.fromkeys(run.instrument.sentence for run in runs if run.instrument is not None)
     return ReportTable(
         "whole-run",
-        "Energy of boards in all",
+        f"Energy of the {scope} in all" if scope else "Energy of boards in all",
         "Trapezoid over all readings of all boards, idle time included; ± is 2 u of meters and "
         "sampling. Time without readings counts no energy. Board-seconds of device time. The "
         "truth of emulated boards never passes through a sensor and is taken over the same measured time."
         + "".join(f" Of each board's power {cost}." for cost in costs)
+        + _own_reading(runs)
         + boards_left_out(runs),
         ("", *(run.label for run in runs)),
         tuple(rows),
     )
 
 
+def _own_reading(runs: Sequence[RunSummary]) -> str:
+    """The cost that boards which measure themselves pay for it."""
+    costs = [(run.label, run.measured.reading_w) for run in runs if run.measured and run.measured.reading_w]
+    return "".join(
+        f" {label}: boards read their own sensors, which costs each about {1e3 * watts:.1f} mW."
+        for label, watts in costs
+    )
+
+
 def board_table(run: RunSummary) -> ReportTable:
     """One line per board."""
+    boards = run.energy.boards if run.energy else ()
+    sited = any(board.site for board in boards)
     rows = [
         (
             board.device,
+            *([board.site or "whole board"] if sited else []),
             numbers.energy(board.whole_run),
             numbers.joules(board.whole_run.joules - board.net.joules) if board.whole_run.covered_s else NONE,
             numbers.energy(board.net),
@@ -137,7 +153,7 @@ def board_table(run: RunSummary) -> ReportTable:
             str(board.inconsistent),
             numbers.signed_percent(board.truth.error if board.truth else None),
         )
-        for board in (run.energy.boards if run.energy else ())
+        for board in boards
     ]
     return ReportTable(
         f"boards-{run.label}",
@@ -146,6 +162,7 @@ def board_table(run: RunSummary) -> ReportTable:
         "(gross). Lost: time in which the agent was down and did not stamp what the board did.",
         (
             "board",
+            *(["measured"] if sited else []),
             "gross",
             "idle",
             "net",

@@ -9,7 +9,7 @@ from roambench.contract.phases import ACTIVE_PHASES
 from roambench.energy.energy_value import Energy, UncertaintyBudget, told_from_zero
 from roambench.energy.idle.baseline import IdleBaselines, IdleLevel, NoBaselines
 from roambench.report import numbers
-from roambench.report.joule_names import BOARDS
+from roambench.report.joule_names import BOARDS, in_all
 from roambench.report.numbers import NONE
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
@@ -29,8 +29,9 @@ def budget_rows(run: RunSummary) -> Iterator[tuple[str, Energy]]:
     """The energies whose budget a reader needs: the whole run, then every active phase's net."""
     if run.measured is None:
         return
-    yield f"{BOARDS}, gross", run.measured.whole_run
-    yield f"{BOARDS}, net", run.measured.whole_run_net
+    boards = in_all(BOARDS, run.measured.scope)
+    yield f"{boards}, gross", run.measured.whole_run
+    yield f"{boards}, net", run.measured.whole_run_net
     for item in run.measured.phases:
         if item.phase in ACTIVE_PHASES:
             yield f"{item.phase.value}, gross", item.gross

@@ -19,6 +19,7 @@ from roambench.contract.errors import FleetError
 from roambench.contract.stillness import AwakeTime
 from roambench.emulation.electric.power import PiPower
 from roambench.emulation.electric.shapes import SHAPES
+from roambench.emulation.profiles import Transport, profile
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault, FaultKind
 from roambench.experiment.sections import Experiment
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -240,9 +241,14 @@ def _emulated(experiment: Experiment, folder: Path, index: int, name: str) -> Em
     if local.radio_spread > 0:
         power = power.with_drawn_radio(experiment.seed, index, local.radio_spread)
     stall = Fault(FaultKind.SILENCE, at_s=local.meter_stall_at_s, duration_s=local.meter_stall_s)
+    row = profile(local.meter_profiles.get(name, local.meter_profile))
+    kernel = Transport.SYSFS in row.lines
     return EmulatedDevice(
         name=name,
-        link_path=str(meters / f"{name}.tty"),
+        link_path="" if kernel else str(meters / f"{name}.tty"),
+        sysfs_dir=str(meters / name) if kernel else "",
+        profile=local.meter_profiles.get(name, ""),
+        site=local.meter_sites.get(name, ""),
         power=power,
         shape=SHAPES[local.power_shape],
         gain=local.meter_gain * (1.0 + local.meter_gain_sd * float(drawn)),

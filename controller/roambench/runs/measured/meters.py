@@ -89,7 +89,7 @@ def device_meter(
     """
     description = described(events)
     try:
-        row = TRAITS.load(description.traits) if description is not None else TRAITS.load("smartpower2")
+        row = description.row if description is not None else TRAITS.load("smartpower2")
     except ConfigError:
         description, row = None, TRAITS.load("smartpower2")
     period_s = row.nominal_s if description is None else description.nominal_s or row.nominal_s

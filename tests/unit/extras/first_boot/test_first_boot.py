@@ -116,6 +116,20 @@ def test_a_card_gets_a_script_and_a_command_line_once(bench: Path, tmp_path: Pat
     assert _files(boot) == made
 
 
+def test_a_board_with_a_power_sensor_gets_the_bus_of_it_in_config_txt(bench: Path, tmp_path: Path, capsys):
+    text = bench.read_text().replace(
+        'meter.driver = "none"', 'meter = { driver = "hwmon", i2c = "ina226@1-0040" }'
+    )
+    bench.write_text(text)
+    for boot in (_card(tmp_path / "boot"), _card(tmp_path / "trixie", _PLAIN, **_SEED)):
+        assert _call(bench, "--boot", boot, "--only", "pi-02") == 0
+        config = (boot / "config.txt").read_text()
+        assert config == f"{_CONFIG}\n# roambench: the bus of the power sensor\n[all]\ndtparam=i2c_arm=on\n"
+        capsys.readouterr()
+        assert _call(bench, "--boot", boot, "--only", "pi-02") == 0
+        assert "nothing to change" in capsys.readouterr().out
+
+
 def test_the_initramfs_of_bookworm_would_rewrite_neither_the_script_nor_the_command_line(
     bench: Path, tmp_path: Path
 ):
