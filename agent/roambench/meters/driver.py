@@ -50,8 +50,11 @@ class Driver:
         guard = None
         if self.resets and not reopen_allowed:
             guard = PortLatch.default(parsed.address) if latch is None else PortLatch(latch, parsed.address)
+        source = self.source(parsed)
+        if hasattr(source, "clock"):
+            source.clock = clock
         return StreamMeter(
-            self.source(parsed),
+            source,
             self.frames(parsed),
             partial(self.description, parsed),
             clock,

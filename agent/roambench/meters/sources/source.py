@@ -16,7 +16,8 @@ class MeterSource(Protocol):
     """A line to one meter. `take` and `lost` are called from the running loop, never after `close`.
 
     A source may also have an attribute `unit`, as `sources.unit` tells it of the line that is open, and one
-    `traits` (`MeterTraits`), where only the open line tells them.
+    `traits` (`MeterTraits`), where only the open line tells them. One that reckons with time has an attribute
+    `clock` (`DeviceClock`), which its driver sets.
     """
 
     async def open(self, take: Take, lost: Lost) -> None:
