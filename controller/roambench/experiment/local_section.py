@@ -56,6 +56,10 @@ class LocalSection(Section):
         default_factory=dict,
         description='Firmware of single devices\' meters: `{ pi-02 = "ina226" }`.',
     )
+    meter_readers: dict[str, Literal["controller"]] = Field(
+        default_factory=dict,
+        description='Emulated meters that hang on another machine: `{ pi-02 = "controller" }`.',
+    )
     meter_interval_ms: int = Field(
         0,
         ge=0,
