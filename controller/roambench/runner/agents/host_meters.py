@@ -1,4 +1,4 @@
-"""Meters that hang on the controller's own machine: what they say is recorded as of the boards that they power.
+"""Meters that hang on the controller's own machine: their words are records of the boards that they power.
 
 The readings have this machine's stamps; the analysis lays them over the boards' phases by the clock probes.
 """
