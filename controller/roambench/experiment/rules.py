@@ -50,6 +50,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_influxdb(values),
         *_meters(values),
         *_real_meters(values),
+        *_meter_readers(values),
         *_ray(values),
         *_precision(values),
         *_peers(values),
@@ -273,13 +274,8 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
         )
     known = catalogue.table("meters").names()
-    agents = _used(values, ("fleet", "agents"))
     for name, meter in meters.items():
-        number = name.removeprefix("pi-")
-        there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
-        if not there or (type(agents) is int and 0 < agents < int(number)):
-            last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
-            yield Mistake(("local", "meters", name), f"expected a device of this machine: pi-01{last}")
+        yield from _no_device(values, "meters", name)
         driver = meter.get("driver") if isinstance(meter, Mapping) else None
         if isinstance(driver, str) and driver not in known:
             hint = did_you_mean(driver, known)
@@ -287,6 +283,26 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
                 ("local", "meters", name, "driver"),
                 f'expected one of {", ".join(known)}, got "{driver}"{hint}',
             )
+
+
+def _meter_readers(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Meters that the controller reads: emulated ones, of devices that there are."""
+    readers = _at(values, ("local", "meter_readers"))
+    meters = _at(values, ("local", "meters"))
+    for name in readers if isinstance(readers, Mapping) else ():
+        yield from _no_device(values, "meter_readers", name)
+        if isinstance(meters, Mapping) and name in meters:
+            expected = "expected an emulated meter; a real one's port says reader=controller"
+            yield Mistake(("local", "meter_readers", name), expected)
+
+
+def _no_device(values: Mapping[str, Any], key: str, name: str) -> Iterator[Mistake]:
+    agents = _used(values, ("fleet", "agents"))
+    number = name.removeprefix("pi-")
+    there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
+    if not there or (type(agents) is int and 0 < agents < int(number)):
+        last = f" to pi-{agents:02d}" if type(agents) is int and agents > 0 else ", pi-02, ..."
+        yield Mistake(("local", key, name), f"expected a device of this machine: pi-01{last}")
 
 
 def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
