@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what tests start on loopback: InfluxDB 1.6, VictoriaMetrics, an SSH server, an SNMP agent and a browser, what
-# talks to power switches, what reads a PDF, and what writes down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
+# Installs what tests start on loopback: InfluxDB 1.6, VictoriaMetrics, an SSH server, an SNMP agent, an
+# MQTT broker and a browser, what talks to power switches, what reads a PDF, and what writes down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
 set -eu
 PATH="$PATH:/usr/sbin"
 missing=""
@@ -12,6 +12,7 @@ command -v snmpd >/dev/null || missing="$missing snmpd"
 command -v snmpget >/dev/null || missing="$missing snmp"
 command -v uhubctl >/dev/null || missing="$missing uhubctl"
 command -v pdffonts >/dev/null || missing="$missing poppler-utils"
+command -v mosquitto >/dev/null || missing="$missing mosquitto"
 command -v curl >/dev/null || missing="$missing curl"
 # shellcheck disable=SC2086
 sh "$(dirname "$0")/install_packages.sh" "tests against real servers" $missing

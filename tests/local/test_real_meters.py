@@ -49,9 +49,9 @@ def port(tmp_path: Path) -> Iterator[str]:
     meter.wait(20)
 
 
-@pytest.mark.parametrize("devices", [2, 1])
-def test_a_laptop_and_one_meter_are_a_bench(tmp_path: Path, port: str, devices: int) -> None:
-    meters = {"pi-01": {"driver": "smartpower3", "port": port}}
+@pytest.mark.parametrize(("devices", "reader"), [(2, ""), (1, "&reader=controller")])
+def test_a_laptop_and_one_meter_are_a_bench(tmp_path: Path, port: str, devices: int, reader: str) -> None:
+    meters = {"pi-01": {"driver": "smartpower3", "port": port + reader}}
     (run,) = rb.run(
         EXPERIMENT, set={"local.meters": meters, "fleet.agents": devices}, runs_dir=tmp_path / "runs"
     )

@@ -12,7 +12,7 @@ from roambench.meters.frames.parser import FrameParser
 from roambench.meters.latch import PortLatch
 from roambench.meters.ports import Port, parse_port
 from roambench.meters.sources.source import MeterSource
-from roambench.meters.stream_meter import StreamMeter
+from roambench.meters.stream_meter import STALE_AFTER_S, StreamMeter
 from roambench.meters.traits import MeterDescription
 
 
@@ -50,13 +50,17 @@ class Driver:
         guard = None
         if self.resets and not reopen_allowed:
             guard = PortLatch.default(parsed.address) if latch is None else PortLatch(latch, parsed.address)
+        source = self.source(parsed)
+        if hasattr(source, "clock"):
+            source.clock = clock
         return StreamMeter(
-            self.source(parsed),
+            source,
             self.frames(parsed),
             partial(self.description, parsed),
             clock,
             latch=guard,
             redials=self.redials,
+            stale_after_s=max(STALE_AFTER_S, 3.0 * self.period_s(parsed)),
         )
 
     def port(self, text: str) -> Port:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from roambench.emulation.electric.draw import BoardDraw
 from roambench.emulation.electric.kernel_chips import INA219, INA226, INA3221
 from roambench.emulation.electric.pac1933 import Pac1933
+from roambench.emulation.electric.period_mean import PeriodMean
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.electric.sensor import WINDOW_NS, Ina231, SensorChip
 from roambench.emulation.electric.signal import PowerSignal
@@ -14,6 +15,7 @@ from roambench.emulation.firmware import Firmware, Printed
 from roambench.emulation.outlet import Outlet
 from roambench.emulation.profiles import FirmwareProfile, Sensor, Transport, profile
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec, Fault
+from roambench.meters.traits import TRAITS
 
 _KERNEL_CHIPS = {Sensor.INA219: INA219, Sensor.INA226: INA226, Sensor.INA3221: INA3221}
 #: The signal begins this long before the first tick, so that the first window lies inside it.
@@ -98,6 +100,16 @@ def _sensor(spec: EmulatorSpec, row: FirmwareProfile, device: EmulatedDevice, in
     if row.sensor in _KERNEL_CHIPS:
         return _KERNEL_CHIPS[row.sensor].drawn(
             spec.seed, index, scale=spec.tolerance, gain=device.gain, offset_w=device.offset_w
+        )
+    if row.sensor is Sensor.MEAN:
+        return PeriodMean.drawn(
+            spec.seed,
+            index,
+            TRAITS.load(row.traits),
+            row.period_s,
+            scale=spec.tolerance,
+            gain=device.gain,
+            offset_w=device.offset_w,
         )
     return Ina231.drawn(
         spec.seed,

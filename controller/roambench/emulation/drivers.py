@@ -54,7 +54,7 @@ def reader(
         return driver, f"{address}?interval_ms={round(1e3 * row.period(interval_ms))}"
     if row.traits == "smartpower2-100ms" and transport is not Transport.SERIAL:
         return driver, f"{address}?period_s={row.period_s:g}"
-    return driver, address
+    return driver, f"{address}?{row.options}" if row.options else address
 
 
 def driver_of(row: FirmwareProfile, transport: Transport) -> str | None:

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import socket
-import struct
-import termios
-import tty
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
 
 from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
@@ -24,11 +18,8 @@ from roambench.emulation.network.websocket import WebsocketPort
 from roambench.emulation.profiles import Transport
 from roambench.emulation.spec import PORT_FAULTS, EmulatorSpec, Fault, FaultKind, udp_address
 from roambench.emulation.sysfs import SysfsFolder
+from roambench.emulation.terminal import TalkingTerminal, Terminal
 from roambench.emulation.truth import PrintLog, TruthLog
-
-#: The line discipline holds 4095 bytes; beyond this the unread ones are dropped. More would wait where a
-#: reader that opens the port cannot flush them, and arrive as if they were new.
-UNREAD_LIMIT: Final = 3500
 
 
 class MeterPort:
@@ -59,7 +50,7 @@ class MeterPort:
         """Serve every way that the device asks for; MeterError names the one that cannot be."""
         device, firmware = self._device, self.board.firmware
         if device.link_path:
-            self._terminal = Terminal(Path(device.link_path))
+            self._terminal = self._plugged()
         if device.telnet_port is not None:
             shell = YtrikozShell(firmware) if firmware.profile.traits == "smartpower2-ytrikoz" else None
             self._telnet = TelnetPort(self._clock.now_ns, self._has_network, shell)
@@ -199,9 +190,13 @@ class MeterPort:
         if self._unplugged:
             return
         if self._device.link_path:
-            self._terminal = Terminal(Path(self._device.link_path))
+            self._terminal = self._plugged()
         if self._device.sysfs_dir:
             self._sysfs = SysfsFolder(Path(self._device.sysfs_dir))
+
+    def _plugged(self) -> Terminal:
+        path, dialog = Path(self._device.link_path), self.board.firmware.profile.dialog
+        return Terminal(path) if dialog is None else TalkingTerminal(path, dialog())
 
     def _has_network(self) -> bool:
         return not self.board.firmware.booting
@@ -233,45 +228,3 @@ class DatagramPort:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
-
-
-class Terminal:
-    """A pseudo-terminal that behaves like a meter's USB serial port: bytes that are not fetched are lost.
-
-    This is the meter's end; `link_path` becomes a symlink to the other one.
-
-    The other end is kept open here too, so that readers may come and go without the port vanishing.
-    """
-
-    def __init__(self, link_path: Path) -> None:
-        self._link = link_path
-        self._ours, self._theirs = os.openpty()
-        tty.setraw(self._theirs)
-        os.set_blocking(self._ours, False)
-        self.lost_bytes = 0
-        draft = link_path.with_name(link_path.name + ".new")
-        try:
-            draft.unlink(missing_ok=True)
-            draft.symlink_to(os.ttyname(self._theirs))
-            draft.replace(link_path)
-        except OSError as error:
-            raise MeterError(f"meter port {link_path}: cannot be made ({error.strerror})") from None
-
-    def write(self, data: bytes) -> int:
-        """Send; never blocks. Returns how many bytes the port took."""
-        (unread,) = struct.unpack("i", fcntl.ioctl(self._theirs, termios.FIONREAD, b"\0\0\0\0"))
-        if unread + len(data) > UNREAD_LIMIT:
-            termios.tcflush(self._theirs, termios.TCIFLUSH)
-            self.lost_bytes += unread
-        try:
-            sent = os.write(self._ours, data)
-        except BlockingIOError:
-            sent = 0
-        self.lost_bytes += len(data) - sent
-        return sent
-
-    def close(self) -> None:
-        """Readers see the port vanish."""
-        self._link.unlink(missing_ok=True)
-        os.close(self._ours)
-        os.close(self._theirs)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
@@ -37,6 +37,19 @@ class Sensor(StrEnum):
     INA219 = "ina219"
     INA226 = "ina226"
     INA3221 = "ina3221"
+    MEAN = "mean"  # any that has the mean of all of the period; it is as wrong as its traits' u says
+
+
+class Dialog(Protocol):
+    """The speech of a meter that is spoken to on its serial port; each port has one."""
+
+    def hear(self, data: bytes) -> bytes:
+        """The answer to bytes that came."""
+        ...
+
+    def say(self, line: bytes) -> bytes:
+        """The bytes that leave when the firmware has printed `line`; b"" while it was not asked to talk."""
+        ...
 
 
 class WattHours(StrEnum):
@@ -73,6 +86,8 @@ class FirmwareProfile:
     late_s: float = 0.0  # how long at most another task holds a line up
     late_share: float = 0.0  # of all lines
     drivers: Mapping[Transport, str] = field(default_factory=dict)  # who reads it; {}: by its traits
+    dialog: Callable[[], Dialog] | None = None  # of a meter that is spoken to on its serial port
+    options: str = ""  # what its reader's port has after "?"
 
     def __post_init__(self) -> None:
         problems = [

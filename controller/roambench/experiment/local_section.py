@@ -61,6 +61,10 @@ class LocalSection(Section):
         default_factory=dict,
         description='What single devices\' meters see, where not the whole board: `{ pi-02 = "CPU rail" }`.',
     )
+    meter_readers: dict[str, Literal["controller"]] = Field(
+        default_factory=dict,
+        description='Emulated meters that hang on another machine: `{ pi-02 = "controller" }`.',
+    )
     meter_interval_ms: int = Field(
         0,
         ge=0,

@@ -50,6 +50,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_influxdb(values),
         *_meters(values),
         *_real_meters(values),
+        *_meter_readers(values),
         *_ray(values),
         *_precision(values),
         *_peers(values),
@@ -287,6 +288,17 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
                 ("local", "meters", name, "driver"),
                 f'expected one of {", ".join(known)}, got "{driver}"{hint}',
             )
+
+
+def _meter_readers(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Meters that the controller reads: emulated ones, of devices that there are."""
+    readers = _at(values, ("local", "meter_readers"))
+    meters = _at(values, ("local", "meters"))
+    for name in readers if isinstance(readers, Mapping) else ():
+        yield from _device(values, "meter_readers", name)
+        if isinstance(meters, Mapping) and name in meters:
+            expected = "expected an emulated meter; a real one's port says reader=controller"
+            yield Mistake(("local", "meter_readers", name), expected)
 
 
 def _device(values: Mapping[str, Any], table: str, name: str) -> Iterator[Mistake]:

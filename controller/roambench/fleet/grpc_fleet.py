@@ -108,6 +108,7 @@ class GrpcFleet:
         )
         # A thread: storing waits for the disk, and the loop paces and counts what is measured.
         self._writer = ThreadPoolExecutor(1, "records")
+        self._sink = sink
         allowances = Allowances(limits)
         self._ports = FleetPorts(
             identity,
@@ -209,6 +210,14 @@ class GrpcFleet:
         await self._ports.close(0.5)
         await asyncio.to_thread(self._writer.shutdown)
         return late
+
+    # ---- records that are made here ---------------------------------------------------------
+
+    async def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        """Store records of the device `name` beside its own; returns the highest number that is durable."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._writer, self._sink, name, spool_uuid, records
+        )
 
     # ---- clocks ----------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class LocalSettings:
     store_at_controller: bool = True
     witness: bool = False  # agents keep a second notebook of what they read
     meters: Mapping[str, MeterSettings] = field(default_factory=dict)  # real ones, by device
+    unread: frozenset[str] = frozenset()  # devices whose emulated meter the controller reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,7 @@ class LocalAgents:
             epoch_ns=self._clock.epoch_ns,
             time_scale=self._clock.time_scale,
             ahead_ns=self._clock.ahead_ns,
-            meter=self._settings.meters.get(name) or self._emulated_meter(name),
+            meter=self._meter(name),
             host=self._settings.host,
             run=self._settings.run_id,
             bench=self._settings.bench,
@@ -233,7 +234,12 @@ class LocalAgents:
             ),
         )
 
-    def _emulated_meter(self, name: str) -> MeterSettings:
+    def _meter(self, name: str) -> MeterSettings:
+        if name in self._settings.unread:
+            return MeterSettings()
+        return self._settings.meters.get(name) or self.emulated_meter(name)
+
+    def emulated_meter(self, name: str) -> MeterSettings:
         """The driver that reads what the emulator's firmware says on its serial port, or in its folder."""
         spec = self._emulator
         (device,) = (device for device in spec.devices if device.name == name)

@@ -350,7 +350,8 @@ def test_an_unusual_header_is_quoted_with_the_option_that_names_its_columns(
     assert capsys.readouterr().err == (
         f"roambench: {tmp_path}/c.csv:1: cannot tell which column is device, time, lat, lon: the first line "
         "has wer, wann, breite, laenge; name them with --columns device=...,time=...,lat=...,lon=... (a+b "
-        "joins two columns, numbers are positions from 0); `roambench trace import --detect FILE` proposes them\n"
+        "joins two columns, numbers are positions from 0); `roambench trace import --detect FILE` proposes "
+        "them\n"
     )
     assert roambench("intervals", tmp_path / "c.csv", "-o", output) == 2
     assert "the first line has wer, wann, breite, laenge; name them with --columns device=...,ap=..." in (

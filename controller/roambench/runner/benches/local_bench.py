@@ -31,6 +31,7 @@ from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.agent_checkpoints import clock_again, was_booted
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.clocks import FleetClocks
+from roambench.runner.agents.host_meters import here, is_read_here, meters_read_here
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.influx_live import InfluxLive, influx_note, influx_settings
 from roambench.runner.stopping import to_its_end
@@ -147,7 +148,12 @@ async def local_bench(
         ending.push_async_callback(to_its_end, _drain, fleet, agents, folder, say)
         watch.started_s = time.monotonic()
         await agents.start()
-        async with agents.watched():
+        read_here = {
+            name: MeterSettings(meter.driver, meter.port)
+            for name, meter in experiment.local.meters.items()
+            if is_read_here(meter.port)
+        } | {name: here(agents.emulated_meter(name)) for name in experiment.local.meter_readers}
+        async with agents.watched(), meters_read_here(read_here, folder, clock, fleet, say):
             await _all_ready(watch, names)
             rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
             clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
@@ -201,8 +207,11 @@ def _local_settings(experiment: Experiment) -> LocalSettings:
         sgd_step_s=local.sgd_step_s,
         host=experiment.host.settings(),
         witness=local.notes,
+        unread=frozenset(local.meter_readers),
         meters={
-            name: MeterSettings(meter.driver, meter.port, witness=local.notes)
+            name: MeterSettings()
+            if is_read_here(meter.port)
+            else MeterSettings(meter.driver, meter.port, witness=local.notes)
             for name, meter in local.meters.items()
         },
     )

@@ -40,7 +40,8 @@ class LocalPlace(ThisMachine):
         """The periods of the emulated meters and of real ones."""
         local = self.experiment.local
         emulated = profile(local.meter_profile).period(local.meter_interval_ms or None)
-        return (emulated, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
+        own = (profile(name).period_s for name in local.meter_profiles.values())
+        return (emulated, *own, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
 
     def agents(
         self,

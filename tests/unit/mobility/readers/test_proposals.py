@@ -116,7 +116,8 @@ def test_a_median_where_nobody_lives_gets_a_hint(tmp_path, capsys):
 def test_of_a_table_sorted_by_device_the_device_is_at_one_place_at_a_time(tmp_path):
     """A head of forty lines shows one device, and its charge comes again as often as its number does."""
     rows = [
-        f"{(at * 7 + who) % 50},{at:02d}.05.2026 1{minute // 60}:{minute % 60:02d},{48.1 + who / 97:.4f},{11.5 + at / 89:.4f},{who}"
+        f"{(at * 7 + who) % 50},{at:02d}.05.2026 1{minute // 60}:{minute % 60:02d},"
+        f"{48.1 + who / 97:.4f},{11.5 + at / 89:.4f},{who}"
         for who in range(60)
         for at in range(10, 31)
         for minute in (0, 61, 122)

@@ -1,0 +1,137 @@
+"""A topic of an MQTT broker, by the library paho-mqtt, whose thread hands messages to the running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.extras.meters.library import library
+from roambench.extras.meters.mqtt_frames import LONGEST
+from roambench.meters.sources.source import Lost, Take
+
+#: Seconds for the connection, and for the broker's answers.
+CONNECT_S: Final = 5.0
+#: A connection that carried nothing for one and a half of this is dead.
+_KEEPALIVE_S: Final = 15
+_MOST_LOGIN: Final = 1024
+
+
+@dataclass
+class MqttTopic:
+    """A `MeterSource`. Retained messages are no readings: the broker kept them for an unknown time. Messages
+    of the time without a connection are not asked for.
+
+    `login`: a file of ours alone with `USER:PASSWORD`; `ca`: a file with the certificates that may sign the
+    broker's.
+    """
+
+    host: str
+    port: int
+    topic: str
+    qos: int = 0
+    login: str = ""
+    ca: str = ""
+    _client: Any = None
+
+    @property
+    def unit(self) -> str:
+        """The topic: it names the publisher."""
+        return f"mqtt {self.host}:{self.port} {self.topic}"
+
+    async def open(self, take: Take, lost: Lost) -> None:
+        """Connect and subscribe; OSError or ValueError says why the broker gives no messages."""
+        mqtt = library("paho.mqtt.client", "paho-mqtt", "mqtt")
+        loop = asyncio.get_running_loop()
+        subscribed: asyncio.Future[str] = loop.create_future()
+        client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
+        client.connect_timeout = CONNECT_S
+        if self.login:
+            client.username_pw_set(*_login(Path(self.login)))
+        if self.ca:
+            client.tls_set(self.ca)
+
+        def on_loop(act: Any, *arguments: object) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(act, *arguments)
+
+        def answer(why: str) -> None:
+            if not subscribed.done():
+                subscribed.set_result(why)
+
+        def on_connect(_c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
+            if reason.is_failure:
+                on_loop(answer, f"the broker refuses: {_words(reason)}")
+            else:
+                client.subscribe(self.topic, self.qos)
+
+        def on_subscribe(_c: Any, _u: Any, _m: Any, reasons: Any, _p: Any) -> None:
+            refused = [reason for reason in reasons if reason.is_failure]
+            on_loop(answer, f"the broker refuses the topic: {_words(refused[0])}" if refused else "")
+
+        def on_message(_c: Any, _u: Any, message: Any) -> None:
+            if not message.retain:
+                on_loop(arrived, bytes(message.payload[: LONGEST + 1]).replace(b"\n", b" "))
+
+        def arrived(data: bytes) -> None:
+            if self._client is client:
+                take(data)
+
+        def on_disconnect(_c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
+            on_loop(ended, _words(reason))
+
+        def ended(why: str) -> None:
+            if not subscribed.done():
+                answer(f"the broker hung up: {why}")
+            elif self._client is client:
+                self._client = None
+                lost(f"the broker hung up: {why}")
+
+        client.on_connect, client.on_subscribe = on_connect, on_subscribe
+        client.on_message, client.on_disconnect = on_message, on_disconnect
+        try:
+            await asyncio.to_thread(client.connect, self.host, self.port, _KEEPALIVE_S)
+            client.loop_start()
+            async with asyncio.timeout(CONNECT_S):
+                refusal = await subscribed
+            if refusal:
+                raise ValueError(refusal)
+        except TimeoutError:
+            await asyncio.to_thread(_end, client)
+            raise TimeoutError(f"no answer within {CONNECT_S:g} s") from None
+        except BaseException:
+            await asyncio.to_thread(_end, client)
+            raise
+        self._client = client
+
+    async def close(self) -> None:
+        """Hang up."""
+        client, self._client = self._client, None
+        if client is not None:
+            await asyncio.to_thread(_end, client)
+
+
+def _end(client: Any) -> None:
+    client.disconnect()
+    client.loop_stop()
+
+
+def _words(reason: object) -> str:
+    text = str(reason)[:100]
+    return text if text.isprintable() else ascii(text)
+
+
+def _login(path: Path) -> tuple[str, str]:
+    """User and password; ValueError where others may read the file, or it holds something else."""
+    path = path.expanduser()
+    with path.open("rb") as opened:
+        if os.fstat(opened.fileno()).st_mode & 0o077:
+            raise ValueError(f"login: others may read {path}: chmod 600 {path}")
+        text = opened.read(_MOST_LOGIN).partition(b"\n")[0].decode("utf-8", "replace").strip()
+    user, colon, password = text.partition(":")
+    if not colon or not user or not text.isprintable():
+        raise ValueError(f"login: {path}: expected one line USER:PASSWORD")
+    return user, password

@@ -1,0 +1,176 @@
+"""Meters that publish by MQTT: a real broker and a real client, and messages of every kind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.events import EventKind
+from roambench.contract.records import Reading
+from roambench.extras.meters.mqtt_frames import MqttFrames
+from roambench.meters.catalogue import open_meter
+from roambench.meters.protocol import Meter
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("payload", "field", "watts"),
+    [
+        (b"12.3", "", 12.3),
+        (b" 7 ", "", 7.0),
+        (b'{"power": 12.3}', "power", 12.3),
+        (b'{"power": "12.3"}', "power", 12.3),
+        (b'{"ENERGY": {"Power": [1, 3]}}', "ENERGY.Power.1", 3.0),
+        (b"", "", None),
+        (b"nan", "", None),
+        (b"1e99", "", None),
+        (b"99999", "", None),
+        (b"\xff\x00", "", None),
+        (b'{"power": true}', "power", None),
+        (b'{"power": NaN}', "power", None),
+        (b'{"power": 1', "power", None),
+        (b'{"current": 1}', "power", None),
+        (b"[" * 4000, "0", None),
+        (b" " * 5000 + b"1", "", None),
+    ],
+)
+def test_a_message_is_a_number_or_has_one_at_the_field(
+    payload: bytes, field: str, watts: float | None
+) -> None:
+    frames = MqttFrames(1.0, field, 1.0, "", 2.0)
+    assert [r.watts for r in frames.feed(payload, SECOND)] == ([] if watts is None else [watts])
+    assert (frames.counts.rejected > 0) == (watts is None and payload != b"")
+
+
+def test_late_and_overtaken_messages_are_gaps_by_their_own_time() -> None:
+    frames = MqttFrames(1.0, "w", 1e-3, "t", 2.0)
+    times = [(10, 10.2), (11, 11.2), (12, 15.0), (14, 15.1), (13, 15.2), (16, 16.4)]  # sent, received
+    got = []
+    for sent_s, received_s in times:
+        payload = json.dumps({"w": 1000 * sent_s, "t": f"2026-11-28T12:00:{sent_s:02d}+00:00"}).encode()
+        got += [r.watts for r in frames.feed(payload, round(received_s * SECOND))]
+    assert got == [10.0, 11.0, 14.0, 16.0]
+    assert frames.counts.repeated == 2
+
+
+@pytest.mark.parametrize(
+    ("port", "expected"),
+    [
+        ("broker", "expected HOST"),
+        ("broker/home/#", r"without \+ or #"),
+        ("ann:secret@broker/plug", "expected no user or password"),
+        ("broker/plug?unit=J", "unit: expected one of W, mW, kW"),
+        ("broker/plug?qos=2", "qos: expected one of 0, 1"),
+    ],
+)
+def test_a_port_that_names_no_single_meter_is_refused(port: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        open_meter("mqtt", port, DeviceClock())
+
+
+def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    with pytest.raises(MeterError, match=r"paho-mqtt is not installed .*pip install 'roambench\[mqtt\]'"):
+        asyncio.run(open_meter("mqtt", "127.0.0.1:9/plug", DeviceClock()).open())
+
+
+class Broker:
+    """mosquitto on loopback; without it the test is skipped."""
+
+    def __init__(self, folder: Path, settings: str = "allow_anonymous true\n") -> None:
+        binary = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:" + os.environ["PATH"])
+        if binary is None:
+            pytest.skip("mosquitto is not installed: make servers")
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        self._command = [binary, "-c", str(folder / "mosquitto.conf")]
+        (folder / "mosquitto.conf").write_text(f"listener {self.port} 127.0.0.1\n{settings}")
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        process = await asyncio.create_subprocess_exec(*self._command, stderr=asyncio.subprocess.DEVNULL)
+        try:
+            async with asyncio.timeout(30):
+                while not self._answers():
+                    await asyncio.sleep(0.02)
+            yield
+        finally:
+            process.terminate()
+            await process.wait()
+
+    async def publish(self, topic: str, *payloads: str, retain: bool = False) -> None:
+        client = pytest.importorskip("paho.mqtt.publish")
+        messages = [{"topic": topic, "payload": text, "retain": retain} for text in payloads]
+        await asyncio.to_thread(client.multiple, messages, "127.0.0.1", self.port)
+
+
+async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> list[float]:
+    """Watts of what comes until there are so many readings, or an event of that kind."""
+    watts = []
+    async with asyncio.timeout(30):
+        async for item in meter:
+            if isinstance(item, Reading):
+                watts.append(item.watts)
+                if len(watts) == readings:
+                    break
+            elif item.kind == kind:
+                break
+    return watts
+
+
+@pytest.mark.asyncio
+async def test_watts_come_from_a_broker_but_not_retained_ones_and_it_may_restart(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("paho.mqtt.client")
+    broker = Broker(tmp_path)
+    meter = open_meter("mqtt", f"127.0.0.1:{broker.port}/home/plug?unit=mW", DeviceClock())
+    async with contextlib.aclosing(meter):
+        async with broker.running():
+            await broker.publish("home/plug", "99000", retain=True)
+            await meter.open()
+            await broker.publish("home/plug", "2100", "2200")
+            await broker.publish("home/other", "5000")
+            await broker.publish("home/plug", "2300")
+            assert await items(meter, readings=3) == pytest.approx([2.1, 2.2, 2.3])
+        await items(meter, kind=EventKind.METER_LOST)
+        async with broker.running():
+            await items(meter, kind=EventKind.METER_DESCRIBED)
+            await broker.publish("home/plug", "2400")
+            assert await items(meter, readings=1) == [2.4]
+
+
+@pytest.mark.asyncio
+async def test_a_login_comes_from_a_file_of_ones_own_and_a_wrong_one_is_said(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("paho.mqtt.client")
+    broker = Broker(tmp_path, "allow_anonymous false\n")
+    login = tmp_path / "login"
+    login.write_text("ann:secret\n")
+    login.chmod(0o644)
+    port = f"127.0.0.1:{broker.port}/plug?login={login}"
+    async with broker.running():
+        with pytest.raises(MeterError, match=r"others may read .* chmod 600"):
+            await open_meter("mqtt", port, DeviceClock()).open()
+        login.chmod(0o600)
+        with pytest.raises(MeterError, match="the broker refuses: Not authorized") as caught:
+            await open_meter("mqtt", port, DeviceClock()).open()
+    assert "secret" not in str(caught.value)

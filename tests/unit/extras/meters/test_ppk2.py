@@ -1,0 +1,122 @@
+"""A Nordic PPK2 by its library, and an emulated one that speaks its protocol over a pseudo-terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+
+import numpy as np
+import pytest
+
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.errors import ConfigError, MeterError
+from roambench.contract.records import Reading
+from roambench.emulation import control
+from roambench.emulation.spec import Fault, FaultKind
+from roambench.emulation.truth import energy_j
+from roambench.extras.meters.emulated_ppk2 import Ppk2Dialog
+from roambench.extras.meters.ppk2_samples import Factors, SampleBytes
+from roambench.extras.meters.sample_clock import SampleClock
+from roambench.meters.catalogue import open_meter, period_s
+
+
+@pytest.fixture
+def library():
+    return pytest.importorskip("ppk2_api.ppk2_api")
+
+
+def said(*amps: float) -> bytes:
+    """Samples that the emulated device sends, 10 ms of each current."""
+    dialog = Ppk2Dialog()
+    dialog.say(b"90 0")
+    assert dialog.hear(b"\x06") == b""
+    return b"".join(dialog.say(f"{100 + 10 * k} {value}".encode()) for k, value in enumerate(amps))
+
+
+def test_samples_are_what_the_library_makes_of_them(library) -> None:
+    device = library.PPK2_API(None)  # pyserial opens no port of this name
+    device.current_vdd = 5100
+    assert device._parse_metadata(Ppk2Dialog().hear(b"\x19").decode())
+    data = said(0.3, 0.7)
+    theirs = 1e-6 * np.array(device.get_samples(data)[0])
+    ((lost, words),) = SampleBytes().feed(data)
+    ours = Factors.of(device.modifiers).amps(words, 5.1)
+    assert lost == 0
+    assert ours == pytest.approx(theirs, rel=1e-12)
+    assert ours.reshape(2, 1000).mean(axis=1) == pytest.approx([0.3, 0.7], abs=1e-6)
+
+
+def test_lost_samples_show_by_the_counter_and_a_lost_byte_costs_few() -> None:
+    data = said(0.3, 0.3)
+    pieces = SampleBytes()
+    rows = [*pieces.feed(data[: 4 * 100]), *pieces.feed(data[4 * 107 : 4 * 500])]
+    assert [(lost, len(words)) for lost, words in rows] == [(0, 100), (7, 393)]
+    pieces = SampleBytes()
+    rows = [*pieces.feed(data[:401]), *pieces.feed(data[402:2000]), *pieces.feed(data[2000:])]
+    assert pieces.misplaced <= 4
+    assert sum(lost + len(words) for lost, words in rows) == 2000
+
+
+def test_a_loss_of_whole_turns_of_the_counter_shows_by_its_time_and_a_slow_reader_loses_nothing() -> None:
+    clock, found = SampleClock(100_000, 64), []
+    count = 0
+    for ms in range(5, 10_000, 5):
+        count += 500
+        if ms == 3000:
+            count -= 960  # 15 turns, 9.6 ms
+        late_ms = 400 if 6000 <= ms < 6400 else 0  # this process stood still, then read what had come
+        if not late_ms:
+            missed = clock.missed(count, (ms + 7) * 1_000_000)
+            count += missed
+            found += [missed] if missed else []
+    assert found == [960]
+
+
+def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "ppk2_api.ppk2_api", None)
+    meter = open_meter("ppk2", "/dev/ttyACM0?volts=5", DeviceClock(), reopen_allowed=True)
+    with pytest.raises(MeterError, match=r"ppk2-api is not installed .*pip install 'roambench\[ppk2\]'"):
+        asyncio.run(meter.open())
+
+
+@pytest.mark.parametrize(
+    ("port", "expected"),
+    [
+        ("/dev/x", "volts: expected those that power the board: a PPK2 does not measure them"),
+        ("/dev/x?mode=source", "volts: expected those that the PPK2 is to give"),
+        ("/dev/x?mode=source&volts=5.1", "volts: expected 0.8 to 5 in mode source, got 5.1"),
+        ("/dev/x?volts=5&hz=60", "hz: expected one of 1, 2"),
+        ("/dev/x?volts=5&mode=both", "mode: expected one of ampere, source"),
+    ],
+)
+def test_a_port_that_says_too_little_or_too_much_is_refused(port: str, expected: str) -> None:
+    with pytest.raises(ConfigError, match=expected):
+        open_meter("ppk2", port, DeviceClock(), reopen_allowed=True)
+    assert period_s("ppk2", "/dev/x?volts=5&hz=1000") == 0.001
+
+
+@pytest.mark.asyncio
+async def test_joules_of_an_emulated_device_are_the_true_ones_and_lost_samples_are_a_gap(
+    library, start_emulator
+) -> None:
+    emulator = start_emulator({}, profile="ppk2", tolerance=0.0, time_scale=1.0)
+    meter = open_meter("ppk2", f"{emulator.port(0)}?volts=5.09", emulator.clock, reopen_allowed=True)
+    readings: list[Reading] = []
+    async with contextlib.aclosing(meter), asyncio.timeout(60):
+        async for item in meter:
+            if not isinstance(item, Reading):
+                continue
+            readings.append(item)
+            if len(readings) == 60:
+                control.inject(emulator.socket, "pi-00", Fault(FaultKind.DROP, count=10))
+            if len(readings) == 220:
+                break
+    steps_ms = np.diff([r.meter_ms for r in readings])
+    assert steps_ms.sum() > 2190 + 90  # the gap is as long as the time that it took
+    assert (steps_ms > 10).sum() >= 1
+    begin_ns, end_ns = readings[0].monotonic_ns, readings[-1].monotonic_ns
+    assert emulator.end() == 0
+    true_w = energy_j(emulator.truth(0), begin_ns, end_ns) / (1e-9 * (end_ns - begin_ns))
+    assert np.mean([r.watts for r in readings]) == pytest.approx(true_w, rel=2e-3)
+    assert not any(r.flags for r in readings)
