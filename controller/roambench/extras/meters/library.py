@@ -5,6 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from roambench.contract.extra_packages import install_command
+
 
 def library(module: str, package: str, extra: str) -> Any:
     """The module of an optional package; ValueError says how to install it."""
@@ -12,6 +14,5 @@ def library(module: str, package: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise ValueError(
-            f"the package {package} is not installed where the meter is read: "
-            f"run `.venv/bin/pip install 'roambench[{extra}]'` there"
+            f"the package {package} is not installed where the meter is read; there: {install_command(extra, package)}"
         ) from None
