@@ -14,5 +14,6 @@ def library(module: str, package: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise ValueError(
-            f"the package {package} is not installed where the meter is read; there: {install_command(extra, package)}"
+            f"the package {package} is not installed where the meter is read; there: "
+            f"{install_command(extra, package)}"
         ) from None
