@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,7 @@ def differing(run: Path, **more: Any) -> dict[str, str]:
 
 def with_accuracy(run: Path, accuracy: float | None) -> None:
     """Edit the last accuracy, as a forger would, in the event log and in every table made of it."""
-    with sqlite3.connect(run / "events.sqlite") as log:
+    with closing(sqlite3.connect(run / "events.sqlite", isolation_level=None)) as log:
         query = "SELECT id, body FROM event WHERE kind = 'StepClosed' ORDER BY id DESC LIMIT 1"
         row, body = log.execute(query).fetchone()
         log.execute(
@@ -115,7 +116,7 @@ def test_an_edited_accuracy_is_named_by_the_model_also_where_all_digests_were_ma
 
 
 def test_a_finished_run_whose_last_score_was_taken_out_is_named(run: Path) -> None:
-    with sqlite3.connect(run / "events.sqlite") as log:
+    with closing(sqlite3.connect(run / "events.sqlite", isolation_level=None)) as log:
         log.execute(
             "UPDATE event SET body = json_set(body, '$.accuracy', null, '$.loss', null) "
             "WHERE kind = 'StepClosed'"
