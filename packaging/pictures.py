@@ -111,7 +111,7 @@ def main() -> None:
     """Make all pictures anew."""
     IMAGES.mkdir(exist_ok=True)
     of_systems = runs()
-    roambench("report", *of_systems, "--html", IMAGES / "report.html")
+    roambench("report", *of_systems, "-o", IMAGES / "report.html")
     roambench("trace", "plot", of_systems[0] / "trace.parquet", "-o", SCRATCH / "trace")
     with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as browser:
         shown(browser, (IMAGES / "report.html").as_uri(), 1100)

@@ -184,7 +184,7 @@ class CampaignSoak:
 
     def _once(self, deadline_s: float) -> int:
         self.commands += 1
-        words = ["sweep", str(self.folder / "night.toml"), "--out", str(self.out), "--unproven"]
+        words = ["sweep", str(self.folder / "night.toml"), "-o", str(self.out), "--unproven"]
         with (self.folder / "campaign.txt").open("ab") as said:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "roambench.cli.main", *words, "--pause", "0", *self.words],
@@ -289,7 +289,7 @@ def judged(soak: CampaignSoak, status: int) -> Verdict:
     wanted = 4 * soak.seeds
     if len(points) != wanted:
         problems.append(f"{len(points)} points, {wanted} wanted")
-    roambench("sweep", soak.folder / "whole.toml", "--out", soak.folder / "whole", timeout_s=1200)
+    roambench("sweep", soak.folder / "whole.toml", "-o", soak.folder / "whole", timeout_s=1200)
     disturbed = dict(filter(None, (_of_point(point, soak, problems) for point in points)))
     problems += _of_log(rows, soak)
     lost = {name: why for name, why in disturbed.items() if why}

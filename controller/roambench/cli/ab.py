@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import CampaignChoice, HostChoice, completing
+from roambench.cli.bench_choice import CampaignChoice, HostChoice, fleet_option
 from roambench.cli.common_options import JsonOption, takes_options
 from roambench.cli.run import FreshOption, SetOption
 
@@ -18,33 +18,27 @@ def ab(
     a: Annotated[Path, typer.Argument(metavar="A", help="Experiment file (TOML) with one system.")],
     b: Annotated[Path, typer.Argument(metavar="B", help="The other; may be the same file with --set-b.")],
     repeats: Annotated[int, typer.Option(min=1, metavar="N", help="Pairs of runs; even is better.")] = 4,
-    fleet: Annotated[
-        str,
-        typer.Option(
-            metavar="local|simulated|rehearsal|bench:FILE",
-            help="As of `run`.",
-            autocompletion=completing("local", "simulated", "rehearsal", "bench:"),
-        ),
-    ] = "local",
+    fleet: Annotated[str, fleet_option("local", "simulated", "rehearsal", "bench:")] = "local",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where all goes; default: runs/ab-<A>-<B>.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="DIR", help="Where all goes; default: runs/ab-A-B."),
     ] = None,
     trace: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiments'.")
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
     set_: SetOption = None,
     set_a: Annotated[
-        list[str] | None, typer.Option("--set-a", metavar="KEY=VALUE", help="Override a key of A alone.")
+        list[str] | None, typer.Option("--set-a", metavar="KEY=VALUE", help="Override one key of A alone.")
     ] = None,
     set_b: Annotated[
-        list[str] | None, typer.Option("--set-b", metavar="KEY=VALUE", help="Override a key of B alone.")
+        list[str] | None, typer.Option("--set-b", metavar="KEY=VALUE", help="Override one key of B alone.")
     ] = None,
     same_seed: Annotated[
         bool,
         typer.Option("--same-seed", help="One seed for all pairs: the interval is of the bench alone."),
     ] = False,
     table: Annotated[
-        bool, typer.Option("--table", help="Only print and write the table of what has finished.")
+        bool, typer.Option("--table", help="Only print the table of what has finished.")
     ] = False,
     fresh: FreshOption = False,
     hosts: HostChoice,
@@ -54,6 +48,10 @@ def ab(
     """Run A and B in turns (A B, B A, ...) and tell how many times better A is, with a 95 % interval.
 
     Interrupted or killed, the same command goes on from what is there.
+
+    Examples:
+        roambench ab a.toml b.toml --repeats 6
+        roambench ab my.toml my.toml --set-b fleet.aps=5 --fleet rehearsal
     """
     from roambench.runner.places.table import fleet_of
     from roambench.runner.screen import progress_screen

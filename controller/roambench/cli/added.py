@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
+from roambench.cli.help_pages import with_help_page
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.runner.harmless_print import printing_harmlessly
@@ -64,8 +65,8 @@ def group_of_exporters() -> type[TyperGroup]:
 
 
 def print_harmlessly(command: Any) -> Any:
-    """The command whose own text steers no terminal; of a group all of those that are loaded. Help and usage
-    are typer's own, in colours."""
+    """The command whose own text steers no terminal, with its help page; of a group all of those that are
+    loaded. Help and usage are printed by typer, in colours."""
     if isinstance(command, TyperGroup):
         commands = command.commands
         added = commands.added if isinstance(commands, GroupCommands) else {}
@@ -73,6 +74,7 @@ def print_harmlessly(command: Any) -> Any:
             print_harmlessly(commands[name])
     elif command.callback is not None:
         command.callback = printing_harmlessly()(command.callback)
+    with_help_page(command)
     return command
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import SudoOption, ask_sudo_password
+from roambench.cli.common_options import ONLY_HELP, WAIT_HELP, SudoOption, ask_sudo_password
 from roambench.runner.bench_options import BenchOptions
 
 if TYPE_CHECKING:
@@ -29,15 +29,25 @@ def completing(*fleets: str) -> Callable[[str], list[str]]:
     return complete
 
 
-FleetOption = Annotated[
-    str,
-    typer.Option(
-        metavar="local|bench:FILE",
-        autocompletion=completing("local", "bench:"),
-        help="local: agent processes on this machine with emulated meters. bench:FILE: the hosts of a bench.",
-    ),
-]
-WaitOption = Annotated[float, typer.Option(metavar="S", help="Wait up to this long for a bench in use.")]
+_FLEETS = {
+    "local": "local: agent processes on this machine, with emulated meters.",
+    "simulated": "simulated: virtual devices, trained by one worker per core.",
+    "rehearsal": "rehearsal: which devices train, upload and waste, without training or energy.",
+    "bench:": "bench:FILE: the hosts of a bench, with its meters.",
+}
+
+
+def fleet_option(*fleets: str, show_default: bool | str = True) -> Any:
+    """The option --fleet of a command that takes these fleets."""
+    return typer.Option(
+        metavar="FLEET",
+        autocompletion=completing(*fleets),
+        help=" ".join(_FLEETS[fleet] for fleet in fleets),
+        show_default=show_default,
+    )
+
+
+FleetOption = Annotated[str, fleet_option("local", "bench:")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +73,7 @@ class HostChoice(BenchChecks):
         list[str] | None,
         typer.Option(
             metavar="TAG|HOST",
-            help="On a bench: these hosts only; names, tags, patterns (pi-0*), a list with commas; !pi-03 "
-            "leaves one out.",
+            help=ONLY_HELP,
         ),
     ] = None
 
@@ -89,13 +98,13 @@ class CampaignChoice:
         float | None,
         typer.Option(
             min=0.0,
-            metavar="SECONDS",
+            metavar="S",
             help="Wait this long where no temperature is asked for or none can be read; default: 120 on a "
             "bench or with --cool-to, else 0.",
         ),
     ] = None
     cool_most: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait at most this long for the temperature.")
+        float, typer.Option(min=0.0, metavar="S", help="Wait at most this long for the temperature.")
     ] = 1800.0
     tries: Annotated[
         int | None,
@@ -132,9 +141,7 @@ class CampaignChoice:
     ] = None
     wait: Annotated[
         float | None,
-        typer.Option(
-            min=0.0, metavar="S", help="Wait up to this long for a bench in use; default: without a limit."
-        ),
+        typer.Option(min=0.0, metavar="S", help=WAIT_HELP, show_default="without a limit"),
     ] = None
     notify: Annotated[
         str | None,

@@ -11,9 +11,8 @@ import typer
 from roambench.cli.bench_choice import (
     BenchChecks,
     FleetOption,
-    WaitOption,
 )
-from roambench.cli.common_options import JsonOption, takes_options
+from roambench.cli.common_options import JsonOption, WaitOption, takes_options
 from roambench.cli.run import SetOption
 from roambench.contract.errors import ConfigError
 from roambench.runner.bench_options import BenchOptions
@@ -36,7 +35,10 @@ def calibrate(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Where the link model goes; its stem names the model.")
+        Path,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Where the link model goes; its stem names the model."
+        ),
     ],
     fleet: FleetOption = "local",
     devices: Annotated[
@@ -63,15 +65,19 @@ def calibrate(
     checks: BenchChecks,
     wait: WaitOption = 0.0,
     set_: SetOption = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
+    runs_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the run folder goes.")] = Path("runs"),
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a page with fits and residuals.")
+        Path | None, typer.Option("--page", metavar="FILE", help="Also write a page with fits and residuals.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sweep transfer size and rate on devices in both directions; fit and store the bench's link model.
 
     The model's name or file can then stand in `links.model` of an experiment and in `compare --link-model`.
+
+    Examples:
+        roambench calibrate my.toml -o links.json
+        roambench calibrate my.toml -o links.json --rates 2,5,10 --sizes 1,4
     """
     from roambench.runner.screen import in_any_case, progress_screen, say
 

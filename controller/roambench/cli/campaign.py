@@ -12,11 +12,16 @@ from roambench.cli.common_options import JsonOption
 
 def campaign(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of a sweep or a comparison (their --out).")
+        Path, typer.Argument(metavar="DIR", help="Folder of a sweep or a comparison (their --output).")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Sum up a campaign: points done and open, boards in trouble, joules, when it will end, the disk."""
+    """Sum up a campaign: points done and open, boards in trouble, joules, when it will end, the disk.
+
+    Examples:
+        roambench campaign runs/grid
+        roambench campaign runs/ab-a-b --json
+    """
     from roambench.runner.screen import print_json
     from roambench.study.campaign.summary import summary_of, summary_text
 

@@ -34,6 +34,10 @@ def check(
     """Check runs: digests of all files, the model scored again, joules from raw records, every figure.
 
     Exit status: 0 all is equal, 1 something differs and is named, 2 something could not be checked.
+
+    Examples:
+        roambench check runs/demo/latest
+        roambench check runs/demo/latest --report report.json
     """
     from roambench.runner.checking.checks import check_runs, status_of
     from roambench.runner.screen import print_json, progress_screen

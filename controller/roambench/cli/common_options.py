@@ -27,6 +27,11 @@ RunsArgument = Annotated[
         help="Run folders; of a group, latest, a sweep or a crate all its runs.",
     ),
 ]
+ONLY_HELP: Final = (
+    "Only these hosts of a bench: names, tags, patterns (pi-0*), a list with commas; !pi-03 leaves one out."
+)
+WAIT_HELP: Final = "Wait up to this long for a bench in use."
+WaitOption = Annotated[float, typer.Option("--wait", min=0.0, metavar="S", help=WAIT_HELP)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables and sentences.")]
 
 _KEYWORD: Final = inspect.Parameter.KEYWORD_ONLY

@@ -26,7 +26,7 @@ def compare(
     runs: RunsArgument,
     html: Annotated[
         Path | None,
-        typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
+        typer.Option("-o", "--output", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
     as_json: JsonOption = False,
     link_model: Annotated[
@@ -43,7 +43,12 @@ def compare(
     influx_db: InfluxDbOption = "",
     influx_token_file: InfluxTokenFileOption = None,
 ) -> None:
-    """Set every transfer's measured net energy beside Eq. 1, and say what that decides."""
+    """Set every transfer's measured net energy beside Eq. 1, and say what that decides.
+
+    Examples:
+        roambench compare runs/demo/latest
+        roambench compare runs/demo/latest --link-model lte -o compare.html
+    """
     from roambench.report.comparison import compare_runs, print_comparison
     from roambench.report.report import write_text
     from roambench.runner.screen import print_json, say, screen

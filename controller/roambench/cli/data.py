@@ -16,7 +16,12 @@ data_app = typer.Typer(name="data", help="Data sets: which are at hand, who gets
 
 @data_app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """List the data sets: offline, here, or missing, and where their files are looked for."""
+    """List the data sets: offline, here, or missing, and where their files are looked for.
+
+    Examples:
+        roambench data list
+        roambench data list --json
+    """
     from rich.table import Table
 
     from roambench.runner.screen import print_json, say, screen
@@ -62,11 +67,16 @@ def show(
     devices: Annotated[int, typer.Option(min=0, help="Devices to print; the totals are of all.")] = 20,
     html: Annotated[
         Path | None,
-        typer.Option("--html", "-o", metavar="FILE", help="Also write the plots as a self-contained page."),
+        typer.Option("-o", "--output", metavar="FILE", help="Also write the plots as a self-contained page."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show who gets which training data in EXPERIMENT: exactly what a run of it would deal out."""
+    """Show who gets which training data in EXPERIMENT: exactly what a run of it would deal out.
+
+    Examples:
+        roambench data show my.toml
+        roambench data show my.toml --devices 5 -o data.html
+    """
     from roambench.experiment.load import load_experiment
     from roambench.runner.screen import print_json, say, screen
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import completing
+from roambench.cli.bench_choice import fleet_option
 from roambench.cli.common_options import JsonOption
 from roambench.cli.report import FullOption
 from roambench.cli.run import FreshOption, RunsDirOption, WatchOption, run
@@ -25,18 +25,19 @@ def demo(
     runs_dir: RunsDirOption = Path("runs"),
     fleet: Annotated[
         str,
-        typer.Option(
-            metavar="local|simulated|rehearsal",
-            help="As of `run`.",
-            autocompletion=completing("local", "simulated", "rehearsal"),
-        ),
+        fleet_option("local", "simulated", "rehearsal"),
     ] = "local",
     fresh: FreshOption = False,
     full: FullOption = False,
     watch: WatchOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run MOHAWK and HierFAVG on eight emulated boards: 90 s on two cores, nothing to download."""
+    """Run MOHAWK and HierFAVG on eight emulated boards: 90 s on two cores, nothing to download.
+
+    Examples:
+        roambench demo
+        roambench demo --fleet simulated --watch
+    """
     page = run(
         file=DEMO, fleet=fleet, runs_dir=runs_dir, fresh=fresh, full=full, watch=watch, as_json=as_json
     )

@@ -14,7 +14,7 @@ from roambench.contract.errors import ConfigError
 def figures(
     runs: RunsArgument,
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the files; theirs are replaced.")
+        Path, typer.Option("-o", "--output", metavar="DIR", help="Folder of the files; theirs are replaced.")
     ] = Path("figures"),
     formats: Annotated[
         str, typer.Option("--format", metavar="LIST", help="Any of pdf, svg and png, with commas.")
@@ -31,6 +31,10 @@ def figures(
     Vector files with fonts in them, legible without colours. Of a sweep, or of runs repeated with other
     seeds, they are means over the seeds with 95 % intervals, beside a table as CSV and LaTeX. It needs the
     extra `figures`.
+
+    Examples:
+        roambench figures runs/demo/latest -o figures
+        roambench figures runs/grid -o figures --format pdf,png --style ieee-wide
     """
     from roambench.report.paper_figures import FORMATS, STYLES, export_figures
 

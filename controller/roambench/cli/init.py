@@ -18,7 +18,12 @@ def init(
         Path, typer.Argument(metavar="FILE", help="Where it goes; nothing is overwritten.")
     ] = Path("experiment.toml"),
 ) -> None:
-    """Write a commented experiment file, which runs as it is."""
+    """Write a commented experiment file, which runs as it is.
+
+    Examples:
+        roambench init my.toml
+        roambench init experiments/commuters.toml
+    """
     try:
         with file.open("x", encoding="utf-8") as out:
             out.write(EXPERIMENT.read_text(encoding="utf-8"))

@@ -29,7 +29,12 @@ class Kind(StrEnum):
 def list_rows(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=", ".join(Kind))], as_json: JsonOption = False
 ) -> None:
-    """List the names an experiment or a bench can use, ours and those that installed packages add."""
+    """List the names an experiment or a bench can use, ours and those that installed packages add.
+
+    Examples:
+        roambench list models
+        roambench list generators --json
+    """
     from rich.table import Table
 
     from roambench.experiment import catalogue

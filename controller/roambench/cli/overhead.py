@@ -10,9 +10,8 @@ import typer
 from roambench.cli.bench_choice import (
     FleetOption,
     HostChoice,
-    WaitOption,
 )
-from roambench.cli.common_options import JsonOption, takes_options
+from roambench.cli.common_options import JsonOption, WaitOption, takes_options
 from roambench.cli.run import SetOption
 from roambench.contract.duty import DutyLevel
 
@@ -34,7 +33,7 @@ def overhead(
     hosts: HostChoice,
     wait: WaitOption = 0.0,
     set_: SetOption = None,
-    runs_dir: Annotated[Path, typer.Option(help="Where the run folder goes.")] = Path("runs"),
+    runs_dir: Annotated[Path, typer.Option(metavar="DIR", help="Where the run folder goes.")] = Path("runs"),
     name: Annotated[str | None, typer.Option(help="Name of the run folder.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -43,6 +42,10 @@ def overhead(
     Three levels in mirrored order: the meter is read and spooled; a session is held and host metrics are
     taken, too; everything, with records streaming to the controller. Emulated boards of this machine draw
     what their agents compute.
+
+    Examples:
+        roambench overhead my.toml
+        roambench overhead my.toml --fleet bench:inventory/bench36.toml --minutes 30
     """
     from roambench.experiment.load import load_experiment
     from roambench.experiment.overrides import Override

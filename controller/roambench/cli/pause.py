@@ -13,7 +13,12 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a ru
 
 
 def pause(run: RunArgument) -> None:
-    """Pause RUN after its current step; `roambench resume-replay RUN` continues it."""
+    """Pause RUN after its current step; `roambench resume-replay RUN` continues it.
+
+    Examples:
+        roambench pause runs/demo/latest/mohawk
+        roambench pause runs/my/latest/hierfavg
+    """
     file = _pause_file(run)
     try:
         file.touch()
@@ -23,7 +28,12 @@ def pause(run: RunArgument) -> None:
 
 
 def resume_replay(run: RunArgument) -> None:
-    """Let a paused RUN go on."""
+    """Let a paused RUN go on.
+
+    Examples:
+        roambench resume-replay runs/demo/latest/mohawk
+        roambench resume-replay runs/my/latest/hierfavg
+    """
     file = _pause_file(run)
     try:
         file.unlink()

@@ -36,7 +36,7 @@ def report(
     runs: RunsArgument,
     html: Annotated[
         Path | None,
-        typer.Option("--html", "-o", metavar="FILE", help="Also write one self-contained HTML page."),
+        typer.Option("-o", "--output", metavar="FILE", help="Also write one self-contained HTML page."),
     ] = None,
     as_json: JsonOption = False,
     full: FullOption = False,
@@ -48,6 +48,10 @@ def report(
     """Compare runs: accuracy, devices aggregated, energy used and wasted, measured and modelled.
 
     Of a sweep, or of runs repeated with other seeds: means over the seeds, and the best setting.
+
+    Examples:
+        roambench report runs/demo/latest -o report.html
+        roambench report runs/demo/latest --full
     """
     from roambench.runner.screen import screen
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.cli.bench_choice import WaitOption
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.study.command_process import fork_trainings
@@ -53,7 +52,7 @@ def resume(
         ),
     ],
     html: Annotated[
-        Path | None, typer.Option("--html", "-o", metavar="FILE", help="Where the HTML report goes.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where the HTML report goes.")
     ] = None,
     unit: Annotated[
         bool, typer.Option("--unit", help="Only print a systemd unit that does this at every boot.")
@@ -66,6 +65,10 @@ def resume(
 
     Where RUN is a folder of runs, with each in it that died or was ended by the system, sweeps and
     comparisons (`ab`) among them; not after a Ctrl-C. --json: a list of reports.
+
+    Examples:
+        roambench resume runs/demo
+        roambench resume runs/grid --wait 3600
     """
     if unit:
         typer.echo(_unit(run), nl=False)

@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.bench_choice import HostChoice, WaitOption, completing
-from roambench.cli.common_options import JsonOption, takes_options
+from roambench.cli.bench_choice import HostChoice, fleet_option
+from roambench.cli.common_options import JsonOption, WaitOption, takes_options
 from roambench.cli.report import FullOption, show
 from roambench.contract.errors import RunError
 from roambench.study.command_process import fork_trainings
@@ -19,7 +19,9 @@ from roambench.study.command_process import fork_trainings
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Restart what died or was stopped, instead of resuming it.")
 ]
-RunsDirOption = Annotated[Path, typer.Option(metavar="DIR", help="Where the runs go: DIR/NAME/START/SYSTEM.")]
+RunsDirOption = Annotated[
+    Path, typer.Option(metavar="DIR", help="Folder of the runs: each in NAME/START/SYSTEM.")
+]
 WatchOption = Annotated[
     bool, typer.Option("--watch", help="Serve a live page meanwhile, as `roambench watch` does.")
 ]
@@ -40,15 +42,7 @@ def run(
     ],
     fleet: Annotated[
         str | None,
-        typer.Option(
-            metavar="local|simulated|rehearsal|bench:FILE",
-            autocompletion=completing("local", "simulated", "rehearsal", "bench:"),
-            help="local: agent processes on this machine, real gRPC, emulated meters. "
-            "simulated: virtual devices, trained by one worker per core. "
-            "rehearsal: who trains, uploads and wastes, without training or energy. "
-            "bench:FILE: the hosts of a bench, with its meters.",
-            show_default="local; of a RUN: its own",
-        ),
+        fleet_option("local", "simulated", "rehearsal", "bench:", show_default="local; of a RUN: its own"),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
@@ -58,11 +52,13 @@ def run(
     ] = None,
     set_: SetOption = None,
     runs_dir: RunsDirOption = Path("runs"),
-    name: Annotated[str | None, typer.Option(help="Name of the experiment, instead of the file's.")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Name of the experiment, instead of the file's.")
+    ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
-            "--html", "-o", metavar="FILE", help="Where the HTML report goes; else beside the runs."
+            "-o", "--output", metavar="FILE", help="Where the HTML report goes; else beside the runs."
         ),
     ] = None,
     plan: Annotated[
@@ -80,6 +76,10 @@ def run(
 
     Runs that died or were stopped go on where they were. RUN is repeated from its own folder: its
     experiment, movement and seed, on the same kind of fleet; whether its models are the same is said.
+
+    Examples:
+        roambench run my.toml
+        roambench run my.toml --fleet bench:inventory/bench36.toml --watch
     """
     from roambench.experiment.load import load_experiment
     from roambench.experiment.overrides import Override

@@ -25,7 +25,10 @@ def runs(
     ascending: Annotated[bool, typer.Option("--ascending", help="The smallest first.")] = False,
     columns: Annotated[
         str,
-        typer.Option(metavar="NAME,...", help="Columns to print; an unknown one lists all."),
+        typer.Option(
+            metavar="NAME,...",
+            help="Columns to print, with commas: system,accuracy; a wrong name prints all names.",
+        ),
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -33,6 +36,10 @@ def runs(
 
     A FILTER is COLUMN OPERATOR VALUE, joined by and, or, not and parentheses; operators: = != < <= > >= and ~
     (contains); values: numbers (90% is 0.9), dates, texts. Every figure of a report is a column, too.
+
+    Examples:
+        roambench runs
+        roambench runs --where 'accuracy > 0.9' --columns system,accuracy
     """
     from roambench.report.run_columns import sorted_by
     from roambench.report.run_filter import run_filter

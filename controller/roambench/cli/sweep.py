@@ -23,7 +23,7 @@ def sweep(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where runs and tables go; default: runs/<SWEEP's name>."),
+        typer.Option("-o", "--output", metavar="DIR", help="Where runs and tables go; default: runs/SWEEP."),
     ] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
@@ -43,6 +43,10 @@ def sweep(
     """Run every point of SWEEP that has not finished yet, then print mean ± sd over the seeds.
 
     Interrupted or killed, the same command goes on from what is there. Runs that failed are tried again.
+
+    Examples:
+        roambench sweep grid.toml --check
+        roambench sweep grid.toml --jobs 2 -o runs/grid
     """
     from roambench.runner.screen import SWEEP_PHASES, phase, progress_screen
 

@@ -12,17 +12,24 @@ def watch(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN|FOLDER", help="A run, or a folder of runs: then the newest, as it begins."
+            metavar="RUN|FOLDER",
+            help="Folder of a run; or a folder of runs: the newest of them, or the next to begin.",
         ),
     ] = Path("runs"),
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen; elsewhere than on loopback by a token.")
+        str,
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; one that other machines reach asks for a token."
+        ),
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Default: 8765, or a free one where that is taken; 0: a free one."
+            min=0,
+            max=65535,
+            metavar="N",
+            help="TCP port; default: 8765, or a free one where that is taken; 0: a free one.",
         ),
     ] = None,
     parent: Annotated[int | None, typer.Option(hidden=True)] = None,
@@ -31,6 +38,10 @@ def watch(
 
     It reads the run folder and nothing else: no agent is asked anything, so no joule is changed.
     Ctrl-C ends it.
+
+    Examples:
+        roambench watch
+        roambench watch runs/demo/latest/mohawk --open
     """
     from roambench.live.serving import serve
 

@@ -25,7 +25,12 @@ def register(app: typer.Typer) -> None:
 
 @certs_app.command("show")
 def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Show each certificate's end, by the bench's own record. No host is asked."""
+    """Show each certificate's end, by the bench's own record. No host is asked.
+
+    Examples:
+        roambench fleet certs show bench.toml
+        roambench fleet certs show bench.toml --json
+    """
     from dataclasses import asdict
 
     from rich.table import Table
@@ -85,7 +90,12 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Give hosts new certificates. Running agents load them by themselves; no run is interrupted, but by
-    --revoke-old and --finish: they end the sessions that certificates before have opened."""
+    --revoke-old and --finish: they end the sessions that certificates before have opened.
+
+    Examples:
+        roambench fleet certs rotate bench.toml
+        roambench fleet certs rotate bench.toml --only pi-03 --revoke-old
+    """
     import datetime as dt
 
     from rich.table import Table
@@ -147,7 +157,12 @@ def revoke(
     reason: Annotated[str, typer.Option("--reason", help="Why, for who reads the list later.")] = "revoked",
     as_json: JsonOption = False,
 ) -> None:
-    """Revoke certificates; a running controller ends their sessions within seconds."""
+    """Revoke certificates; a running controller ends their sessions within seconds.
+
+    Examples:
+        roambench fleet certs revoke bench.toml pi-03
+        roambench fleet certs revoke bench.toml pi-03 --reason stolen
+    """
     from roambench.contract.errors import ConfigError
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.inventory.load import load_bench

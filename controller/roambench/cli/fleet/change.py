@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress, with_sudo
-from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, TakeOption, WaitOption
+from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, TakeOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
@@ -29,7 +29,12 @@ def upgrade_hosts(
     take: TakeOption = False,
 ) -> None:
     """Install this source tree's build and see every agent run it; where one does not, its build before
-    comes back. Not during runs: all boards of one run have the same build."""
+    comes back. Not during runs: all boards of one run have the same build.
+
+    Examples:
+        roambench fleet upgrade bench.toml
+        roambench fleet upgrade bench.toml --only rack1 --wait 600
+    """
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.upgrading import Upgraded, upgrade
@@ -69,7 +74,12 @@ def replace(
 ) -> None:
     """Let a spare play a board that died: name, slot, certificate, settings, and what the board had not
     handed over, if it still answers or its card can be read. Works during a run, too: the spare goes on with
-    the board's orders."""
+    the board's orders.
+
+    Examples:
+        roambench fleet replace bench.toml pi-03 pi-36
+        roambench fleet replace bench.toml pi-03 --undo
+    """
     from roambench.contract.errors import ConfigError
     from roambench.provision.changes.replacing import replace_board, take_back
     from roambench.provision.inventory.load import load_bench

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
-    WaitOption,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +49,12 @@ def fetch(
 ) -> None:
     """Collect the records and the outstanding model of hosts that missed a run's end; with RUN its ledger is
     computed again. Hosts that still wait for a controller that is gone leave its run (not with --during-run
-    and without RUN)."""
+    and without RUN).
+
+    Examples:
+        roambench fleet fetch bench.toml
+        roambench fleet fetch bench.toml runs/my/latest/mohawk --only pi-03
+    """
     import contextlib
 
     from roambench.cli.fleet.bench_in_hand import in_hand

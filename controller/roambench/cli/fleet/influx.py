@@ -26,7 +26,12 @@ def influx_token(
     ],
     name: Annotated[str, typer.Option(help="What the server calls it.")] = "",
 ) -> None:
-    """Make a token that may write the bench's bucket and nothing else; keep it in influxdb.token_file."""
+    """Make a token that may write the bench's bucket and nothing else; keep it in influxdb.token_file.
+
+    Examples:
+        roambench fleet influx-token bench.toml --admin-token-file admin
+        roambench fleet influx-token bench.toml --admin-token-file admin --name bench36
+    """
     from roambench.contract.errors import ConfigError
     from roambench.contract.whole_file import write_whole
     from roambench.provision.influx_access import make_write_only

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import BenchArgument
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def lease(
     bench: BenchArgument,
     hours: Annotated[float, typer.Option(min=0.01, max=168.0, help="How long it is reserved.")] = 2.0,
     purpose: Annotated[str, typer.Option(metavar="TEXT", help="What for; others see it.")] = "reserved",
-    wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
-    ] = 0.0,
+    wait: WaitOption = 0.0,
     begins: Annotated[
         str | None,
         typer.Option(
@@ -41,6 +39,10 @@ def lease(
     time.
 
     A run takes and gives back the bench by itself: this is for an afternoon, or a night, of several.
+
+    Examples:
+        roambench fleet lease bench.toml --hours 4 --purpose sweep
+        roambench fleet lease bench.toml --from '2026-12-01 20:00' --hours 10
     """
     from functools import partial
 
@@ -85,7 +87,12 @@ def release(
         typer.Option("--booking", metavar="NUMBER", help="Take back what you booked for later instead."),
     ] = None,
 ) -> None:
-    """Give back your reservation, or a booking."""
+    """Give back your reservation, or a booking.
+
+    Examples:
+        roambench fleet release bench.toml
+        roambench fleet release bench.toml --booking 2
+    """
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.reserving import give_back
 
@@ -94,7 +101,12 @@ def release(
 
 
 def who(bench: BenchArgument, as_json: JsonOption = False) -> None:
-    """Show who uses the bench, for what and until when, who waits, and what is booked for later."""
+    """Show who uses the bench, for what and until when, who waits, and what is booked for later.
+
+    Examples:
+        roambench fleet who bench.toml
+        roambench fleet who bench.toml --json
+    """
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.leases.described import described
     from roambench.provision.leases.holding import standing_of

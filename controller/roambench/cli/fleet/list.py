@@ -21,7 +21,12 @@ def register(app: typer.Typer) -> None:
 def list_hosts(
     bench: BenchArgument, only: OnlyOption = None, limit: LimitOption = None, as_json: JsonOption = False
 ) -> None:
-    """Check a bench description and list its hosts. No host is asked anything."""
+    """Check a bench description and list its hosts. No host is asked anything.
+
+    Examples:
+        roambench fleet list bench.toml
+        roambench fleet list bench.toml --only rack1 --json
+    """
     import json
     from dataclasses import asdict
 

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from roambench.cli.common_options import ONLY_HELP
+
 BenchArgument = Annotated[
     Path, typer.Argument(metavar="BENCH", help="Bench description, for example inventory/bench36.toml.")
 ]
@@ -15,13 +17,10 @@ OnlyOption = Annotated[
     typer.Option(
         "--only",
         metavar="TAG|HOST",
-        help="Only these hosts: names, tags, patterns (pi-0*), a list with commas; !pi-03 leaves one out.",
+        help=ONLY_HELP,
     ),
 ]
 LimitOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="At most the first N of them.")]
-WaitOption = Annotated[
-    float, typer.Option("--wait", min=0.0, metavar="S", help="Wait up to this long for a bench in use.")
-]
 TakeOption = Annotated[
     bool, typer.Option("--take", help="Also boards that another bench has claimed: they become this one's.")
 ]

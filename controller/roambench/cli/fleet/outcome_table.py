@@ -92,11 +92,11 @@ def outcome_json(
 
 
 def write_out(out: Path, text: str) -> None:
-    """Write what `--out` names; ConfigError where that is refused."""
+    """Write what `--output` names; ConfigError where that is refused."""
     try:
         write_whole(out, text)
     except OSError as error:
-        raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+        raise ConfigError([f"--output {out}: cannot be written: {error.strerror}"]) from None
 
 
 def _as_text(value: object) -> str:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
     TakeOption,
-    WaitOption,
 )
 from roambench.provision.power.power_command import OFF_S, PowerCommand
 
@@ -45,6 +44,10 @@ def power(
 
     Without such a table at their meters, over the meters' WebSockets (`wifi_hop`). The table says what each
     switch reports afterwards, or that it cannot be asked.
+
+    Examples:
+        roambench fleet power bench.toml state
+        roambench fleet power bench.toml cycle --only pi-03 --off-for 10
     """
     from rich.table import Table
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.provision.checks import CheckVerdict
 
@@ -43,6 +43,10 @@ def preflight(
     """Check on every host what a run depends on: pass, warn, fail or skip, and what to do.
 
     Ends with status 1 if anything failed. `roambench run` does the same before it starts.
+
+    Examples:
+        roambench fleet preflight bench.toml
+        roambench fleet preflight bench.toml --only rack1 --no-smoke
     """
     from dataclasses import asdict
 
@@ -71,21 +75,19 @@ def identify(
     only: OnlyOption = None,
     limit: LimitOption = None,
     as_json: JsonOption = False,
-    burn: Annotated[
-        float, typer.Option(min=5.0, max=120.0, metavar="SECONDS", help="Load of a board.")
-    ] = 8.0,
-    rest: Annotated[
-        float, typer.Option(min=7.0, max=120.0, metavar="SECONDS", help="Rest between two.")
-    ] = 10.0,
+    burn: Annotated[float, typer.Option(min=5.0, max=120.0, metavar="S", help="Load of a board.")] = 8.0,
+    rest: Annotated[float, typer.Option(min=7.0, max=120.0, metavar="S", help="Rest between two.")] = 10.0,
     rounds: Annotated[int, typer.Option(min=1, max=10, help="How often each board is loaded.")] = 1,
-    wait: Annotated[
-        float, typer.Option(min=0.0, metavar="SECONDS", help="Wait up to this long for a bench in use.")
-    ] = 0.0,
+    wait: WaitOption = 0.0,
 ) -> None:
     """Prove which meter powers which board: load one at a time and see which meter moves.
 
     The proof is kept in the bench's state folder; runs refuse to tell energy without it. Ends with status 1
     if any board is not proven to hang on the meter that the bench file gives it.
+
+    Examples:
+        roambench fleet identify bench.toml
+        roambench fleet identify bench.toml --only pi-03 --rounds 5
     """
     from dataclasses import asdict
 

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
     TakeOption,
-    WaitOption,
 )
 
 if TYPE_CHECKING:
@@ -63,6 +62,10 @@ def provision_hosts(
 
     Hosts that cannot be reached or are not fit are rows with a reason and a next action; the others are
     done. Exit code 1 if any host failed.
+
+    Examples:
+        roambench fleet provision bench.toml --dry-run
+        roambench fleet provision bench.toml --only 'pi-0*'
     """
     from functools import partial
     from tempfile import TemporaryDirectory
@@ -137,7 +140,12 @@ def wheelhouse(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Fetch the wheels that hosts install, as provisioning does by itself; hosts then need no internet."""
+    """Fetch the wheels that hosts install, as provisioning does by itself; hosts then need no internet.
+
+    Examples:
+        roambench fleet wheelhouse bench.toml
+        roambench fleet wheelhouse bench.toml --platform aarch64 --python 3.13
+    """
     from dataclasses import asdict
 
     from rich.table import Table
@@ -192,7 +200,12 @@ def roll_back(
     as_json: JsonOption = False,
     take: TakeOption = False,
 ) -> None:
-    """Run the build that hosts had before the last one; a second time, the newer one again."""
+    """Run the build that hosts had before the last one; a second time, the newer one again.
+
+    Examples:
+        roambench fleet rollback bench.toml
+        roambench fleet rollback bench.toml --only pi-03
+    """
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.changes.removal import RolledBack, rollback
@@ -229,7 +242,12 @@ def unprovision_hosts(
     as_json: JsonOption = False,
     take: TakeOption = False,
 ) -> None:
-    """Remove all that provisioning brought, readings and models on the hosts included."""
+    """Remove all that provisioning brought, readings and models on the hosts included.
+
+    Examples:
+        roambench fleet unprovision bench.toml --only pi-03
+        roambench fleet unprovision bench.toml --yes
+    """
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
     from roambench.provision.certificates import BenchAuthority

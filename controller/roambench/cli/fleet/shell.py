@@ -12,14 +12,13 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
     LimitOption,
     OnlyOption,
     TakeOption,
-    WaitOption,
 )
 from roambench.contract.errors import RoambenchError
 
@@ -27,7 +26,8 @@ from roambench.contract.errors import RoambenchError
 _LONGEST_LINE: Final = 65536
 
 OutOption = Annotated[
-    Path | None, typer.Option("--out", metavar="DIR", help="Into a file for each host, not on the terminal.")
+    Path | None,
+    typer.Option("-o", "--output", metavar="DIR", help="Into a file for each host, not on the terminal."),
 ]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="An object of JSON for every line.")]
 
@@ -54,6 +54,10 @@ def logs(
     """Print what the agents wrote to their journals: all hosts' lines in the order of their times, in UTC.
 
     With --follow lines come as they are written, each when its host has sent it.
+
+    Examples:
+        roambench fleet logs bench.toml --since '10 min ago'
+        roambench fleet logs bench.toml --only pi-03 --follow
     """
     from roambench.provision.inventory.load import load_bench
     from roambench.provision.journal_lines import JournalLine, journal
@@ -104,6 +108,10 @@ def execute(
 
     Prints what it says as it comes, the host's name before every line; exit code 1 if it failed anywhere. As
     JSON, a host's last object has its exit code, or the reason why there is none.
+
+    Examples:
+        roambench fleet exec bench.toml -- uptime
+        roambench fleet exec bench.toml --only rack1 --root -- reboot
     """
     import json
 
@@ -251,7 +259,12 @@ def reboot_hosts(
     as_json: JsonOption = False,
     take: TakeOption = False,
 ) -> None:
-    """Reboot hosts and wait until they are back."""
+    """Reboot hosts and wait until they are back.
+
+    Examples:
+        roambench fleet reboot bench.toml
+        roambench fleet reboot bench.toml --only pi-03 --back-within 300
+    """
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import counted, outcome_table, print_rows
     from roambench.provision.changes.rebooting import Rebooted, reboot

@@ -34,7 +34,12 @@ def status(
         float, typer.Option("--every", min=0.5, metavar="S", help="Seconds between two looks with --live.")
     ] = 3.0,
 ) -> None:
-    """Ask every host how it is. In a run's measured phases being asked costs joules: see `fleet who`."""
+    """Ask every host how it is. In a run's measured phases being asked costs joules: see `fleet who`.
+
+    Examples:
+        roambench fleet status bench.toml
+        roambench fleet status bench.toml --live --every 5
+    """
     import time
     from dataclasses import asdict
     from functools import partial

@@ -37,7 +37,12 @@ WifiOption = Annotated[
 
 @meter_app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """List the drivers, what their port looks like, and whether they can switch the board's power."""
+    """List the drivers, what their port looks like, and whether they can switch the board's power.
+
+    Examples:
+        roambench meter list
+        roambench meter list --json
+    """
     from roambench.contract.errors import ConfigError
     from roambench.experiment import catalogue
     from roambench.meters.catalogue import driver_row
@@ -78,6 +83,10 @@ def read(
     """Show what a meter reads, and count the lines that were none. Fails if not one reading came.
 
     --json: an object a line, readings, events, counts.
+
+    Examples:
+        roambench meter read /dev/ttyUSB0 --seconds 10
+        roambench meter read /dev/ttyACM0 --driver smartpower3
     """
     from roambench.cli.meters.read import show
 
@@ -94,7 +103,12 @@ def record(
     seconds: SecondsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Record a meter's bytes with their times, as a transcript that the meter `replay` plays."""
+    """Record a meter's bytes with their times, as a transcript that the meter `replay` plays.
+
+    Examples:
+        roambench meter record /dev/ttyUSB0 -o meter.bin
+        roambench meter record /dev/ttyUSB0 -o meter.bin --seconds 600
+    """
     from roambench.cli.meters.record import record_to
 
     run_async(record_to(output, driver, port, seconds, as_json=as_json))
@@ -136,6 +150,10 @@ def calibrate(
     then about 5 W, then about 3.5 W, and tell what a better meter shows at the output while it is read:
     watts, or volts and amperes, or volts and the ohms of a known resistor. Nothing connected, or an output
     that is off, is no load: its zeros are printed, not measured.
+
+    Examples:
+        roambench meter calibrate /dev/ttyUSB0 -o m.json --reference 'Fluke 123' --u-reference 0.001
+        roambench meter calibrate /dev/ttyUSB0 -o m.json --reference 'Fluke 123' --u-reference 0.001 --loads 2
     """
     from roambench.cli.meters.calibrate import calibrate_meter
 
@@ -149,7 +167,12 @@ def power_on(
     wifi: WifiOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Switch the output on."""
+    """Switch the output on.
+
+    Examples:
+        roambench meter power on /dev/ttyUSB0
+        roambench meter power on /dev/ttyUSB0 --wifi pi-01:8081
+    """
     _switch(driver, port, wifi, lambda switch: switch.on(), as_json)
 
 
@@ -160,7 +183,12 @@ def power_off(
     wifi: WifiOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Switch the output off: the board behind the meter loses its power at once."""
+    """Switch the output off: the board behind the meter loses its power at once.
+
+    Examples:
+        roambench meter power off /dev/ttyUSB0
+        roambench meter power off /dev/ttyUSB0 --wifi pi-01:8081
+    """
     _switch(driver, port, wifi, lambda switch: switch.off(), as_json)
 
 
@@ -172,7 +200,12 @@ def power_volts(
     wifi: WifiOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Set the output's voltage."""
+    """Set the output's voltage.
+
+    Examples:
+        roambench meter power volts /dev/ttyUSB0 5.1
+        roambench meter power volts /dev/ttyUSB0 5.2 --wifi pi-01:8081
+    """
     _switch(driver, port, wifi, lambda switch: switch.set_volts(volts), as_json)
 
 
@@ -184,7 +217,12 @@ def power_autorun(
     wifi: WifiOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Ask whether the output comes back on after the meter's reset, or set that. Only some firmware tells."""
+    """Ask whether the output comes back on after the meter's reset, or set that. Only some firmware tells.
+
+    Examples:
+        roambench meter power autorun /dev/ttyUSB0
+        roambench meter power autorun /dev/ttyUSB0 --on
+    """
     from roambench.contract.errors import MeterError
     from roambench.meters.switching import HasAutorun
 
@@ -215,7 +253,12 @@ def power_status(
     wifi: WifiOption = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Ask the meter whether its output is on."""
+    """Ask the meter whether its output is on.
+
+    Examples:
+        roambench meter power status /dev/ttyUSB0
+        roambench meter power status /dev/ttyUSB0 --wifi pi-01:8081
+    """
     _switch(driver, port, wifi, None, as_json)
 
 

@@ -68,6 +68,10 @@ def emulate(
     """Emulate power meters: real ports to read, a true power to compare with, faults on demand.
 
     --json: an object a line, each meter with its ports, at the end each with its true joules.
+
+    Examples:
+        roambench meter emulate --devices 2
+        roambench meter emulate --faults stall@30:5,drop@60 --seconds 120
     """
     from roambench.cli.meters.emulated_meters import Wish, run
 
@@ -98,7 +102,12 @@ def fault(
     faults: Annotated[str, typer.Argument(help="KIND@SECONDS[:AMOUNT],... counted from now.")],
     meter: Annotated[str, typer.Option(help="Which one. Default: all.")] = "",
 ) -> None:
-    """Let faults happen to meters that `meter emulate` is running."""
+    """Let faults happen to meters that `meter emulate` is running.
+
+    Examples:
+        roambench meter fault meters stall@30:5
+        roambench meter fault meters drop@60,reset@90 --meter pi-01
+    """
     from roambench.cli.meters.emulated_meters import let_happen
 
     let_happen(folder, faults, meter)

@@ -54,7 +54,12 @@ def generate(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Generate a synthetic trace and write it."""
+    """Generate a synthetic trace and write it.
+
+    Examples:
+        roambench trace generate city -o city.parquet --seed 3
+        roambench trace generate city -o city.parquet --set devices=20 --stats
+    """
     from roambench.experiment import catalogue
     from roambench.experiment.overrides import parse_overrides
     from roambench.experiment.parameters import generator_mistakes
@@ -99,7 +104,12 @@ def plot(
     ] = False,
     seed: SeedOption = 42,
 ) -> None:
-    """Draw the trace on one HTML page, with Fig. 2, Fig. 3 and Table 5 of MOHAWK made of it."""
+    """Draw the trace on one HTML page, with Fig. 2, Fig. 3 and Table 5 of MOHAWK made of it.
+
+    Examples:
+        roambench trace plot city.parquet -o plots
+        roambench trace plot city.parquet -o plots --png
+    """
     from roambench.contract.whole_file import write_whole
     from roambench.mobility.files import content_hash, read_trace
     from roambench.mobility.statistics import trace_statistics
@@ -145,7 +155,12 @@ def export(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write a trace for another program."""
+    """Write a trace for another program.
+
+    Examples:
+        roambench trace export city.parquet -o city.csv --format csv
+        roambench trace export city.parquet -o city.one --format one
+    """
     from roambench.mobility.exporting import export_trace
     from roambench.mobility.files import read_trace
     from roambench.mobility.trace import MADE_UP
@@ -175,7 +190,12 @@ def stats(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print what the trace is like, beside MOHAWK's published figures and those of New York's check-ins."""
+    """Print what the trace is like, beside MOHAWK's published figures and those of New York's check-ins.
+
+    Examples:
+        roambench trace stats city.parquet
+        roambench trace stats city.parquet --utc-offset-h -4
+    """
     from roambench.mobility.files import content_hash, read_trace
 
     trace = read_trace(file)
@@ -206,7 +226,12 @@ def show(
     step: Annotated[int | None, typer.Option(min=0, help="Show who is where at this step.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print where a trace comes from and how many are present, or one step in full."""
+    """Print where a trace comes from and how many are present, or one step in full.
+
+    Examples:
+        roambench trace show city.parquet
+        roambench trace show city.parquet --step 12
+    """
     from roambench.cli.trace_tables import (
         overview_document,
         overview_table,

@@ -146,7 +146,12 @@ def import_(
     strict: Annotated[bool, typer.Option(help="Refuse a file with malformed rows.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a trace of recorded or simulated movement: who was where, when."""
+    """Make a trace of recorded or simulated movement: who was where, when.
+
+    Examples:
+        roambench trace import csv bikes.csv -o bikes.parquet
+        roambench trace import --detect bikes.csv
+    """
     from roambench.mobility.files import write_trace
     from roambench.mobility.importing import import_trace
     from roambench.mobility.readers.opening import SourceOptions

@@ -59,11 +59,16 @@ def discover(
         ),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Draft a bench description here.")
+        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draft a bench description here.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Find boards by lease files, the neighbour table and mDNS, and draft a bench description of them."""
+    """Find boards by lease files, the neighbour table and mDNS, and draft a bench description of them.
+
+    Examples:
+        roambench fleet discover -o bench.toml
+        roambench fleet discover --subnet 192.168.50.0/24 --ask
+    """
     from dataclasses import asdict
 
     from roambench.cli.fleet.outcome_table import print_rows, write_out
@@ -81,7 +86,7 @@ def discover(
     from roambench.runner.screen import print_json, screen
 
     if out is not None and out.exists():
-        raise ConfigError([f"--out {out}: is there already, expected a new file"])
+        raise ConfigError([f"--output {out}: is there already, expected a new file"])
     known = load_bench(bench) if bench is not None else None
     if known is not None:
         user = user or known.hosts[0].ssh_user

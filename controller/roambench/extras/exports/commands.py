@@ -21,12 +21,16 @@ def tensorboard(
     runs: RunsArgument,
     out: Annotated[
         Path,
-        typer.Option("-o", "--out", metavar="DIR", help="Log directory: a folder per run is made in it."),
+        typer.Option("-o", "--output", metavar="DIR", help="Log directory: a folder per run is made in it."),
     ],
 ) -> None:
     """Write accuracy, loss, devices and joules of every step as TensorBoard files.
 
     The points of a sweep are a folder each. It needs the extra `tensorboard`.
+
+    Examples:
+        roambench export tensorboard runs/demo/latest -o logs
+        roambench export tensorboard runs/grid -o logs
     """
     from roambench.extras.exports.tensorboard import export_tensorboard
 
@@ -38,7 +42,12 @@ def mlflow(
     runs: RunsArgument,
     uri: Annotated[
         str,
-        typer.Option(metavar="URI|DIR", help="A tracking server or database, or a folder for mlflow.db."),
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="URI|DIR",
+            help="A tracking server or database, or a folder for mlflow.db.",
+        ),
     ],
     experiment: Annotated[
         str, typer.Option(metavar="NAME", help="MLflow's experiment; else the name in the experiment file.")
@@ -54,6 +63,10 @@ def mlflow(
     """Write runs into an MLflow store: settings, every step, and final energies with their uncertainty.
 
     The points of a sweep are children of a run of its name. It needs the extra `mlflow`.
+
+    Examples:
+        roambench export mlflow runs/demo/latest -o mlflow
+        roambench export mlflow runs/grid -o http://localhost:5000
     """
     from roambench.extras.exports.mlflow import export_mlflow
     from roambench.runner.screen import print_json
@@ -71,7 +84,8 @@ def mlflow(
 def wandb(
     runs: RunsArgument,
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="DIR", help="A folder wandb with the runs is made in it.")
+        Path,
+        typer.Option("-o", "--output", metavar="DIR", help="A folder wandb with the runs is made in it."),
     ],
     project: Annotated[
         str, typer.Option(metavar="NAME", help="Their project; else the name in the experiment file.")
@@ -81,6 +95,10 @@ def wandb(
     """Write runs as offline runs of Weights & Biases; nothing is sent, `wandb sync` would do that.
 
     The points of a sweep are a group. It needs the extra `wandb`.
+
+    Examples:
+        roambench export wandb runs/demo/latest -o logs
+        roambench export wandb runs/grid -o logs --project mobility
     """
     from roambench.extras.exports.wandb import export_wandb
     from roambench.runner.screen import print_json
@@ -96,7 +114,7 @@ def wandb(
 def ro_crate(
     runs: RunsArgument,
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="DIR|FILE.zip", help="A new folder, or a zip file.")
+        Path, typer.Option("-o", "--output", metavar="DIR|FILE.zip", help="A new folder, or a zip file.")
     ],
     license_: Annotated[
         str, typer.Option("--license", metavar="SPDX|URL", help="Of the data: CC-BY-4.0, for example.")
@@ -110,6 +128,10 @@ def ro_crate(
 
     An RO-Crate of version 1.1 that `roambench check`, `report` and `compare` open. No key, log or description
     of a bench goes into it. It needs the extra `ro-crate`.
+
+    Examples:
+        roambench export ro-crate runs/demo/latest -o demo.zip --license CC0-1.0
+        roambench export ro-crate runs/grid -o grid --license CC-BY-4.0
     """
     from roambench.extras.exports.ro_crate import About, export_ro_crate
 

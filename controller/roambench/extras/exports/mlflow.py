@@ -91,7 +91,9 @@ def store_of(store: str) -> tuple[str, str | None]:
     if "://" in store:
         scheme, _, rest = store.partition("://")
         if scheme == "file":
-            raise ConfigError([f"--uri: {store}: MLflow keeps runs in databases now; name the folder itself"])
+            raise ConfigError(
+                [f"--output: {store}: MLflow keeps runs in databases now; name the folder itself"]
+            )
         if scheme != "sqlite":
             return store, None
         database = Path(rest.removeprefix("/"))
@@ -231,7 +233,7 @@ def _refusals(exception: Any, store: str) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         where = store if "@" not in store else f"{store.partition('://')[0]}://…@{store.rpartition('@')[2]}"
         said = lines[0].replace(store, where)
-        raise RunError(f"--uri: {where}: {said}") from None
+        raise RunError(f"--output: {where}: {said}") from None
 
 
 def _library() -> tuple[Any, Any, Any]:

@@ -32,7 +32,8 @@ def image(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out",
+            "-o",
+            "--output",
             metavar="FOLDER",
             help="Write no card, but a folder for each host with the files to copy to cards of that image.",
         ),
@@ -45,6 +46,10 @@ def image(
     """Write on a flashed card of Raspberry Pi OS what makes it a host at its first boot.
 
     User, key, name, network, time server: as the bench description has them. Doing it again changes nothing.
+
+    Examples:
+        roambench fleet image bench.toml --boot /media/bootfs --only pi-03
+        roambench fleet image bench.toml --boot /media/bootfs -o cards
     """
     from roambench.contract.errors import ConfigError
     from roambench.extras.first_boot.partition import recognised
@@ -58,7 +63,7 @@ def image(
     hosts = loaded.only(only or (), limit)
     if out is None and len(hosts) != 1:
         raise ConfigError(
-            [f"--only: expected one host for one card, got {len(hosts)}; --out makes all of them"]
+            [f"--only: expected one host for one card, got {len(hosts)}; --output makes all of them"]
         )
     card = recognised(boot)
     made = [

@@ -37,7 +37,7 @@ def import_bench(
         ),
     ],
     out: Annotated[
-        Path, typer.Option("-o", "--out", metavar="FILE", help="The bench description, a new file.")
+        Path, typer.Option("-o", "--output", metavar="FILE", help="The bench description, a new file.")
     ],
     group: Annotated[str, typer.Option("--group", help="Of Ansible: only this group's hosts.")] = "all",
     places: Annotated[
@@ -54,7 +54,12 @@ def import_bench(
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
-    """Make a bench description of hosts that Ansible or labgrid knows. No host is asked anything."""
+    """Make a bench description of hosts that Ansible or labgrid knows. No host is asked anything.
+
+    Examples:
+        roambench fleet import ansible hosts.yml -o bench.toml
+        roambench fleet import labgrid exporter.yaml -o bench.toml
+    """
     from roambench.cli.fleet.outcome_table import write_out
     from roambench.contract.errors import ConfigError
     from roambench.extras.discovery.searching import seen_from
@@ -64,7 +69,7 @@ def import_bench(
 
     problems = []
     if out.exists():
-        problems.append(f"--out {out}: is there already, expected a new file")
+        problems.append(f"--output {out}: is there already, expected a new file")
     if tool is Tool.ANSIBLE and places is not None:
         problems.append("--places: expected with labgrid only")
     if tool is Tool.LABGRID and group != "all":
@@ -101,9 +106,14 @@ def import_bench(
 
 def export_bench(
     bench: BenchArgument,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The inventory, as hosts.yml.")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The inventory, as hosts.yml.")],
 ) -> None:
-    """Write the bench as an Ansible inventory: its tags are groups, its meters variables of their hosts."""
+    """Write the bench as an Ansible inventory: its tags are groups, its meters variables of their hosts.
+
+    Examples:
+        roambench fleet export bench.toml -o hosts.yml
+        roambench fleet export inventory/bench36.toml -o hosts.yml
+    """
     from roambench.cli.fleet.outcome_table import write_out
     from roambench.extras.interop.ansible import ansible_inventory
     from roambench.provision.inventory.load import load_bench

@@ -41,7 +41,9 @@ def results(
     paper: Annotated[Paper, typer.Option(help="Whose tables stand beside ours.")] = Paper.MOHAWK,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE.md", help="Markdown page; its curves go beside it (.svg)."),
+        typer.Option(
+            "-o", "--output", metavar="FILE.md", help="Markdown page; its curves go beside it (.svg)."
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Heading of the page; default: named after the sweep.")] = "",
     as_json: JsonOption = False,
@@ -49,6 +51,10 @@ def results(
     """Set the finished runs of sweeps beside the paper's tables: print them, or write a page.
 
     The page says what was run, with which command, on what, and every run's figures.
+
+    Examples:
+        roambench results runs/grid
+        roambench results runs/grid --paper mohawk -o grid.md
     """
     import sys
 

@@ -26,6 +26,10 @@ def emulate_switches(
     """Emulate switches on this machine; prints what a bench description's `power` says for each.
 
     All is switched on at the start. docs/emulator.md says what is kinder than reality.
+
+    Examples:
+        roambench fleet emulate-switches switches --tasmota 2
+        roambench fleet emulate-switches switches --hub 4 --seconds 60
     """
     import threading
     from contextlib import ExitStack, suppress

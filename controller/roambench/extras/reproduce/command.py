@@ -33,7 +33,7 @@ def reproduce(
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Runs at a time; default: one per core.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="Where runs go.")] = Path(
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where runs go.")] = Path(
         "runs/reproduce"
     ),
     pages: Annotated[Path, typer.Option(metavar="DIR", help="Where pages go.")] = Path("build/results"),
@@ -45,7 +45,7 @@ def reproduce(
         bool, typer.Option("--check", help="With --verdicts: change nothing, fail if a figure differs.")
     ] = False,
     trace: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the sweep's.")
+        Path | None, typer.Option(metavar="PATH", help="Trace file to use instead of the experiment's.")
     ] = None,
     set_: SetOption = None,
     catalogue: Annotated[
@@ -57,6 +57,10 @@ def reproduce(
     A page has a line for each claim of the paper: reproduced, the other way round, not decided, not tried.
     --verdicts puts the figures of the chosen studies into the files that a checkout keeps; --check compares.
     Interrupted or killed, the same command goes on from what is there.
+
+    Examples:
+        roambench reproduce --list
+        roambench reproduce mohawk --scale small -o runs/papers
     """
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue

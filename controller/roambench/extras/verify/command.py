@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_progress, with_sudo
-from roambench.cli.fleet.options import OnlyOption, WaitOption
+from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.fleet.options import OnlyOption
 
 
 def register(app: typer.Typer) -> None:
@@ -23,7 +23,9 @@ def verify(
     only: OnlyOption = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Keep what was seen: a kit without names and keys."),
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Keep what was seen: a kit without names and keys."
+        ),
     ] = None,
     minutes: Annotated[
         float,
@@ -42,6 +44,10 @@ def verify(
 
     A quarter of an hour: preflight, rest, all cores on and off, transfers both ways. Exit code 1 if anything
     does not hold. docs/prove.md has the list.
+
+    Examples:
+        roambench fleet verify bench.toml --only pi-01 -o kit.zip
+        roambench fleet verify kit.zip
     """
     from dataclasses import asdict
     from functools import partial
@@ -83,6 +89,6 @@ def verify(
         try:
             write_kit(out, kit, lines)
         except OSError as error:
-            raise ConfigError([f"--out {out}: cannot be written: {error.strerror}"]) from None
+            raise ConfigError([f"--output {out}: cannot be written: {error.strerror}"]) from None
     if counts[Held.FAILS]:
         raise typer.Exit(1)

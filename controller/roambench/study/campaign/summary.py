@@ -89,7 +89,7 @@ def summary_of(folder: Path, now_s: float | None = None) -> CampaignSummary:
         raise RunError(f"{folder}: {error.strerror or error}") from None
     if not rows:
         raise RunError(
-            f"{folder}: no log of a campaign; expected the folder of a sweep or a comparison (--out)"
+            f"{folder}: no log of a campaign; expected the folder of a sweep or a comparison (--output)"
         )
     return summarised(
         folder.resolve().name,

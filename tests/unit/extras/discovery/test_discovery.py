@@ -343,7 +343,7 @@ def test_the_command_draws_up_what_a_lease_file_has(tmp_path: Path, capsys):
         row["address"] for row in json.loads(capsys.readouterr().out)
     }
     assert _call(*words, "-o", draft) == 2
-    assert f"--out {draft}: is there already" in capsys.readouterr().err
+    assert f"--output {draft}: is there already" in capsys.readouterr().err
     assert _call("--leases", tmp_path / "none", "--no-mdns") == 2
     assert "none: cannot be read: No such file or directory" in capsys.readouterr().err
 

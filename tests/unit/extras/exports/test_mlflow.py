@@ -108,5 +108,5 @@ def test_a_store_that_refuses_is_one_line_without_its_password(room: TrackerRoom
         told = room.roambench("export", "mlflow", tmp_path / "run", "--uri", uri, cwd=tmp_path)
         assert told.returncode == 1
         assert len(told.stderr.splitlines()) == 1
-        assert told.stderr.startswith("roambench: --uri: ")
+        assert told.stderr.startswith("roambench: --output: ")
         assert "geheim" not in told.stderr

@@ -242,5 +242,5 @@ def test_the_commands_write_what_fleet_list_takes(tmp_path: Path) -> None:
     assert first == second
     ran = roambench("import", "ansible", hosts, "-o", again)
     assert (ran.returncode, ran.stderr) == (
-        2, f"roambench: --out {again}: is there already, expected a new file\n",
+        2, f"roambench: --output {again}: is there already, expected a new file\n",
     )  # fmt: skip
