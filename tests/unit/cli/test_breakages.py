@@ -96,7 +96,7 @@ BROKEN = [
     ("trace import --detect tiny.toml", 2, "tiny.toml: no known format; see `roambench list readers`"),
     ("trace show nothere.parquet", 2, "nothere.parquet: no such trace file"),
     ("meter read /dev/nothere --seconds 1", 1, "meter /dev/nothere: cannot be opened (No such file"),
-    ("meter read x --driver nope", 2, "unknown meter 'nope': expected one of replay"),
+    ("meter read x --driver nope", 2, "unknown meter 'nope': expected one of hwmon"),
     ("fleet list bench.toml", 2, "bench.toml: hosts: expected tables [[hosts]], at least one"),
     ("fleet status nothere.toml", 2, "nothere.toml: cannot be read"),
 ]

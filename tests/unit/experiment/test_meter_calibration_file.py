@@ -70,8 +70,8 @@ def test_every_mistake_in_a_calibration_file_is_named_at_once(tmp_path: Path) ->
         "pi-01.gain",
         "pi-01.ofset_w",
         "pi-02.u_gain",
-        "pi-03.u_reference",
         "pi-03.reference",
+        "pi-03.u_reference",
     ]
 
 

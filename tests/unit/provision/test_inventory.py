@@ -160,9 +160,9 @@ def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> Non
         """,
     )
     assert problems == [
+        "mine.toml: nmae: unknown key, did you mean name?",
         "mine.toml: controller.address: is missing, expected an IP address or a host name",
         "mine.toml: controller.control_port: expected an integer ≥ 1 and ≤ 65535, got 70000",
-        "mine.toml: nmae: unknown key, did you mean name?",
         "mine.toml: defaults.ssh_prot: unknown key, did you mean ssh_port?",
         "mine.toml: hosts[1].name: expected a name of small letters, digits, '-' and '.', at most 64, "
         'got "Pi 1"',
@@ -205,9 +205,9 @@ meter.serial = "S2"
             'ssh_port = "2222"\nmeter.gain = -1.0\nmeter.drivr = "none"\ntags = ["x", 3]',
             [
                 'defaults.ssh_port: expected an integer ≥ 1 and ≤ 65535, got "2222"',
-                "defaults.tags: expected a list of texts, got 3",
                 "defaults.meter.gain: expected a number > 0.0, got -1.0",
                 "defaults.meter.drivr: unknown key, did you mean driver?",
+                "defaults.tags: expected a list of texts, got 3",
             ],
         ),
         ("metre.gain = 1.1", ["defaults.metre: unknown key, did you mean meter?"]),

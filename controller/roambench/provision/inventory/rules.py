@@ -10,9 +10,9 @@ from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
 from roambench.provision.bench import HWMON, NO_METER, Host, MeterEntry
+from roambench.provision.chip_match import chip_match
 from roambench.provision.inventory.tables import ControllerTable, InfluxTable
 from roambench.provision.power.described import outlet_of
-from roambench.provision.subjects.sensor import chip_match
 from roambench.spool.influx_settings import host_beyond, url_mistake
 from roambench.written.mistakes import did_you_mean
 

@@ -11,15 +11,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from roambench.meters.chips import CHIPS
 from roambench.provision import layout
 from roambench.provision.bench import HWMON, MeterEntry
+from roambench.provision.chip_match import chip_match
 from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
 from roambench.provision.wanted import Wanted
 
-_ADDRESS: Final = re.compile(r"\d+-[0-9a-f]{4}")
 #: [all]: the file may end in the filter of one model.
 _LINES: Final = (layout.BOOT_MARK, "[all]", "dtparam=i2c_arm=on")
 _ON: Final = re.compile(r"^dtparam=(?:.*,)?i2c(?:_arm|1)?(?:=on)?(?:,.*)?$", re.MULTILINE)
@@ -33,14 +32,6 @@ _APPLIED: Final = Script(
     "udevadm control --reload && udevadm trigger --action=add --subsystem-match=i2c "
     "--subsystem-match=hwmon && udevadm settle --timeout=10"
 )
-
-
-def chip_match(meter: MeterEntry) -> str:
-    """The chip of the meter's port as a udev rule matches it; "" where only a rail's label is known."""
-    chip = meter.i2c.partition("@")[2] or meter.port.partition("?")[0].partition("+")[0].partition("/")[0]
-    if _ADDRESS.fullmatch(chip):
-        return f'KERNELS=="{chip}"'
-    return f'ATTR{{name}}=="{chip}"' if chip in CHIPS else ""
 
 
 def rules(meter: MeterEntry) -> str:

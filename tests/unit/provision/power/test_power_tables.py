@@ -168,10 +168,10 @@ def test_two_hosts_may_not_share_an_outlet(tmp_path: Path, power: str, outlet: s
 def test_a_host_that_is_wrong_elsewhere_is_told_with_its_power(tmp_path: Path) -> None:
     found = _problems(tmp_path, _TOP + _hosts('interface = ""\npower = {switch = "poe"}'))
     assert [line.split(": ")[1] for line in found] == [
+        "hosts[1].interface",
         "hosts[1].power.address",
         "hosts[1].power.port",
         "hosts[1].power.community_file",
-        "hosts[1].interface",
     ]
 
 
