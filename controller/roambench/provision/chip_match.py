@@ -1,4 +1,4 @@
-"""Which chip of a board's kernel a meter is, in the words of a udev rule."""
+"""The chip of a board's kernel that a meter is, in the words of a udev rule."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def test_a_port_that_names_no_single_meter_is_refused(port: str, expected: str) 
 
 def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
-    with pytest.raises(MeterError, match=r"paho-mqtt is not installed .*pip install 'roambench\[mqtt\]'"):
+    with pytest.raises(MeterError, match=r"paho-mqtt is not installed .*-m pip install 'paho-mqtt"):
         asyncio.run(open_meter("mqtt", "127.0.0.1:9/plug", DeviceClock()).open())
 
 
