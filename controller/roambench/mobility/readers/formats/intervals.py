@@ -1,8 +1,9 @@
 """Association logs (Wi-Fi, base stations): device, access point, start, end; with or without positions.
 
 A table with a header, or a column map. A second table of the access points' positions (ap and lat, lon or x,
-y) may lie beside it: it is the one without a device column. Without it the access points are drawn on a
-made-up grid, which the trace says. Of several access points in a step the one with the longest stay counts.
+y) may lie beside it: it is the one without a device column; else the stays may have these columns, of which
+an access point's last row counts. Without them the access points are drawn on a made-up grid, which the trace
+says. Of several access points in a step the one with the longest stay counts.
 A hardware address is the same in every spelling (`AA-BB-CC-DD-EE-FF`, `aabb.ccdd.eeff`), with the name of its
 network behind it or not (`AA-BB-CC-DD-EE-FF:eduroam`). With a `time` instead of start and end a row holds
 until the device's next one; the access point `OFF` (in any case) ends it. A stay without an end is left out.
@@ -91,6 +92,11 @@ def read(documents: Sequence[Document], options: ReaderOptions) -> Fixes:
     plane = False
     for document in others:
         plane = _read_positions(document, layouts[document.path], parts, stays)
+    if not others:
+        rows_seen_again = IntervalCollector(options.file)  # the stays below count what is malformed
+        for document in tables:
+            if _has_positions(layouts[document.path]):
+                plane = _read_positions(document, layouts[document.path], parts, rows_seen_again)
     places = distinct(parts)
     events = EventColumns()
     for document in tables:
@@ -135,6 +141,11 @@ def _holds_stays(layout: ColumnLayout, by_file: Sequence[str]) -> bool:
     return {"device", "ap"} <= found and ({"start", "end"} <= found or "time" in found)
 
 
+def _has_positions(layout: ColumnLayout) -> bool:
+    found = layout.columns.keys()
+    return "ap" in found and ({"lat", "lon"} <= found or {"x", "y"} <= found)
+
+
 def _rows(document: Document, layout: ColumnLayout) -> Generator[Rows, None, None]:
     """The rows below the header, in blocks."""
     with document.opened() as file:
@@ -147,9 +158,8 @@ def _read_positions(
     document: Document, layout: ColumnLayout, parts: list[KnownPlaces], stays: IntervalCollector
 ) -> bool:
     """Add the file's positions; return True where they are metres."""
-    found = set(layout.columns)
-    plane = not {"lat", "lon"} <= found
-    if "ap" not in found or (plane and not {"x", "y"} <= found):
+    plane = not {"lat", "lon"} <= layout.columns.keys()
+    if not _has_positions(layout):
         raise TraceError(
             f"{document.path}:1: neither stays (device, ap, start, end) nor positions (ap, lat, lon)"
         )
