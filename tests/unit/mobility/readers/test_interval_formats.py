@@ -172,7 +172,7 @@ def test_stays_weighed_device_by_device_give_the_same_fixes():
 @pytest.mark.parametrize("axes", ["lat,lon", "x,y"])
 def test_positions_in_the_table_of_the_stays_are_the_access_points(tmp_path, axes):
     (tmp_path / "stays.csv").write_text(
-        f"device,ap,start,end,{axes}\na,one,0,3600,1.5,2.5\na,two,3600,7200,1.25,2.25\nb,three,0,3600,,\n"
+        f"device,ap,start,end,{axes}\na,one,0,3600,1.5,2.5\na,two,3600,7200,1.51,2.51\nb,three,0,3600,,\n"
     )
     found = import_trace("intervals", [tmp_path / "stays.csv"], Recipe(start_utc_s=0, steps=2))
     assert found.trace.provenance.get("coordinates") != "synthetic"
