@@ -117,7 +117,7 @@ def test_pages_go_where_dash_o_says(words: tuple[str, ...], capsys: pytest.Captu
     with pytest.raises(SystemExit) as ended:
         main([*words, "--help"])
     assert ended.value.code == 0
-    (line,) = (line for line in capsys.readouterr().out.splitlines() if "--html" in line)
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if "│ --output " in line)
     assert " -o " in line
 
 

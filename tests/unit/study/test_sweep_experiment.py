@@ -45,8 +45,8 @@ def test_an_experiment_in_the_sweep_itself_is_the_same_as_one_in_a_file(tmp_path
 def test_mistakes_of_an_experiment_in_the_sweep_say_where_they_stand(tmp_path: Path) -> None:
     sweep = INLINE.replace("seed", "sede").replace("agents = 4", "agents = -1") + GRID
     assert problems(tmp_path, sweep) == [
-        "sweep.toml: experiment: fleet.agents: expected an integer ≥ 0, got -1",
         "sweep.toml: experiment: sede: unknown key, did you mean seed?",
+        "sweep.toml: experiment: fleet.agents: expected an integer ≥ 0, got -1",
     ]
 
 
