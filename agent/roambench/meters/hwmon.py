@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +11,6 @@ from roambench.meters.frames.hwmon import HwmonFrames
 from roambench.meters.ports import Port
 from roambench.meters.sources.hwmon import ROOT, HwmonSensor
 from roambench.meters.sources.source import MeterSource
-from roambench.meters.stream_meter import StreamMeter
 from roambench.meters.traits import TRAITS
 
 _PERIOD_S: Final = TRAITS.load("hwmon").nominal_s
@@ -23,10 +20,10 @@ def _period_s(port: Port) -> float:
     return port.number("interval_ms", 1e3 * _PERIOD_S) * 1e-3
 
 
-def _sensor(port: Port, clock: DeviceClock) -> HwmonSensor:
+def _source(port: Port) -> MeterSource:
     return HwmonSensor(
         port.address,
-        clock,
+        DeviceClock(),  # the driver gives it the agent's
         _period_s(port),
         port.number("shunt_uohm", 0.0),
         Path(port.options.get("root", str(ROOT))),
@@ -34,25 +31,7 @@ def _sensor(port: Port, clock: DeviceClock) -> HwmonSensor:
     )
 
 
-def _source(port: Port) -> MeterSource:
-    return _sensor(port, DeviceClock())
-
-
-@dataclass(frozen=True, slots=True)
-class PolledDriver(Driver):
-    """A driver that asks for its values itself, once a period of device time."""
-
-    def __call__(
-        self, port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None
-    ) -> StreamMeter:
-        """A closed meter at `port`; ConfigError for a port that the driver does not understand."""
-        parsed = self.port(port)
-        return StreamMeter(
-            _sensor(parsed, clock), self.frames(parsed), partial(self.description, parsed), clock
-        )
-
-
-HWMON: Final = PolledDriver(
+HWMON: Final = Driver(
     name="hwmon",
     summary="a power sensor of the kernel: INA219, INA226, INA231, INA3221, a Jetson's rails, and others",
     address="ina226, 1-0040, ina3221/VDD_IN, VDD_CPU+VDD_GPU",

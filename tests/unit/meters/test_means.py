@@ -50,7 +50,7 @@ def test_the_lines_hold_the_means_to_nine_digits_and_those_of_one_chunk_are_no_b
     (plain,) = frames.feed(line(3.5), 6_000)
     assert plain.meter_ms == NO_METER_CLOCK
     full, negative = frames.feed(line(5.0, 40, full=True) + line(-0.1, 50), 7_000)
-    assert full.flags == negative.flags == ReadingFlag.INCONSISTENT
+    assert (full.flags, negative.flags) == (ReadingFlag.SATURATED, ReadingFlag.INCONSISTENT)
     assert frames.feed(b"nan nan 99999 1\nnan nan 1 99999999999\nwhat\n", 8_000) == []
     assert frames.counts.text() == "accepted 6, partial 1, noise 1, implausible 1"
 

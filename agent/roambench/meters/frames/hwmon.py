@@ -11,7 +11,6 @@ import math
 import re
 from typing import Final
 
-from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, ReadingFlag
 from roambench.meters.frames.parser import DEAD_BAND, FED_V, INCONSISTENT, FrameParser
 
@@ -33,11 +32,7 @@ class HwmonFrames(FrameParser):
     def _line(self, line: bytes, received_ns: int) -> Reading | None:
         match = _READING.fullmatch(line)
         if match is None:
-            if line.startswith(b"!"):
-                text = line[1:].decode("ascii", "replace")
-                self.events.append((EventKind.METER_ALARM, text if text.isprintable() else ascii(text)))
-            else:
-                self._reject(line)
+            self._alarm_or_reject(line)
             return None
         volts, amps, watts = map(float, match.group(1, 2, 3))
         ns, flags = self._stamp(received_ns)

@@ -12,7 +12,6 @@ import math
 import re
 from typing import Final
 
-from roambench.contract.events import EventKind
 from roambench.contract.records import NO_METER_CLOCK, Reading, ReadingFlag
 from roambench.meters.frames.parser import INCONSISTENT, FrameParser
 
@@ -30,7 +29,7 @@ def line(watts: float, meter_ms: int | None = None, *, amps: float = math.nan, f
 
 
 class MeansFrames(FrameParser):
-    """Parser of those lines. A value at the end of the range is INCONSISTENT, so that no sum has it.
+    """Parser of those lines. A value at the end of the range is SATURATED: in no sum, and reports say so.
 
     Where the meter has a clock, lines that come in one go are no burst: their own stamps count.
     """
@@ -44,11 +43,7 @@ class MeansFrames(FrameParser):
     def _line(self, line: bytes, received_ns: int) -> Reading | None:
         match = _READING.fullmatch(line)
         if match is None:
-            if line.startswith(b"!"):
-                text = line[1:].decode("ascii", "replace")
-                self.events.append((EventKind.METER_ALARM, text if text.isprintable() else ascii(text)))
-            else:
-                self._reject(line)
+            self._alarm_or_reject(line)
             return None
         volts, amps, watts = map(float, match.group(1, 2, 3))
         meter_ms = NO_METER_CLOCK if match[4] == b"-" else int(match[4])
@@ -58,6 +53,8 @@ class MeansFrames(FrameParser):
         ns, flags = self._stamp(received_ns)
         if meter_ms != NO_METER_CLOCK:
             flags = 0
-        if match[5] or watts < 0.0:
+        if match[5]:
+            flags |= int(ReadingFlag.SATURATED)
+        elif watts < 0.0:
             flags |= INCONSISTENT
         return Reading(ns, volts, amps, watts, math.nan, ReadingFlag(flags), meter_ms)

@@ -96,6 +96,14 @@ class FrameParser:
         else:
             self.counts.garbage += 1
 
+    def _alarm_or_reject(self, line: bytes) -> None:
+        """Pass on a message (`!...`) of a source of ours as an alarm; reject any other line."""
+        if not line.startswith(b"!"):
+            self._reject(line)
+            return
+        text = line[1:].decode("ascii", "replace")
+        self.events.append((EventKind.METER_ALARM, text if text.isprintable() else ascii(text)))
+
     def _stamp(self, received_ns: int) -> tuple[int, int]:
         """Return when the accepted line arrived, and its flags so far."""
         self.counts.accepted += 1
