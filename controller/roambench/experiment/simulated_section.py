@@ -41,7 +41,16 @@ class SimulatedSection(Section):
         description="Compute a training when its model is uploaded (results are the same, losses of unused "
         "ones are not reported), or when it is ordered. Systems that need a loss compute always.",
     )
-    sgd_step_s: float = Field(0.4, ge=0.0, description="Modelled seconds of an SGD step.")
+    sgd_step_s: float = Field(
+        0.0,
+        ge=0.0,
+        description="Modelled seconds of an SGD step of this model; 0: by its operations and `gflop_s`.",
+    )
+    gflop_s: float = Field(
+        2.4,
+        gt=0.0,
+        description="Speed of a device: 10⁹ floating-point operations per second of training.",
+    )
     upload_mbit_s: float = Field(
         20.0, ge=0.0, description='Modelled uplink without `links.link = "modelled"`; 0: no time.'
     )
@@ -62,7 +71,7 @@ class SimulatedSection(Section):
         0.03,
         ge=0.0,
         lt=1.0,
-        description="Devices' `sgd_step_s` are within ± this share.",
+        description="Devices' seconds of an SGD step are within ± this share.",
     )
     energy_rate: Literal["distance", "transfer"] = Field(
         "distance",

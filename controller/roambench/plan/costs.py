@@ -24,6 +24,7 @@ from roambench.learning.learner import Learner
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
 from roambench.runner.scoring import TestSetEvaluator
+from roambench.runner.step_time import board_step_s
 from roambench.runner.world import LearningTask, learning_spec
 from roambench.vectors import weighted_mean
 
@@ -35,7 +36,7 @@ _MIXED: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class MachineCosts:
-    """CPU-seconds of one thread of this machine, and its cores."""
+    """CPU-seconds of one thread of this machine, its cores, and seconds of a virtual device."""
 
     sgd_step_s: float
     score_s: float  # one scoring of a global model
@@ -45,6 +46,7 @@ class MachineCosts:
     model_bytes: int  # of one transfer
     cores: int
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
+    board_step_s: float  # an SGD step of a virtual device
 
 
 def measure_costs(experiment: Experiment, learning_task: LearningTask) -> MachineCosts:
@@ -76,7 +78,8 @@ def measure_costs(experiment: Experiment, learning_task: LearningTask) -> Machin
     mix_s = (time.process_time() - started_s) / _MIXED
     cores = len(os.sched_getaffinity(0))
     share = min(1.0, core_share)
-    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, _import_s(), len(blob), cores, share)
+    board_s = board_step_s(experiment, learning_task)
+    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, _import_s(), len(blob), cores, share, board_s)
 
 
 def sgd_steps(experiment: Experiment, samples: int) -> int:

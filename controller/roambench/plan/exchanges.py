@@ -95,7 +95,7 @@ class ExchangeTiming:
         before = {
             order.device: ExchangeTimes(
                 _transfer_s(model_bytes * len(order.model_digests), self.fleet.down_mbit_s),
-                steps[order.device] * self.fleet.step_s(order.device, self.costs.sgd_step_s),
+                steps[order.device] * self.fleet.step_s(order.device, self.costs),
             )
             for order in orders
         }

@@ -10,6 +10,7 @@ from roambench.emulation.electric.shapes import SHAPES
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS, MeterTraits, smartpower3_row
+from roambench.plan.costs import MachineCosts
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.place import rest_s_at
 from roambench.runner.places.table import place_of
@@ -67,16 +68,16 @@ class PlannedFleet:
         """For how long an emulated radio stays on after a transfer; of others that is not known."""
         return SHAPES[self.experiment.local.power_shape].tail_s if self.kind.emulates and self.rest_s else 0.0
 
-    def step_s(self, device: int, machine_step_s: float) -> float:
-        """Device seconds of an SGD step that takes this machine `machine_step_s` CPU-seconds.
+    def step_s(self, device: int, costs: MachineCosts) -> float:
+        """Device seconds of an SGD step that costs this machine what `costs` says.
 
         A board of a bench is taken to be as much slower as one that is emulated.
         """
         if self.has_agents:
             local = self.experiment.local
-            return local.sgd_step_s or machine_step_s * local.cpu_slowdown
+            return local.sgd_step_s or costs.sgd_step_s * local.cpu_slowdown
         section = self.experiment.simulated
-        return drawn_step_s(section.sgd_step_s, section.speed_spread, self.experiment.seed, device)
+        return drawn_step_s(costs.board_step_s, section.speed_spread, self.experiment.seed, device)
 
     def board(self, device: int) -> PiPower:
         """Power that a board draws."""

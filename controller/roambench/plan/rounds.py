@@ -80,7 +80,7 @@ class _Told:
         train_s = 0.0
         if order.kind == "train":
             steps = sgd_steps(self._fleet.experiment, answer.samples)
-            train_s = steps * self._fleet.step_s(answer.device, self._costs.sgd_step_s)
+            train_s = steps * self._fleet.step_s(answer.device, self._costs)
         return replace(answer, transfer_s=transfer_s, train_s=train_s)
 
 

@@ -45,6 +45,7 @@ COSTS = MachineCosts(
     model_bytes=2_500_000,
     cores=4,
     core_share=1.0,
+    board_step_s=0.4,
 )
 #: A line 0 - 1 - 2; device 1 has twice as many samples.
 SAMPLES = (10, 20, 10)

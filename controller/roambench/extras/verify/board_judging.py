@@ -17,6 +17,7 @@ _PROMOTION_S: Final = 0.1
 #: (Cortex-A53, A72, A76), and were not measured.
 _STEP_S: Final = {"": 0.5, "Raspberry Pi 4": 0.2, "Raspberry Pi 5": 0.08}
 _FACTOR: Final = 2.0
+_GFLOP: Final = 0.95  # of such a step, as `runner.step_time` counts them
 #: Of `vcgencmd get_throttled`: clock capped, throttled, soft temperature limit.
 _THROTTLED: Final = 0b1110
 _CUT = "only `--cut-power` shows it"
@@ -57,9 +58,8 @@ def _step(kit: Kit) -> Finding:
         return Finding(name, Held.HOLDS, found)
     if kit.board == NOT_A_PI:
         return Finding(name, Held.UNKNOWN, f"{found}, on a machine that is no Raspberry Pi")
-    return Finding(
-        name, Held.FAILS, found, "plans and emulations: set local.sgd_step_s and simulated.sgd_step_s to it"
-    )
+    speed = f"simulated.gflop_s to {_GFLOP / kit.step_cpu_s:.2g}"
+    return Finding(name, Held.FAILS, found, f"plans and emulations: set local.sgd_step_s to it, {speed}")
 
 
 def _throttled(kit: Kit) -> Finding:

@@ -93,6 +93,8 @@ async def simulated_fleet(
     `checkpoints`: those of its run, which may have found one to go on from; what there is stays on the disk.
     `entries` of what travels: the model's and of vectors behind it (0: the model alone).
     """
+    from roambench.runner.step_time import board_step_s  # imports torch
+
     folder = folder.absolute()  # workers may be forked of a process in another folder
     keeps = system is not None and keeps_on_devices(system)
     entries = entries or learning_task.layout.size
@@ -121,7 +123,7 @@ async def simulated_fleet(
     try:
         await trainer.start()
         device = VirtualDevice(
-            section.sgd_step_s,
+            board_step_s(experiment, learning_task),
             section.download_mbit_s,
             section.upload_mbit_s,
             section.speed_spread,
