@@ -18,7 +18,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder
-from roambench.fleet.control_plane import RecordSink
+from roambench.fleet.drain_writer import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits

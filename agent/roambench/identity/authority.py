@@ -11,7 +11,9 @@ from __future__ import annotations
 import datetime as dt
 import ipaddress
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography import x509
@@ -29,6 +31,9 @@ CONTROLLER_NAME = "roambench-controller"
 _AUTHORITY_LIFETIME = dt.timedelta(days=3650)
 #: Boards without a battery-backed clock lag behind, and a clock may be set back while its host is in a run.
 _BACKDATE = dt.timedelta(days=7)
+
+#: A certificate says the same for ever; a controller is shown each one with every call.
+_remembered = lru_cache(maxsize=4096)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,7 @@ def expiry_of(certificate_pem: bytes) -> dt.datetime:
     return _certificate(certificate_pem).not_valid_after_utc
 
 
+@_remembered
 def name_of(certificate_pem: bytes) -> str:
     """The common name: the identity."""
     attributes = _certificate(certificate_pem).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
@@ -178,6 +184,7 @@ def check_key(credential: Credential) -> None:
         raise IdentityError(f"the private key does not belong to the certificate of {name!r}")
 
 
+@_remembered
 def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
@@ -186,13 +193,15 @@ def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     return True
 
 
-def _certificates(pem: bytes) -> list[x509.Certificate]:
+@_remembered
+def _certificates(pem: bytes) -> Sequence[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(pem)
     except ValueError as error:
         raise IdentityError(f"not a certificate: {error}") from None
 
 
+@_remembered
 def _certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -40,7 +39,7 @@ _MOST_STORES: Final = 4  # of one goodbye; an agent has two
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
 #: records' own fault.
-RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
+Store = Callable[[str, str, Sequence[tuple[int, int, bytes]]], Awaitable[int]]
 #: (device index or -1, device name, kind, detail): what the fleet saw, for the journal.
 Observer = Callable[[int, str, AnyEventKind, str], None]
 #: Hears of every burst of clock probes.
@@ -53,8 +52,7 @@ class ControlPlane:
 
     `background` and `discards` hold the newest of these orders per device, for agents that come back;
     `welcome` makes the first frame of a device's session; `may_probe` says whether its clock may be probed
-    now. `sink` is called in a thread of `writer`: it waits for the disk. A device's rates and its share of
-    the disk are held by `allowances`.
+    now. A device's rates and its share of the disk are held by `allowances`.
     """
 
     guard: Guard
@@ -65,8 +63,7 @@ class ControlPlane:
     device_of: Callable[[str], int | None]
     clock: DeviceClock
     welcome: Callable[[int], Welcome]
-    sink: RecordSink
-    writer: Executor
+    store: Store
     observe: Observer
     clock_observed: ClockObserver
     may_probe: Callable[[int], bool]
@@ -290,11 +287,8 @@ class ControlPlane:
             records = [(record.seq, record.kind, record.payload) for record in request.records]
             through = 0
             if records:
-                spool_uuid, loop = request.spool_uuid[:64], asyncio.get_running_loop()
                 try:
-                    through = await loop.run_in_executor(
-                        self.writer, self.sink, identity, spool_uuid, records
-                    )
+                    through = await self.store(identity, request.spool_uuid[:64], records)
                 except RecordConflict as error:
                     await self._refuse_drain(identity, context, ALREADY_EXISTS, str(error))
             return wire.DrainReply(through_seq=through)

@@ -51,7 +51,9 @@ class FleetPorts:
         keepalive: bool,
         devices: int,
     ) -> tuple[int, int]:
-        """Bind both to `host`, (control, data), 0: any; returns their numbers. Errors as of `SecurePort`."""
+        """Bind both to `host`, (control, data), 0: any; returns their numbers. Errors as of `SecurePort`,
+        and FleetError where this system has no room for these devices."""
+        self._limits.make_room(devices)
         names, most_bytes = ("control", "data"), (MAX_CONTROL_MESSAGE_BYTES, MAX_DATA_MESSAGE_BYTES)
         for name, port, most, handler in zip(names, ports, most_bytes, handlers, strict=True):
             self._ports[name] = SecurePort(

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 
 from roambench.agent.settings import HostSettings
@@ -23,8 +22,9 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.session import DutySchedule, Silence, Stop, Welcome
-from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer, RecordSink
+from roambench.fleet.control_plane import ClockObserver, ControlPlane, Observer
 from roambench.fleet.data_plane import DataPlane
+from roambench.fleet.drain_writer import DrainWriter, RecordSink
 from roambench.fleet.fleet_ports import FleetPorts
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits, Allowances
@@ -80,9 +80,10 @@ class GrpcFleet:
         clock_observer: ClockObserver,
         revoked_serials: Collection[int] = (),
         limits: AgentLimits | None = None,
+        together: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         """`identity`: a bench's own, which may change in mid-run, or one credential (and
-        `revoked_serials`) for this run alone."""
+        `revoked_serials`) for this run alone. `together`: what `sink` stores inside is durable at its end."""
         if isinstance(identity, Credential):
             identity = FleetIdentity.fixed(identity, revoked_serials)
         limits = limits or AgentLimits()
@@ -106,9 +107,7 @@ class GrpcFleet:
             rest_s=settings.rest_s,
             resumes_at=settings.resumes_at,
         )
-        # A thread: storing waits for the disk, and the loop paces and counts what is measured.
-        self._writer = ThreadPoolExecutor(1, "records")
-        self._sink = sink
+        self._drains = DrainWriter(sink, together)
         allowances = Allowances(limits)
         self._ports = FleetPorts(
             identity,
@@ -137,8 +136,7 @@ class GrpcFleet:
             device_of=self._device_of.get,
             clock=clock,
             welcome=self._welcome,
-            sink=sink,
-            writer=self._writer,
+            store=self._drains.store,
             observe=observer,
             clock_observed=clock_observer,
             may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),
@@ -208,16 +206,14 @@ class GrpcFleet:
         late = self.sessions.expected()
         self._data_plane.let_go()
         await self._ports.close(0.5)
-        await asyncio.to_thread(self._writer.shutdown)
+        await self._drains.close()
         return late
 
     # ---- records that are made here ---------------------------------------------------------
 
     async def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """Store records of the device `name` beside its own; returns the highest number that is durable."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._writer, self._sink, name, spool_uuid, records
-        )
+        return await self._drains.store(name, spool_uuid, records)
 
     # ---- clocks ----------------------------------------------------------------------------
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from roambench.contract.errors import FleetError
+
+_OWN_FILES: Final = 256  # of a controller, beside its agents' connections: models, records, threads' pipes
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,22 @@ class AgentLimits:
     def connections(self, devices: int) -> int:
         """That one port takes at once."""
         return self.port_connections + 2 * devices
+
+    def make_room(self, devices: int) -> None:
+        """Let this process open the files and sockets that these devices need; FleetError where the system
+        does not."""
+        usual, most = self.connections(devices), 2 * self.connections(devices) + _OWN_FILES
+        soft, hard = (
+            most if limit == resource.RLIM_INFINITY else limit
+            for limit in resource.getrlimit(resource.RLIMIT_NOFILE)
+        )
+        if usual > hard:
+            raise FleetError(
+                f"{devices:,} devices need {usual:,} open files, this system lets a process have {hard:,}: "
+                f"raise it (`ulimit -n {usual}` as root, `LimitNOFILE={usual}` of a systemd unit)"
+            )
+        if soft < min(most, hard):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, hard), hard))
 
 
 class Bucket:

@@ -49,6 +49,9 @@ class SecurePort(LastingServer):
             ("grpc.server_handshake_timeout_ms", int(limits.handshake_s * 1000)),
             ("grpc.max_concurrent_streams", 16),  # of one connection; an agent needs three
             ("grpc.max_allowed_incoming_connections", limits.connections(devices)),
+            # Beyond 1,000 calls at one moment gRPC would drop some, whosever they are.
+            ("grpc.server.max_pending_requests", 1000 + 16 * devices),
+            ("grpc.server.max_pending_requests_hard_limit", 3000 + 48 * devices),
             ("grpc.max_connection_idle_ms", int(limits.idle_s * 1000)),
             ("grpc.max_metadata_size", 8 * 1024),
             ("grpc.absolute_max_metadata_size", 16 * 1024),

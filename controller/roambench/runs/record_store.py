@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, Self
@@ -132,7 +132,7 @@ class RecordStore:
         self.path = path
         self._read_only = read_only
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def insert(self, device: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """Store (seq, kind, payload) records; returns the highest seq up to which all of them are durable.
@@ -154,21 +154,14 @@ class RecordStore:
                 dead.append((device, spool_uuid, str(seq), min(kind, _INT64_MAX), cut, reason))
             if 0 <= seq <= _INT64_MAX:
                 through = max(through, seq)
-        with self._lock, naming(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                kept = self._connection.executemany(
-                    "INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?)", good
-                ).rowcount
-                kept += self._connection.executemany(
-                    "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)", dead
-                ).rowcount
-                conflicts = self._conflicts(good, dead) if kept < len(good) + len(dead) else []
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
+        with self.together():
+            kept = self._connection.executemany(
+                "INSERT OR IGNORE INTO record VALUES (?, ?, ?, ?, ?)", good
+            ).rowcount
+            kept += self._connection.executemany(
+                "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)", dead
+            ).rowcount
+            conflicts = self._conflicts(good, dead) if kept < len(good) + len(dead) else []
         if conflicts:
             named = ", ".join(conflicts[:5]) + (", ..." if len(conflicts) > 5 else "")
             raise RecordConflict(
@@ -177,6 +170,26 @@ class RecordStore:
                 len(conflicts),
             )
         return through
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """One sync of the disk makes all durable that one thread inserts inside; others see it only then. An
+        insert that fails inside leaves nothing. RunError when the disk refuses."""
+        with self._lock, naming(self.path):
+            undo: tuple[str, ...]
+            if self._connection.in_transaction:
+                begin, end, undo = "SAVEPOINT one", "RELEASE one", ("ROLLBACK TO one", "RELEASE one")
+            else:
+                begin, end, undo = "BEGIN IMMEDIATE", "COMMIT", ("ROLLBACK",)
+            self._connection.execute(begin)
+            try:
+                yield
+                self._connection.execute(end)
+            except BaseException:
+                for statement in undo:
+                    if self._connection.in_transaction:
+                        self._connection.execute(statement)
+                raise
 
     def _conflicts(self, good: Sequence[_Good], dead: Sequence[_Dead]) -> list[str]:
         """The seqs of what is not in its table as it was given."""

@@ -1,6 +1,8 @@
 """One agent that wants too much, or sends rubbish, costs itself something and nobody else."""
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -346,3 +348,29 @@ async def _ends_at_once(reader: asyncio.StreamReader) -> bool:
 async def _read_all(call: AsyncIterator[bytes]) -> None:
     async for _ in call:
         pass
+
+
+_ROOM = """
+import resource, sys
+from roambench.contract.errors import FleetError
+from roambench.fleet.limits import AgentLimits
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096))
+try:
+    AgentLimits().make_room(int(sys.argv[1]))
+except FleetError as error:
+    print(error)
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize(("devices", "files"), [(8, 800), (1000, 4096)])
+def test_a_controller_may_open_the_files_that_its_devices_need(devices: int, files: int) -> None:
+    told = subprocess.run([sys.executable, "-c", _ROOM, str(devices)], capture_output=True, text=True)
+    assert told.stdout == f"{files} 4096\n"
+
+
+def test_more_devices_than_the_system_has_files_for_are_refused_with_a_way_out() -> None:
+    told = subprocess.run([sys.executable, "-c", _ROOM, "2000"], capture_output=True, text=True)
+    assert "2,000 devices need 4,256 open files, this system lets a process have 4,096" in told.stdout
+    assert "`ulimit -n 4256`" in told.stdout

@@ -129,6 +129,7 @@ async def bench_fleet(
         watch.store,
         partial(observe, watch, tell),
         clock_observer=clock_probed,
+        together=lambda: folder.records.together(),
     )
     await fleet.start()
     live.start()
