@@ -133,6 +133,9 @@ class RecordStore:
         self._read_only = read_only
         self._connection = open_reader(path) if read_only else open_writer(path, _SCHEMA, "FULL")
         self._lock = threading.RLock()
+        self._last: dict[
+            tuple[str, str], int
+        ] = {}  # at least the highest number of a spool that was asked for
 
     def insert(self, device: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
         """Store (seq, kind, payload) records; returns the highest seq up to which all of them are durable.
@@ -162,6 +165,8 @@ class RecordStore:
                 "INSERT OR IGNORE INTO dead_letter VALUES (?, ?, ?, ?, ?, ?)", dead
             ).rowcount
             conflicts = self._conflicts(good, dead) if kept < len(good) + len(dead) else []
+            if (device, spool_uuid) in self._last:
+                self._last[device, spool_uuid] = max(through, self._last[device, spool_uuid])
         if conflicts:
             named = ", ".join(conflicts[:5]) + (", ..." if len(conflicts) > 5 else "")
             raise RecordConflict(
@@ -265,9 +270,16 @@ class RecordStore:
         return int(self._rows("PRAGMA data_version", ())[0][0])
 
     def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
-        """Return how many records of a spool lie behind `seq`."""
-        query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
-        return int(self._rows(query, (device, spool_uuid, seq))[0][0])
+        """Return how many records of a spool lie behind `seq`; the writer of the store knows without a look
+        where there are none."""
+        if seq >= self._last.get((device, spool_uuid), _INT64_MAX):
+            return 0
+        query = "SELECT count(*), max(seq) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
+        with self._lock:
+            ((count, last),) = self._rows(query, (device, spool_uuid, seq))
+            if not self._read_only:
+                self._last[device, spool_uuid] = seq if last is None else last
+        return int(count)
 
     def records_beyond(
         self, device: str, spool_uuid: str, seq: int, limit: int
