@@ -48,6 +48,10 @@ CHECKED = (
     "inventory",
     "protos",
 )
+#: Text of a program that says "1 hosts": `count` of roambench.contract.counts knows better.
+PLURALS = re.compile(
+    r"(?<!of )\{len\([^{}]*\)(?::,)?\} (?:agent|board|device|host|meter|point|run|spare|step|wheel)s\b"
+)
 SUFFIXES = frozenset((".css", ".html", ".js", ".md", ".proto", ".py", ".toml"))
 EXCUSED = "words: excused"
 
@@ -77,6 +81,13 @@ def words_in(path: Path, text: str) -> Iterator[str]:
                 yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: {line.strip()[:90]}"
 
 
+def plurals_in(path: Path, text: str) -> Iterator[str]:
+    """Yield a line for each number of things that is wrong of a single one."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if EXCUSED not in line and (match := PLURALS.search(line)):
+            yield f"{path.relative_to(ROOT)}:{number}: {match[0]!r}: use count() of roambench.contract.counts"
+
+
 def docstrings_in(path: Path, text: str) -> Iterator[str]:
     """Yield a line for each docstring that begins with a word that asks."""
     for node in ast.walk(ast.parse(text)):
@@ -94,6 +105,7 @@ def main() -> int:
         text = path.read_text("utf-8")
         found += words_in(path, text)
         if path.suffix == ".py":
+            found += plurals_in(path, text)
             found += docstrings_in(path, text)
     print("\n".join(found), end="\n" if found else "")
     print(f"{len(found)} lines need plain words", file=sys.stderr)

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from roambench.contract.awake_timeout import AwakeTimeout
+from roambench.contract.counts import count
 from roambench.contract.draws import generator
 from roambench.contract.errors import LinkError
 from roambench.spool.consumer import DrainSource, Record
@@ -195,7 +196,7 @@ class Drain:
             if took_s < SLOW_S / 2:
                 self._slow("")
         else:
-            self._slow(f"{took_s:.0f} s to store {len(records):,} records")
+            self._slow(f"{took_s:.0f} s to store {count(len(records), 'record')}")
         return True
 
     def _slow(self, how: str) -> None:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.csv as pc
 
+from roambench.contract.counts import count
+
 if TYPE_CHECKING:
     import pandas
     import polars
@@ -125,7 +127,7 @@ class Columns:
 
     def __repr__(self) -> str:
         units = (f"{name} [{unit}]" if unit else name for name, unit in self.units.items())
-        return f"<{len(self):,} rows of {', '.join(units)}>"
+        return f"<{count(len(self), 'row')} of {', '.join(units)}>"
 
     def _repr_html_(self) -> str:
         """The first rows, for a notebook."""
@@ -139,7 +141,7 @@ class Columns:
             f"<tr>{''.join(f'<td>{html.escape(_short(cell))}</td>' for cell in row.values())}</tr>"
             for row in islice(self, _SHOWN)
         )
-        more = f"<p>{len(self):,} rows</p>" if len(self) > _SHOWN else ""
+        more = f"<p>{count(len(self), 'row')}</p>" if len(self) > _SHOWN else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
     def _metadata(self, key: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from roambench.api.columns import Columns
 from roambench.api.run_set import RunSet, opened
 from roambench.api.running import console, outside_loops
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.runner.places.table import fleet_of
 
@@ -35,7 +36,7 @@ class Sweep:
         return RunSet(opened(self.path))
 
     def __repr__(self) -> str:
-        return f"<sweep {self.path}: {len(self.table)} points>"
+        return f"<sweep {self.path}: {count(len(self.table), 'point')}>"
 
     def _repr_html_(self) -> str:
         return self.table._repr_html_()

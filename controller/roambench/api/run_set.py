@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from roambench.api.columns import Columns, field
 from roambench.api.recorded_run import Run
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.energy.ledger import Kind
 from roambench.runs.groups import run_labels, runs_at
@@ -133,7 +134,7 @@ class RunSet(Sequence[Run]):
         return self._below(lambda run: run.energy(by, kind=kind, where=where))
 
     def __repr__(self) -> str:
-        return f"<{len(self)} runs: {', '.join(self.names)}>"
+        return f"<{count(len(self), 'run')}: {', '.join(self.names)}>"
 
     def _repr_html_(self) -> str:
         """A line for each run, for a notebook."""

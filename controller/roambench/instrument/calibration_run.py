@@ -11,6 +11,7 @@ from typing import Final
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.orders import AnswerStatus, TransferOrder, order_id
 from roambench.energy.links.sweep import SweepSettings, SweepWindow, plan_sweep, sweep_s
@@ -133,8 +134,8 @@ async def _sweep_all(
     minutes = turns * plan.lasts_s() / 60.0
     say(
         console,
-        f"{len(plan.settings.points())} points x {plan.settings.windows} windows on {len(plan.devices)} "
-        f"devices, {at_once} at once: {minutes:.0f} minutes of device time, "
+        f"{count(len(plan.settings.points()), 'point')} x {count(plan.settings.windows, 'window')} on "
+        f"{count(len(plan.devices), 'device')}, {at_once} at once: {minutes:.0f} minutes of device time, "
         f"{minutes / folder.info.time_scale:.0f} of this machine",
     )
     async with place.agents(experiment, learning_task, folder, console) as bench:
@@ -187,4 +188,4 @@ async def _sweep(
                 )
         await bench.clock.sleep(plan.settings.idle_s)
         failures = f", {failed} failed" if failed else ""
-        say(console, f"{names[device]}: {len(plan.windows(device))} windows{failures}")
+        say(console, f"{names[device]}: {count(len(plan.windows(device)), 'window')}{failures}")

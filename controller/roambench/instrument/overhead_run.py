@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.awake_timeout import AwakeTimeout
+from roambench.contract.counts import count
 from roambench.contract.duty import DUTY_OVER, DutyLevel
 from roambench.contract.errors import ConfigError, FleetError, MeterError
 from roambench.contract.events import EventKind
@@ -139,7 +140,7 @@ async def _idle(
             raise FleetError(f"{len(names) - reached} of {len(names)} agents have no session")
         say(
             console,
-            f"{len(names)} boards idle for {len(levels)} blocks of {block_s:.0f} s: "
+            f"{count(len(names), 'board')} idle for {count(len(levels), 'block')} of {block_s:.0f} s: "
             + " ".join(level.value for level in levels),
         )
         await bench.clock.sleep(len(levels) * block_s)

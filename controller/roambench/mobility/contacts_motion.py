@@ -58,7 +58,7 @@ def straight_path(start_m: Points, end_m: Points, duration_s: float = 1.0) -> Mo
     """Everybody moves straight and evenly from one point to another; both of shape (devices, 2)."""
     start, end = _points(start_m, "start"), _points(end_m, "end")
     if start.shape != end.shape:
-        raise ValueError(f"{len(start)} devices start and {len(end)} end")
+        raise ValueError(f"devices: {len(start)} start and {len(end)} end")
     _check_duration(duration_s)
     count = len(start)
     return Motion(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.energy.energy_value import Energy
 from roambench.plan.energy import PhaseJoules
 from roambench.plan.plan import RunPlan
@@ -34,7 +35,7 @@ def print_plans(plans: Sequence[RunPlan], console: Console) -> None:
     gross_j = sum(item.gross_j for plan in plans for item in plan.joules)
     say(
         console,
-        f"all {numbers.count(len(plans), 'system')} on the {fleet} fleet, one after the other: "
+        f"all {count(len(plans), 'system')} on the {fleet} fleet, one after the other: "
         f"{hours(wall_s)}, {numbers.joules(gross_j) if gross_j else 'no joules'}, {size(disk)} of disk. "
         "Nothing was started.",
     )

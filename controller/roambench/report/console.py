@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from roambench.contract.counts import count
 from roambench.report.half_runs import HalfRun
-from roambench.report.numbers import count
 from roambench.report.settings import Settings
 from roambench.report.summaries.finding import finding_of
 from roambench.report.summaries.report_flags import SaidBy, report_flags, sentence_of

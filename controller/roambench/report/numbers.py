@@ -116,11 +116,6 @@ def kilometres(mean_m: float, sd_m: float) -> str:
     return f"{mean_m / 1000.0:.2f} km (sd {sd_m / 1000.0:.2f})"
 
 
-def count(value: int, one: str) -> str:
-    """1 step, 12 steps."""
-    return f"{value:,} {one}" if value == 1 else f"{value:,} {one}s"
-
-
 def _places(value: float) -> int:
     magnitude = abs(value)
     if magnitude >= 100.0:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, Final
 
+from roambench.contract.counts import count
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.energy.energy_value import Energy
 from roambench.energy.ledger import Basis
 from roambench.experiment.sections import resolved
 from roambench.report.improvement import Improvement, Measured, improvement
-from roambench.report.numbers import count
 from roambench.report.quantities import QUANTITIES, Quantity, figures_of
 from roambench.report.spread import CONFIDENCE, Spread, interval_text, spread_of
 from roambench.report.summaries.run import RunSummary

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from roambench.contract.counts import count
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
@@ -172,7 +173,7 @@ class InfluxLive:
                 left = self._forwarder.depth
                 if self._forwarder.dead:
                     self._report(
-                        EventKind.STORE_REFUSES, f"influxdb: {self._forwarder.dead} records for good"
+                        EventKind.STORE_REFUSES, f"influxdb: {count(self._forwarder.dead, 'record')} for good"
                     )
             await self._forwarder.aclose()
         if self._writer is not None:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.experiment.rounds_section import REPLAY
 from roambench.rounds.records import OrderGiven
@@ -81,7 +82,7 @@ def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: 
         ("state finished", f"state {info.state.value}", f"state {RunState.FINISHED.value}"),
         (f"system {name}", info.system, name),
         (f"seed {seed}", f"seed {info.seed}", f"seed {seed}"),
-        (f"{devices} devices", f"{len(info.device_names)} devices", f"{devices} devices"),
+        (count(devices, "device"), count(len(info.device_names), "device"), count(devices, "device")),
         (f"trace {trace_hash[:12]}", f"trace {info.trace_hash[:12]}", f"trace {trace_hash[:12]}"),
     )
     return [(wanted, found) for wanted, found, expected in compared if found != expected]

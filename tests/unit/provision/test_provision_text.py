@@ -39,7 +39,7 @@ def test_equal_plans_are_shown_once_with_what_would_change_and_no_secret(tmp_pat
     outcomes = [HostOutcome(host, planned(host.name)) for host in bench.hosts]
     lost = HostOutcome(bench.hosts[0], None, "no answer")
     assert plans_text([*outcomes, lost]).splitlines() == [
-        f"pi-1, pi-10, pi-2 (3 hosts): build {build.hash}, 1 steps",
+        f"pi-1, pi-10, pi-2 (3 hosts): build {build.hash}, 1 step",
         "  1. settings: /etc/agent.json of HOST differs",
         "       write /etc/agent.json (0640 root:root)",
         "       @@ -1,3 +1,3 @@",

@@ -145,7 +145,7 @@ def test_too_few_boards_end_the_campaign_with_its_reason(tmp_path: Path) -> None
     made = bench(tmp_path, *boards(1, 2, 3, wifi_hop=""), failures=1)
     assert made.board_pool.after(["pi-01"], "silent", ())
     made.actions.sick = {"pi-01": "silent"}
-    with pytest.raises(FleetError, match="1 boards are left, at least 2 are to take part"):
+    with pytest.raises(FleetError, match="1 board left, at least 2 are to take part"):
         made.board_pool.after(["pi-02"], "no answer", ("pi-01",))
 
 

@@ -81,7 +81,7 @@ def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Pa
         [row["metrics"][name]["mean"] for name in ("aggregated_per_step", "wasted_share")] for row in rows
     ]
     assert means == [[0.5, 0.5], [0.0, 1.0]]
-    assert "2 runs: 2 points of the grid, 1 seeds; 0 finished already, 2 to run, 1 at a time" in done.stdout
+    assert "2 runs: 2 points of the grid, 1 seed; 0 finished already, 2 to run, 1 at a time" in done.stdout
 
     again = sweep("paper.toml", "--table", cwd=tmp_path)
     assert again.stdout.split("\n")[-4:] == [*done.stdout.split("\n")[-7:-4], ""]

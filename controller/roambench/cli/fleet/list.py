@@ -8,6 +8,7 @@ import typer
 
 from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.contract.counts import count
 
 #: A table takes what it needs: names are copied, so no terminal's width breaks them.
 _WIDTH: Final = 10_000
@@ -42,7 +43,7 @@ def list_hosts(
         print(json.dumps([asdict(host) for host in hosts], indent=2, default=as_written))
         return
     title = (
-        f"{loaded.name}: {len(hosts)} hosts, controller {loaded.controller.address}, "
+        f"{loaded.name}: {count(len(hosts), 'host')}, controller {loaded.controller.address}, "
         f"time from {loaded.time_server}"
     )
     table = Table(box=None, pad_edge=False)

@@ -8,6 +8,7 @@ import typer
 
 from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
+from roambench.contract.counts import count
 from roambench.provision.checks import CheckVerdict
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _verdict(made: Preflight) -> str:
         return f"{len(failed)} of {len(made.hosts)} hosts failed: {', '.join(failed)}"
     skipped = dict.fromkeys(check.name for host in made.hosts for check in host.of(CheckVerdict.SKIP))
     skips = f"; skipped, not shown to be sound: {', '.join(skipped)}" if skipped else ""
-    return f"all {len(made.hosts)} hosts passed{skips}"
+    return f"all {count(len(made.hosts), 'host')} passed{skips}"
 
 
 def _map_table(made: MeterMap) -> Table:

@@ -15,6 +15,7 @@ from roambench.cli.fleet.options import (
     OnlyOption,
     TakeOption,
 )
+from roambench.contract.counts import count
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
@@ -186,7 +187,7 @@ def wheelhouse(
         console.print(table, markup=False)
         say(
             console,
-            f"{len(house.wheels)} wheels, {house.size_bytes / 1e6:.1f} MB, installed "
+            f"{count(len(house.wheels), 'wheel')}, {house.size_bytes / 1e6:.1f} MB, installed "
             f"{house.unpacked_bytes / 1e6:.0f} MB; {house.hash} in {house.archive}",
         )
 
@@ -263,7 +264,7 @@ def unprovision_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     if not yes:
-        typer.confirm(f"Remove everything from {len(hosts)} hosts of {loaded.name}?", abort=True)
+        typer.confirm(f"Remove everything from {count(len(hosts), 'host')} of {loaded.name}?", abort=True)
     authority = BenchAuthority(loaded.state_dir)
 
     def work(link: HostLink) -> Unprovisioned:

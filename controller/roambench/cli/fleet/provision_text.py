@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from typing import Any
 
+from roambench.contract.counts import count
 from roambench.contract.printable import printable
 from roambench.provision.bench import Host
 from roambench.provision.provisioning import Provisioned
@@ -34,13 +35,12 @@ def plans_text(outcomes: Sequence[HostOutcome[Provisioned]]) -> str:
 
 
 def _names(hosts: Sequence[str]) -> str:
-    count = f" ({len(hosts)} hosts)" if len(hosts) > 1 else ""
-    return ", ".join(hosts) + count
+    return ", ".join(hosts) + (f" ({count(len(hosts), 'host')})" if len(hosts) > 1 else "")
 
 
 def _plan_text(host: Host, done: Provisioned) -> str:
     """Every step with its reason, files, their differences and command; secrets are not shown."""
-    lines = [f"build {done.build.hash}, {len(done.plan.steps)} steps"]
+    lines = [f"build {done.build.hash}, {count(len(done.plan.steps), 'step')}"]
     for number, step in enumerate(done.plan.steps, start=1):
         lines.append(f"  {number}. {step.subject}: {step.reason}")
         for file in step.files:

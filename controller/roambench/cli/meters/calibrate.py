@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
+from roambench.contract.counts import count
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.records import Reading, ReadingFlag
@@ -161,7 +162,7 @@ def _load(
     """Ask for a load, read it, ask what it truly was; what is mistyped is asked again."""
     _asked(f"\nLoad {load_text}, let it warm up, then press Enter", as_json)
     watts = runner.run(_read(meter, seconds))
-    typer.echo(f"read: {watts.mean():.4f} W, {len(watts)} lines", err=as_json)
+    typer.echo(f"read: {watts.mean():.4f} W, {count(len(watts), 'line')}", err=as_json)
     while True:
         written = _asked(
             "what was it truly, by the reference at the meter's output? (W, or V A, or V ohm)", as_json

@@ -12,6 +12,7 @@ import typer
 from roambench.cli.common_options import JsonOption
 from roambench.cli.traces.importing import import_
 from roambench.cli.traces.options import OutOption, SeedOption, written
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, TraceError
 
 if TYPE_CHECKING:
@@ -176,8 +177,8 @@ def export(
         print_json({"files": list(done.paths), **counts})
         return
     typer.echo(
-        f"{', '.join(str(path) for path in done.paths)}: {trace.steps} steps, {len(trace.device_names)} "
-        f"devices, {len(trace.step)} fixes"
+        f"{', '.join(str(path) for path in done.paths)}: {count(trace.steps, 'step')}, "
+        f"{count(len(trace.device_names), 'device')}, {len(trace.step)} fixes"
     )
 
 

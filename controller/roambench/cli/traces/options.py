@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roambench.contract.counts import count
+
 if TYPE_CHECKING:
     from roambench.mobility.trace import Trace
 
@@ -25,4 +27,7 @@ def written(output: Path, trace: Trace, found_hash: str, *, as_json: bool) -> No
         counts = {"steps": steps, "step_s": trace.step_s, "devices": devices, "fixes": fixes}
         print_json({"file": output, **counts, "content_hash": found_hash})
         return
-    typer.echo(f"{output}: {steps} steps, {devices} devices, {fixes} fixes, content hash {found_hash[:12]}")
+    typer.echo(
+        f"{output}: {count(steps, 'step')}, {count(devices, 'device')}, {fixes} fixes, "
+        f"content hash {found_hash[:12]}"
+    )

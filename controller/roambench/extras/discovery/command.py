@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roambench.cli.common_options import JsonOption
+from roambench.contract.counts import count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -99,7 +100,8 @@ def discover(
         print_json([asdict(board) for board in new])
     else:
         machines = len({one.address for one in seen})
-        summary = f"{len(new)} boards" + (f", {len(found) - len(new)} more are in {bench}" if bench else "")
+        more = f", {len(found) - len(new)} more are in {bench}" if bench else ""
+        summary = count(len(new), "board") + more
         print_rows(_table(f"{summary}; {machines} addresses seen", new), screen())
     if out is not None and new:
         controller = known.controller.address if known is not None else seen_from(new[0].address)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.printable import printable
 from roambench.extras.discovery.boards import FoundBoard
 from roambench.provision.inventory.tables import NAME_PATTERN
@@ -37,7 +38,7 @@ def _lines(
     port: int | None,
     taken: set[str],
 ) -> Iterator[str]:
-    yield f"# Drafted by roambench fleet discover: {len(found)} boards."
+    yield f"# Drafted by roambench fleet discover: {count(len(found), 'board')}."
     yield "# What every key means: inventory/README.md."
     yield ""
     yield "[controller]"

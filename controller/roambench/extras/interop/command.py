@@ -10,6 +10,7 @@ import typer
 
 from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument
+from roambench.contract.counts import count
 from roambench.contract.extra_packages import install_command
 
 
@@ -101,7 +102,7 @@ def import_bench(
     for host in found.hosts:
         for note in host.notes:
             print(f"{host.table['name']}: {note}")
-    print(f"{len(found.hosts)} hosts in {out}: look at it, then roambench fleet list {out}")
+    print(f"{count(len(found.hosts), 'host')} in {out}: look at it, then roambench fleet list {out}")
 
 
 def export_bench(

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RoambenchError
 from roambench.contract.line_file import append_lines
 from roambench.contract.printable import printable
@@ -331,7 +332,7 @@ def _subject(row: CampaignRow) -> str:
     why = f": {printable(row.reason)}" if row.reason else ""
     match row.event:
         case CampaignEvent.BEGAN:
-            return f"begins, {row.points} points{why}"
+            return f"begins, {count(row.points, 'point')}{why}"
         case CampaignEvent.POWER_CYCLED:
             how = "was switched off and on" if row.done else "was switched off and on without effect"
             return f"{row.board} {how}{why}"

@@ -6,6 +6,7 @@ from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError, TraceError
 from roambench.extras.papers.alike import refuse_unlike, taken_together
 from roambench.extras.papers.finished_runs import FinishedRun
@@ -128,9 +129,9 @@ def _trace(run: FinishedRun) -> str:
     section = run.experiment.trace
     name = Path(section.file).name if section.file else f"generated: {section.generator}"
     return (
-        f"{name}; {len(trace.device_names):,} devices, {len(trace.ap_names):,} APs, {trace.steps:,} steps of "
-        f"{trace.step_s:g} s; present per step: mean {sum(present) / len(present):.2f}, {min(present):,} to "
-        f"{max(present):,}"
+        f"{name}; {count(len(trace.device_names), 'device')}, {count(len(trace.ap_names), 'AP')}, "
+        f"{count(trace.steps, 'step')} of {trace.step_s:g} s; "
+        f"present per step: mean {sum(present) / len(present):.2f}, {min(present):,} to {max(present):,}"
     )
 
 

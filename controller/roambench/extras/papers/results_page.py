@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roambench.contract.counts import count
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.report import numbers
 from roambench.report.figures.chart import Chart, ChartAxis, ChartLevel, Series, run_colour
@@ -152,4 +153,4 @@ def made_by(notes: Sequence[SessionNotes], runs: Sequence[FinishedRun]) -> list[
     where = "; ".join(dict.fromkeys(note.machine for note in known))
     walls_s = [run.outcome.wall_s for run in runs]
     took = f": {numbers.seconds(math.fsum(walls_s))} of wall time, added up over them" if all(walls_s) else ""
-    return [*lines, f"{numbers.count(len(runs), 'run')} on {where}{took}.", ""]
+    return [*lines, f"{count(len(runs), 'run')} on {where}{took}.", ""]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.extras.papers.results_page import ResultsPage
 from roambench.report.numbers import NONE
 from roambench.report.report import write_text
@@ -92,7 +93,7 @@ def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) 
         if mine != theirs:
             row = next(
                 (a for a, b in zip(theirs, mine, strict=False) if a != b),
-                f"{len(theirs)} rows, now {len(mine)}",
+                f"{count(len(theirs), 'row')}, now {len(mine)}",
             )
             found.append(f"{path}: {study} at {scale}: not what came out: {row}")
     return found

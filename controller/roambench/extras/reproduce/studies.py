@@ -11,13 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
 from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
 from roambench.extras.reproduce.figures_csv import Rows, differences, figures_of, renew
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
 from roambench.extras.reproduce.verdicts import renew_page
-from roambench.report import numbers
 from roambench.report.report import write_text
 from roambench.runner.screen import in_any_case, say
 from roambench.runs.database import naming
@@ -78,7 +78,7 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
     folder = choice.out / f"{study.name}-{choice.scale}"
     shared = _share(points_of(file), folder)
     if shared:
-        say(console, f"{numbers.count(shared, 'run')} of other studies")
+        say(console, f"{count(shared, 'run')} of other studies")
     run_sweep(file, jobs=jobs, out=folder, console=console)
     page = choice.pages / f"{study.name}-{choice.scale}.md"
     curves = page.with_suffix(".svg")

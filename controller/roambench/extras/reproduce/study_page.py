@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.contract.counts import count
 from roambench.extras.papers.alike import leaves, taken_together
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.papers.mohawk_page import mohawk_page
@@ -22,7 +23,6 @@ from roambench.extras.reproduce.claims import (
     values_of,
 )
 from roambench.extras.reproduce.scale import Scale
-from roambench.report import numbers
 from roambench.report.numbers import NONE
 from roambench.report.spread import spread
 from roambench.report.table import ReportTable
@@ -102,9 +102,7 @@ def study_page(
 def _local_update(run: FinishedRun) -> str:
     learning = run.experiment.learning
     length = (
-        numbers.count(learning.local_steps, "step")
-        if learning.local_steps
-        else numbers.count(learning.local_epochs, "epoch")
+        count(learning.local_steps, "step") if learning.local_steps else count(learning.local_epochs, "epoch")
     )
     return f"{length} (batches of {learning.batch_size}; step size {learning.learning_rate:g})"
 
@@ -117,7 +115,7 @@ def _counted(verdicts: Sequence[ClaimVerdict], ours: bool) -> str:
         (verdicts.count(one), one.of_ours if ours else str(one)) for one in ClaimVerdict if one in verdicts
     ]
     what = "expectation of ours" if ours and len(verdicts) == 1 else "expectations of ours"
-    of = f"{len(verdicts)} {what}, no paper's" if ours else numbers.count(len(verdicts), "claim")
+    of = f"{len(verdicts)} {what}, no paper's" if ours else count(len(verdicts), "claim")
     return f"**Of {of}: {'; '.join(f'{count} {what}' for count, what in counts)}.**"
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.extras.reproduce.catalogue import Catalogue, Claim, Study
 from roambench.extras.reproduce.claims import ClaimVerdict
 from roambench.extras.reproduce.figures_csv import CLAIMS, TABLES, Rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import BESIDE
-from roambench.report import numbers
 from roambench.report.markdown import cell
 from roambench.report.report import write_text
 
@@ -55,7 +55,7 @@ def _lines(catalogue: Catalogue, rows: Rows, tables: Rows) -> Iterator[str]:
         if verdicts:
             counts = [(verdicts.count(one), _OUTCOMES[one]) for one in _OUTCOMES if one in verdicts]
             parts = ", ".join(f"{count} {outcome.strip('*')}" for count, outcome in counts)
-            yield f"- At `{scale}`, {numbers.count(len(verdicts), 'claim')}: {parts}."
+            yield f"- At `{scale}`, {count(len(verdicts), 'claim')}: {parts}."
     heading = ""
     for study in sorted(catalogue.studies, key=lambda one: papers[one.name] == _OURS):
         mine = [row for row in rows if row[0] == study.name]

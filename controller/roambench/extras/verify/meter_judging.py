@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from roambench.agent.readings.meter_watch import KEPT_EVERY_NS
+from roambench.contract.counts import count
 from roambench.extras.verify.finding import Finding, Held
 from roambench.extras.verify.seen import BROAD_S, LATE_S, Floats, Level, SeenKit
 
@@ -37,7 +38,9 @@ def _lines(seen: SeenKit) -> Iterator[Finding]:
     name = f"a line every {seen.nominal_s:g} s"
     gaps_s = np.diff(seen.at_s)
     if len(gaps_s) < 20:
-        yield Finding(name, Held.UNKNOWN, f"{len(seen.at_s)} lines only", "is the meter's driver right?")
+        yield Finding(
+            name, Held.UNKNOWN, f"{count(len(seen.at_s), 'line')} only", "is the meter's driver right?"
+        )
         return
     period_s = float(np.median(gaps_s))
     if seen.nominal_s < KEPT_EVERY_NS * 1e-9:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from roambench.contract.counts import count
 from roambench.contract.metric import ACCURACY
 from roambench.report import numbers
 from roambench.report.figures.chart import run_colour
@@ -72,7 +73,7 @@ def _numbers(run: RunSummary, waste_note: str) -> list[Number]:
 
 def _failed(run: RunSummary) -> str:
     """Beside waste what is none."""
-    return f"{numbers.count(run.trainings.failed, 'training')} failed" if run.trainings.failed else ""
+    return f"{count(run.trainings.failed, 'training')} failed" if run.trainings.failed else ""
 
 
 def _energy(run: RunSummary, waste_note: str) -> tuple[Number, Number, Number]:

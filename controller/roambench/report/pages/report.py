@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roambench.report import numbers
+from roambench.contract.counts import count
 from roambench.report.figures.communication import ratio_figure, scatter_figures
 from roambench.report.figures.energy import energy_chart, whole_run_chart
 from roambench.report.figures.figure import Figure
@@ -116,6 +116,6 @@ def _lead(runs: Sequence[RunSummary]) -> str:
     devices = max(len(run.info.device_names) for run in runs)
     fleets = ", ".join(dict.fromkeys(run.info.fleet for run in runs))
     return (
-        f"{numbers.count(devices, 'device')} on the {fleets} fleet, {numbers.count(steps, 'step')} of the "
+        f"{count(devices, 'device')} on the {fleets} fleet, {count(steps, 'step')} of the "
         f"trace, seed {seeds}."
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from roambench.report import numbers
+from roambench.contract.counts import count
 from roambench.report.figures.plotly_charts import page_figure
 from roambench.report.figures.settings import settings_charts
 from roambench.report.half_runs import HalfRun
@@ -30,8 +30,8 @@ def settings_page(found: Settings, runs: Sequence[RunSummary], halves: Sequence[
         ("Every run", "every-run", folded([replace(brief_table(runs), title="Figures of each run")])),
         ("Notes", "notes", [*half[1:], *warnings(runs, found.notes)]),
     ]
-    seeds = numbers.count(len({run.info.seed for run in runs}), "seed")
-    lead = f"{numbers.count(len(runs), 'run')}: {numbers.count(len(found.rows), 'setting')}, {seeds}."
+    seeds = count(len({run.info.seed for run in runs}), "seed")
+    lead = f"{count(len(runs), 'run')}: {count(len(found.rows), 'setting')}, {seeds}."
     heading = heading_of(found)
     return document(f"{heading} roambench", heading, sections, lead=lead, footer=footer_of(runs))
 
@@ -40,4 +40,4 @@ def heading_of(found: Settings) -> str:
     """The best setting by what the runs are judged by, and how sure that is; else how many there are."""
     first = next((one.sentence for one in found.best if one.quantity is found.quantities[0]), "")
     runs = sum(row.runs_in_all for row in found.rows)
-    return first or f"{numbers.count(len(found.rows), 'setting')} over {numbers.count(runs, 'run')}."
+    return first or f"{count(len(found.rows), 'setting')} over {count(runs, 'run')}."

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.contract.link_power import LinkPower
 from roambench.emulation.spec import EmulatorSpec
@@ -208,8 +209,8 @@ def _too_short(short: int, planned: int) -> str:
 def _method(devices: Sequence[DeviceCalibration]) -> str:
     points = devices[0].fit.points
     return (
-        f"{len(points)} points of up to {max(point.windows for point in points)} windows, means, least "
-        "squares on net power, one beta for both directions; intervals: Student's t, 95 %"
+        f"{count(len(points), 'point')} of up to {max(point.windows for point in points)} windows, means, "
+        "least squares on net power, one beta for both directions; intervals: Student's t, 95 %"
     )
 
 

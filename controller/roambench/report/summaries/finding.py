@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.metric import ACCURACY
 from roambench.energy.energy_value import Energy, told_from_zero
 from roambench.report import numbers
@@ -106,7 +107,7 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     if run.orders.fruitless:
         return f"{_fruitless(run, runs)}."
     if run.info.state is not RunState.FINISHED:
-        return f"{name} is {run.info.state.value} after {numbers.count(len(run.learning.points), 'step')}."
+        return f"{name} is {run.info.state.value} after {count(len(run.learning.points), 'step')}."
     parts = []
     if (score := run.learning.final_score) is not None:
         judged = run.learning.metric
@@ -122,7 +123,7 @@ def _alone(run: RunSummary, runs: Sequence[RunSummary]) -> str:
     if run.trainings.failed:
         parts.append(f"failed in {run.trainings.failed} of {run.trainings.ordered} trainings")
     if not parts:
-        return f"{name} played {numbers.count(len(run.learning.points), 'step')}."
+        return f"{name} played {count(len(run.learning.points), 'step')}."
     return f"{name} {', '.join(parts[:-1])}{' and ' if len(parts) > 1 else ''}{parts[-1]}."
 
 

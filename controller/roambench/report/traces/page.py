@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from roambench.contract.counts import count
 from roambench.mobility.paper import CHECKIN_TARGETS, PAPER_TARGETS, PaperTarget
 from roambench.mobility.statistics import AggregatedModels, TraceStatistics
 from roambench.mobility.trace import MADE_UP, Trace
@@ -25,7 +26,8 @@ def trace_page(
         lost = ", ".join(f"{steps}: {why}" for why, steps in found.empty_because.items() if steps)
     empty = f"{found.empty_steps} steps are empty" + (f" ({lost})" if found.empty_steps and lost else "")
     facts = (
-        f"{found.steps:,} steps of {found.step_s:g} s, {found.devices:,} devices, {found.fixes:,} fixes",
+        f"{count(found.steps, 'step')} of {found.step_s:g} s, {count(found.devices, 'device')}, "
+        f"{found.fixes:,} fixes",
         f"{found.aps:,} access points, {found.places:,} candidate places",
         *([MADE_UP] if found.made_up else []),
         f"present per step: mean {found.present.mean:.3g}, at most {found.present.max:g}; {empty}",

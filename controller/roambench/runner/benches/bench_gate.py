@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import FleetError, HostsFailed
 from roambench.energy.idle.baseline import MIN_BASELINE_S
 from roambench.experiment.energy_section import EnergySection
@@ -135,5 +136,5 @@ def _preflight(
     warnings = made.lines([CheckVerdict.WARN])
     for line in warnings:
         warn(console, f"preflight: {line}")
-    say(console, f"preflight: {len(hosts)} hosts passed")
+    say(console, f"preflight: {count(len(hosts), 'host')} passed")
     return [f"preflight warned: {line}" for line in warnings]

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from roambench.contract.counts import count
 from roambench.contract.printable import printable
 
 #: Relative difference of two floating-point numbers that count as equal: sums may be formed in another order.
@@ -68,7 +69,7 @@ def differing_rows(recorded: pa.Table, now: pa.Table) -> Iterator[str]:
         yield f"columns {', '.join(recorded.schema.names)}; expected {', '.join(now.schema.names)}"
         return
     if len(recorded) != len(now):
-        yield f"{len(recorded):,} rows; the records give {len(now):,}"
+        yield f"{count(len(recorded), 'row')}; the records give {len(now):,}"
         return
     for name in now.schema.names:
         wrong = _wrong_rows(recorded[name], now[name])

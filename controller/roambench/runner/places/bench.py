@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_values, kept_in
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
@@ -255,8 +256,9 @@ def taking_part(
     missing = ""
     wanted = experiment.fleet.agents
     if wanted > len(hosts) or not wanted:
-        asked = f"{wanted} devices" if wanted else "all devices of the trace"
-        missing = f"the experiment asks for {asked}; bench {bench.name} has {len(hosts)} hosts for it"
+        asked = count(wanted, "device") if wanted else "all devices of the trace"
+        has = f"bench {bench.name} has {count(len(hosts), 'host')} for it"
+        missing = f"the experiment asks for {asked}; {has}"
         fleet = experiment.fleet.model_copy(update={"agents": len(hosts)})
         experiment = experiment.model_copy(update={"fleet": fleet})
     hosts = hosts[: experiment.fleet.agents]

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.emulation.profiles import profile
 from roambench.experiment.sections import Experiment
 from roambench.meters.catalogue import period_s
@@ -85,7 +86,8 @@ async def _introduced(
         mib = 2**20
         say(
             console,
-            f"{len(hello_s)} agents connected within {max(hello_s.values()):.1f} s; memory: largest process "
+            f"{count(len(hello_s), 'agent')} connected within {max(hello_s.values()):.1f} s; "
+            f"memory: largest process "
             f"{max(max(m.reader_rss_bytes, m.trainer_rss_bytes) for m in memory) / mib:.0f} MiB resident, "
             f"all agents together {sum(m.pss_bytes for m in memory) / mib:.0f} MiB (PSS)",
         )

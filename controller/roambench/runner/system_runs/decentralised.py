@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.orders import Vector
 from roambench.experiment.sections import Experiment
 from roambench.mobility.contacts import everybody
@@ -58,8 +59,8 @@ class PeerWorld:
         trace = self.movement.trace
         say(
             console,
-            f"movement {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, {trace.steps} "
-            f"iterations, {int(self.moved.high_mobility.sum())} of high mobility",
+            f"movement {self.movement.content_hash[:12]}: {count(len(trace.device_names), 'device')}, "
+            f"{count(trace.steps, 'iteration')}, {int(self.moved.high_mobility.sum())} of high mobility",
         )
 
     def system_run(self, system: str, folder: RunFolder, *, trains: bool) -> DecentralisedRun:

@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.orders import Vector
 from roambench.energy.links.throughput import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
@@ -62,14 +63,15 @@ class HierarchicalWorld:
         present = [len(trace.present(step)) for step in range(trace.steps)]
         say(
             console,
-            f"trace {self.movement.content_hash[:12]}: {len(trace.device_names)} devices, "
-            f"{len(trace.ap_names)} APs, {trace.steps} steps of {trace.step_s:.0f} s, {min(present)} to "
-            f"{max(present)} present (mean {sum(present) / len(present):.1f}); {os.cpu_count()} cores",
+            f"trace {self.movement.content_hash[:12]}: {count(len(trace.device_names), 'device')}, "
+            f"{count(len(trace.ap_names), 'AP')}, {count(trace.steps, 'step')} of {trace.step_s:.0f} s, "
+            f"{min(present)} to {max(present)} present (mean {sum(present) / len(present):.1f}); "
+            f"{os.cpu_count()} cores",
         )
         for doubt in self.movement.doubts:
             warn(console, doubt)
         if not self.experiment.fleet.agents:
-            say(console, f"fleet.agents = 0: all {len(trace.device_names):,} devices of the trace")
+            say(console, f"fleet.agents = 0: all {count(len(trace.device_names), 'device')} of the trace")
 
     def system_run(self, system: str, folder: RunFolder, *, trains: bool) -> HierarchicalRun:
         """Compose the run of one system. Without `trains` models are four zeros, and no data are loaded."""

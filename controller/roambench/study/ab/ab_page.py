@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 import plotly.graph_objects as go
 
+from roambench.contract.counts import count
 from roambench.report import numbers
 from roambench.report.figures.figure import Figure, drawn, names_axis, safe, wrapped_names
 from roambench.report.figures.look import MUTED, RUN_COLOURS
@@ -64,7 +65,7 @@ def finding_of(plan: AbPlan, table: AbTable) -> str:
     if name is None:
         return f"{a} against {b}"
     factor, winner = found[name].factor or 1.0, found[name].winner
-    pairs = numbers.count(found[name].pairs, "pair")
+    pairs = count(found[name].pairs, "pair")
     if not winner:
         return f"The wasted {wastes[name]} of {a} and {b} shows no difference in {pairs} of runs"
     more, less, times = (b, a, factor) if winner == "A" else (a, b, 1.0 / factor)

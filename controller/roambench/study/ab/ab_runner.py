@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.report.console import print_table
 from roambench.runner.bench_options import BenchOptions
@@ -49,7 +50,7 @@ def run_ab(
     turns = plan.turns
 
     def begin(todo: Sequence[Point]) -> None:
-        runs = f"{len(turns)} runs, {order_of(plan)}; {len(turns) - len(todo)} finished already"
+        runs = f"{count(len(turns), 'run')}, {order_of(plan)}; {len(turns) - len(todo)} finished already"
         say(console, f"{plan.labels['A']} against {plan.labels['B']}: {runs}")
 
     return play(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
+from roambench.contract.counts import count
 from roambench.contract.errors import FleetError, RoambenchError
 from roambench.provision.bench import Host
 from roambench.provision.power.table import SWITCHES
@@ -144,8 +145,8 @@ class BoardPool:
         if len(boards) - len(without) < least:
             reasons = ", ".join(f"{name} ({self.maintenance.of(name).reason})" for name in without)
             raise FleetError(
-                f"{len(boards) - len(without)} boards are left, at least {least} are to take part (--least): "
-                f"without {reasons}; mend them, then the same command goes on"
+                f"{count(len(boards) - len(without), 'board')} left, at least {least} are to take part "
+                f"(--least): without {reasons}; mend them, then the same command goes on"
             )
         return without
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import kept_in
 from roambench.contract.printable import printable
 from roambench.provision.leases.local_time import shown
-from roambench.report import numbers
 from roambench.runs.lock import is_held
 from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow, End, read_campaign
 
@@ -181,7 +181,7 @@ def summary_text(found: CampaignSummary) -> str:
         if len(these) > 10:
             lines.append(f"{'':<9} and {len(these) - 10} more")
     if found.repeated:
-        lines.append(f"repeated  {numbers.count(found.repeated, 'point')} took more than one try")
+        lines.append(f"repeated  {count(found.repeated, 'point')} took more than one try")
     for name, board in found.boards.items():
         lines.append(f"board     {name}: {_told(board)}")
     if not found.boards:
@@ -191,7 +191,7 @@ def summary_text(found: CampaignSummary) -> str:
         lines.append(f"disk      FULL: {_gib(found.free_bytes)} free, {wanted}")
     else:
         lines.append(f"disk      {_gib(found.free_bytes)} free")
-    took = f"{_hours(found.lasted_s)}, in {numbers.count(found.sessions, 'session')}"
+    took = f"{_hours(found.lasted_s)}, in {count(found.sessions, 'session')}"
     if found.waited_s >= 60.0:
         took += f"; {_hours(found.waited_s)} of them it waited"
     if found.measured_j is not None:

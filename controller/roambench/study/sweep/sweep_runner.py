@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.screen import SWEEP_PHASES, in_any_case, phase, print_json, say
@@ -87,7 +88,8 @@ def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool 
 
 def _counted(points: Sequence[Point], todo: int, at_a_time: int) -> str:
     rows = len({repr(point.row) for point in points})
-    text = f"{len(points)} runs: {rows} points of the grid, {len({point.seed for point in points})} seeds"
+    seeds = count(len({point.seed for point in points}), "seed")
+    text = f"{count(len(points), 'run')}: {count(rows, 'point')} of the grid, {seeds}"
     text += f"; {len(points) - todo} finished already, {todo} to run"
     return text + (f", {at_a_time} at a time" if at_a_time else "")
 
