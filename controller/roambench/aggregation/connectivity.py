@@ -76,7 +76,7 @@ def cumulative_neighbours(
             now = met
         counts = np.asarray(np.diff(now.indptr), np.float64)
         if counts.shape != fast.shape:
-            raise ValueError(f"{len(fast)} devices have a class, {len(counts)} have neighbours")
+            raise ValueError(f"devices: {len(fast)} have a class, {len(counts)} have neighbours")
         total = counts if unique else total + counts
         means.append([_mean(total[fast]), _mean(total[~fast])])
     return np.array(means, np.float64).reshape(-1, 2)

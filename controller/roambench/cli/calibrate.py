@@ -12,7 +12,7 @@ from roambench.cli.bench_choice import (
     BenchChecks,
     FleetOption,
 )
-from roambench.cli.common_options import JsonOption, WaitOption, takes_options
+from roambench.cli.common_options import JsonOption, WaitOption, takes_options, with_sudo
 from roambench.cli.run import SetOption
 from roambench.contract.errors import ConfigError
 from roambench.runner.bench_options import BenchOptions
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from roambench.report.summaries.calibration import Calibration
 
 
+@with_sudo
 @takes_options
 def calibrate(
     *,

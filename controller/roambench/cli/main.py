@@ -18,7 +18,7 @@ try:
     from roambench.cli.calibrate import calibrate
     from roambench.cli.campaign import campaign
     from roambench.cli.check import check
-    from roambench.cli.common_options import with_progress
+    from roambench.cli.common_options import with_progress, with_sudo
     from roambench.cli.compare import compare
     from roambench.cli.data import data_app
     from roambench.cli.demo import demo
@@ -102,7 +102,7 @@ def version_() -> None:
 app.command(rich_help_panel=_RUN)(with_progress(demo))
 app.command(rich_help_panel=_RUN)(init)
 app.command(rich_help_panel=_RUN)(with_progress(run))
-app.command(rich_help_panel=_RUN)(with_progress(resume))
+app.command(rich_help_panel=_RUN)(with_sudo(with_progress(resume)))
 app.command(rich_help_panel=_RUN)(pause)
 app.command("resume-replay", rich_help_panel=_RUN)(resume_replay)
 app.command(rich_help_panel=_RUN)(with_progress(sweep))

@@ -5,6 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import psutil
+
+from roambench.contract.addresses import host_port
 from roambench.contract.errors import FleetError, IdentityError
 from roambench.fleet.guard import FleetIdentity
 from roambench.fleet.limits import AgentLimits
@@ -59,10 +62,7 @@ class SecurePort(LastingServer):
         try:
             super().__init__(self._serving, address, on_replaced)
         except RuntimeError:
-            raise FleetError(
-                f"cannot listen on {address}: the port is taken or the address is not this machine's; "
-                "stop the other program or choose another port"
-            ) from None
+            raise FleetError(f"cannot listen on {address}: {_why_not(address)}") from None
 
     def _serving(self, address: str) -> tuple[grpc.aio.Server, int]:
         # No limit of all calls together: gRPC would apply it before a caller is identified.
@@ -77,6 +77,25 @@ class SecurePort(LastingServer):
             ),
         )
         return server, port
+
+
+def _why_not(address: str) -> str:
+    """Return which program has the port of the address, and what to do."""
+    port = int(address.rpartition(":")[2])
+    for line in psutil.net_connections("tcp"):
+        if line.laddr and line.laddr.port == port and line.status != psutil.CONN_TIME_WAIT:
+            doing = f"a connection to {host_port(*line.raddr[:2])}" if line.raddr else "listening"
+            return f"{_program(line.pid)} has the port ({doing}); end that program or choose another port"
+    return (
+        "the port is taken or the address is not this machine's; end the other program or choose another port"
+    )
+
+
+def _program(pid: int | None) -> str:
+    try:
+        return f"{psutil.Process(pid).name()} (pid {pid})" if pid else "another user's program"
+    except psutil.NoSuchProcess:
+        return "a program that has just ended"
 
 
 class _Certificates:

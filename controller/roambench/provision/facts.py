@@ -105,6 +105,7 @@ class Facts:
     interfaces: tuple[str, ...] = ()
     port_openers: tuple[str, ...] = ()  # programs that run and open serial ports by themselves
     no_way: str | None = None  # why it has no route to the controller, "" if it has one
+    own_address: str = ""  # on that route: there other boards reach it
     claim: str = ""  # of a bench on this board (`claims.BoardClaim`), as it stands there
     boot_config: str = ""  # Raspberry Pi OS's config.txt
     wheels: str | None = None

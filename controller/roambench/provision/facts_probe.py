@@ -32,6 +32,7 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
     opt = root / "opt/roambench"
     environment = (opt / "current").resolve()  # of the build that runs
     memory = _memory(root)
+    no_way, own_address = _way(request.get("controller", ""))
     return {
         "machine": platform.machine(),
         "bits": 64 if sys.maxsize > 2**32 else 32,
@@ -68,7 +69,8 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "time_synchronised": _synchronised(root),
         "interfaces": sorted(path.name for path in (root / "sys/class/net").glob("*")),
         "port_openers": _running(root, _PORT_OPENERS),
-        "no_way": _no_way(request.get("controller", "")),
+        "no_way": no_way,
+        "own_address": own_address,
         "wheels": _wheels(environment) if request["wheels"] else None,
         "python_packages": _python_packages(environment, request["python_packages"]),
         "board": _board(root),
@@ -83,23 +85,24 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _no_way(address: str) -> str | None:
-    """Return why there is no route to the address, "" where there is one; only name queries are sent."""
+def _way(address: str) -> tuple[str | None, str]:
+    """Return why there is no route to the address, "" where there is one, and this host's own address on it;
+    only name queries are sent."""
     if not address:
-        return None
+        return None, ""
     try:
         ways = socket.getaddrinfo(address, 9, type=socket.SOCK_DGRAM)
     except OSError:
-        return "no such name"
+        return "no such name", ""
     reasons = []
     for family, kind, protocol, _, target in ways:
         try:
             with socket.socket(family, kind, protocol) as line:
                 line.connect(target)
-            return ""
+                return "", line.getsockname()[0].partition("%")[0]
         except OSError as error:
             reasons.append(f"{target[0]}: {error.strerror or error}")
-    return "; ".join(dict.fromkeys(reasons))
+    return "; ".join(dict.fromkeys(reasons)), ""
 
 
 def _output(root: Path, *command: str) -> str:

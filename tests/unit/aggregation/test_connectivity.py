@@ -109,7 +109,7 @@ def test_oneself_is_no_neighbour_and_a_class_without_devices_has_no_mean():
     assert math.isnan(figures[0, 0])
     assert figures[0, 1] == pytest.approx(4 / 3)
     assert cumulative_neighbours([], [True]).shape == (0, 2)
-    with pytest.raises(ValueError, match="2 devices have a class, 3 have neighbours"):
+    with pytest.raises(ValueError, match="devices: 2 have a class, 3 have neighbours"):
         cumulative_neighbours([BOTH], [True, False])
 
 

@@ -106,3 +106,9 @@ def test_old_spellings_of_output_are_still_taken(capsys: pytest.CaptureFixture[s
         assert ended.value.code
         assert "no-such-run" in error
         assert "No such option" not in error
+
+
+@pytest.mark.parametrize("name", ["run", "sweep", "ab", "overhead", "calibrate", "resume"])
+def test_each_command_that_logs_in_on_hosts_may_ask_for_the_password_of_sudo(name: str) -> None:
+    options = [text for parameter in command().commands[name].params for text in parameter.opts]
+    assert "-K" in options

@@ -2,6 +2,8 @@
 
 import asyncio
 import datetime as dt
+import os
+import socket
 from typing import Any
 
 import grpc
@@ -20,6 +22,7 @@ from hand_agent import (
     until,
 )
 from roambench.agent.session.control_link import ControlLink, secure_channel
+from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, LinkError
 from roambench.contract.events import EventKind
@@ -178,10 +181,35 @@ async def test_a_taken_port_is_an_error_that_says_what_to_do() -> None:
         settings = FleetSettings(
             "run", ("pi-01",), (SPEC,), LAYOUT, 5.0, control_port=where.fleet.control_port
         )
-        with pytest.raises(FleetError, match=r"cannot listen on 127\.0\.0\.1:\d+: the port is taken"):
+        with pytest.raises(
+            FleetError, match=rf"127\.0\.0\.1:\d+: \S+ \(pid {os.getpid()}\) has the port \(listening\)"
+        ):
             GrpcFleet(
                 settings,
                 where.authority.issue(CONTROLLER_NAME),
+                DeviceClock(),
+                lambda name, uuid, records: 0,
+                lambda *event: None,
+                clock_observer=lambda record: None,
+            )
+
+
+async def test_a_port_that_a_client_has_for_its_connection_is_named_with_its_program() -> None:
+    authority = Authority.create()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as elsewhere,
+        socket.create_connection(elsewhere.getsockname()) as client,
+    ):
+        settings = FleetSettings(
+            "run", ("pi-01",), (SPEC,), LAYOUT, 5.0, control_port=client.getsockname()[1]
+        )
+        there = host_port(*elsewhere.getsockname())
+        with pytest.raises(
+            FleetError, match=rf"\(pid {os.getpid()}\) has the port \(a connection to {there}\)"
+        ):
+            GrpcFleet(
+                settings,
+                authority.issue(CONTROLLER_NAME),
                 DeviceClock(),
                 lambda name, uuid, records: 0,
                 lambda *event: None,

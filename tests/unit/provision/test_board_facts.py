@@ -138,6 +138,7 @@ def test_the_way_to_a_controller_is_looked_for_without_sending_anything(
     asked = json.loads(questions_before_a_run((), address).to_json())
     facts = from_json(Facts, json.dumps(facts_probe.probe(asked, _root(tmp_path))), "facts")
     assert facts.no_way == reason
+    assert bool(facts.own_address) is (reason == "")
 
 
 def test_an_address_without_a_route_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,4 +146,4 @@ def test_an_address_without_a_route_is_named(monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(101, "Network is unreachable")
 
     monkeypatch.setattr("socket.socket.connect", unreachable)
-    assert facts_probe._no_way("192.0.2.1") == "192.0.2.1: Network is unreachable"
+    assert facts_probe._way("192.0.2.1") == ("192.0.2.1: Network is unreachable", "")

@@ -95,7 +95,7 @@ def test_the_bench_takes_its_name_state_and_time_from_file_and_controller(tmp_pa
     hosts = '[[hosts]]\nname = "a"\naddress = "10.0.0.1"\nmeter.driver = "none"'
     bench = bench_of(tmp_path, hosts)
     assert (bench.name, bench.state_dir, bench.time_server) == ("bench", tmp_path / ".bench", "10.36.0.1")
-    assert (bench.controller.control_port, bench.controller.data_port) == (47100, 47101)
+    assert (bench.controller.control_port, bench.controller.data_port) == (21710, 21711)
     more = (
         'name = "other"\nstate_dir = "/var/bench"\ntime_server = "ntp.lan"\n[controller]\naddress = "c.lan"\n'
     )
@@ -232,10 +232,10 @@ def test_a_wrong_default_of_the_meters_calls_no_meter_incomplete(tmp_path: Path)
 
 
 def test_a_wrong_key_beside_the_controller_hides_no_other_mistake(tmp_path: Path) -> None:
-    rack = _RACK.replace("[[hosts]]", "control_port = 47101\n[[hosts]]", 1)
+    rack = _RACK.replace("[[hosts]]", "control_port = 21711\n[[hosts]]", 1)
     assert _problems(tmp_path, f'nmae = "x"\n{rack}') == [
         "mine.toml: nmae: unknown key, did you mean name?",
-        "mine.toml: controller.data_port: expected another than control_port, got 47101",
+        "mine.toml: controller.data_port: expected another than control_port, got 21711",
     ]
 
 

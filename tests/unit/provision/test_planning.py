@@ -177,7 +177,7 @@ def test_settings_are_what_the_agent_itself_accepts(wanted: Wanted, tmp_path: Pa
     path = tmp_path / "agent.json"
     path.write_bytes(file.content)
     settings = AgentSettings.load(path)
-    assert (settings.device, settings.controller) == ("pi-01", "10.36.0.1:47100")
+    assert (settings.device, settings.controller) == ("pi-01", "10.36.0.1:21710")
     assert settings.meter.port == "/dev/roambench-meter?serial=A7"
     assert not settings.meter.reopen_allowed
     assert settings.run == ""

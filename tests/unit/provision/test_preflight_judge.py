@@ -423,3 +423,21 @@ def test_files_of_the_users_package_that_differ_are_told_whatever_its_version() 
     assert found(new_py="d" * 64) == "bench-pack 0.2 has not the bench_pack/new.py that is here"
     # Folders and data that a wheel leaves out make no difference.
     assert found(tests__test_py="d" * 64, notes="d" * 64) == "bench-pack 0.2"
+
+
+def test_boards_that_exchange_models_and_do_not_reach_each_other_are_named() -> None:
+    def found(peers: dict[str, str] | None) -> Check | None:
+        seen = {"pi-01": Seen(PI, CLOCK, AGENT, peers=peers)}
+        (host,) = judge([a_host(1)], seen, builds={KIND: "b" * 64}, trust=None, now=NOW)
+        return next((check for check in host.checks if check.name == "ways to boards"), None)
+
+    assert found(None) is None
+    passed = found({"pi-02 (10.0.0.2)": ""})
+    assert passed is not None
+    assert (passed.verdict, passed.found) == (PASS, "1 board answered")
+    failed = found({"pi-02 (fd78::2)": "Network is unreachable", "pi-03 (fd78::3)": ""})
+    assert failed is not None
+    assert (failed.verdict, failed.found) == (FAIL, "pi-02 (fd78::2): Network is unreachable")
+    many = found({f"pi-{n}": "no answer" for n in range(12)})
+    assert many is not None
+    assert many.found.endswith("pi-4: no answer and 7 more")

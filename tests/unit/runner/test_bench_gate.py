@@ -57,7 +57,9 @@ def gate(bench: Bench, *, preflight: bool = False, unproven: bool = False) -> li
 def answers(monkeypatch: pytest.MonkeyPatch, *hosts: HostChecks) -> None:
     """What the hosts of this bench, which are made up, would say."""
     monkeypatch.setattr(
-        bench_gate, "check", lambda bench, asked, *, ends_runs, needed: Preflight(bench.name, 0.0, hosts)
+        bench_gate,
+        "check",
+        lambda bench, asked, *, ends_runs, needed, peers: Preflight(bench.name, 0.0, hosts),
     )
 
 

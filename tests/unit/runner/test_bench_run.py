@@ -238,7 +238,7 @@ async def test_hosts_that_do_not_come_are_named_with_what_to_do(file):
         await _all_ready(seen, bench, bench.hosts, quiet(), Patience(hello_s=0.0))
     told = str(absent.value)
     assert told.startswith(
-        "2 of 3 hosts did not dial 10.36.0.1:47100, and for 0 s none more did: b, a; a: agent speaks"
+        "2 of 3 hosts did not dial 10.36.0.1:21710, and for 0 s none more did: b, a; a: agent speaks"
     )
     assert "next: roambench fleet status" in told
 

@@ -40,6 +40,10 @@ def preflight(
     limit: LimitOption = None,
     as_json: JsonOption = False,
     smoke: Annotated[bool, typer.Option(help="Train a step on every host.")] = True,
+    peers: Annotated[
+        bool,
+        typer.Option("--peers", help="Also the ways between hosts, which decentralised runs need."),
+    ] = False,
 ) -> None:
     """Check on every host what a run depends on: pass, warn, fail or skip, and what to do.
 
@@ -57,7 +61,7 @@ def preflight(
 
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
-    made = check(loaded, hosts, smoke=smoke)
+    made = check(loaded, hosts, smoke=smoke, peers=peers)
     if as_json:
         print_json({"passed": made.passed, **asdict(made)})
     else:

@@ -57,8 +57,8 @@ class ControllerTable(Section):
     listen_host: str = Field(
         "0.0.0.0", description="Address that the controller listens at; `0.0.0.0`: all, IPv6 ones too."
     )
-    control_port: int = Field(47100, ge=1, le=65535, description="TCP port of orders and records.")
-    data_port: int = Field(47101, ge=1, le=65535, description="TCP port of models, the measured one.")
+    control_port: int = Field(21710, ge=1, le=65535, description="TCP port of orders and records.")
+    data_port: int = Field(21711, ge=1, le=65535, description="TCP port of models, the measured one.")
 
 
 class InfluxTable(Section):

@@ -74,7 +74,8 @@ class Seen:
     """All that was found of one host. `facts` and `clock` are None where `reason` says why.
 
     `autorun`: whether its meter's output comes back on after the meter's reset; text says why it is unknown.
-    `claimed_by`: the other bench that has the board; "" for none.
+    `claimed_by`: the other bench that has the board; "" for none. `peers`: for each other host why its
+    address does not answer from here, "" where it does; None: not asked.
     """
 
     facts: Facts | None
@@ -85,6 +86,7 @@ class Seen:
     autorun: bool | str = "not asked"
     switch: SeenSwitch = NOT_ASKED
     claimed_by: str = ""
+    peers: Mapping[str, str] | None = None
 
 
 def _number(value: object) -> float | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision import layout
 from roambench.provision.bench import Host
@@ -23,6 +24,7 @@ _WARN_DISK: Final = 2048 * _MIB
 LEAST_DISK_BYTES: Final = 512 * _MIB
 #: A trainer of the small models takes 260 MB.
 _WARN_MEMORY, _FAIL_MEMORY = 400 * _MIB, 200 * _MIB
+_MOST_NAMED: Final = 5
 #: By the id of the system in its os-release.
 _SYSTEMS: Final = {"debian": ("12", "13"), "raspbian": ("12", "13"), "ubuntu": ("24.04",)}
 #: These keep one clock rate, so that equal work costs equal joules.
@@ -86,6 +88,21 @@ def way_to_controller(facts: Facts) -> Check:
         return Check(name, CheckVerdict.PASS, "there is a route")
     then = "give both an address of the same family (IPv4 or IPv6), or name another in controller.address"
     return Check(name, CheckVerdict.FAIL, facts.no_way, "a route to controller.address", then)
+
+
+def ways_to_boards(peers: Mapping[str, str] | None) -> Iterator[Check]:
+    """Check that the host reaches the others, to exchange models with them; no check where none was asked."""
+    if not peers:
+        return
+    name = "ways to boards"
+    lost = [f"{peer}: {reason}" for peer, reason in peers.items() if reason]
+    if not lost:
+        yield Check(name, CheckVerdict.PASS, f"{count(len(peers), 'board')} answered")
+        return
+    more = f" and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+    then = "one network and address family for all, and no firewall or access point that keeps them apart"
+    found = "; ".join(lost[:_MOST_NAMED]) + more
+    yield Check(name, CheckVerdict.FAIL, found, "an answer from each other board", then)
 
 
 def disk(facts: Facts) -> Check:

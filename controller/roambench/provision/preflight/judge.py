@@ -72,6 +72,7 @@ def _checks(
         host_checks.clock_bound(clock),
         host_checks.time_sync(facts),
         host_checks.way_to_controller(facts),
+        *host_checks.ways_to_boards(found.peers),
         host_checks.disk(facts),
         host_checks.memory(facts),
         host_checks.governor(facts),

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from roambench.contract.errors import ConfigError, FleetError
+from roambench.contract.json_values import from_json
+from roambench.contract.printable import printable
 from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
@@ -28,6 +32,7 @@ from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.judge import judge
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
+from roambench.provision.ssh.script import Script
 from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
@@ -35,6 +40,8 @@ _IDLE_S, _LOGIN_S = 30.0, 6.0
 #: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
 _SETTLED_S: Final = 60.0
 _CLOCK_EXCHANGES: Final = 8
+_PEERS_PROBE: Final = Path(__file__).parents[1] / "peers_probe.py"
+_PATIENCE_S: Final = 60.0
 
 
 def check(
@@ -44,12 +51,13 @@ def check(
     smoke: bool = True,
     ends_runs: bool = False,
     needed: Mapping[str, PackageFacts] | None = None,
+    peers: bool = False,
 ) -> Preflight:
     """Ask the hosts (all of the bench's by default) at once, and judge; no host's trouble is an error here.
 
     `smoke` trains a step on every host. `ends_runs`: the bench is ours; a run that a host is in without a
     controller is ended there. `needed`: the user's packages that hosts shall have as they are
-    here, by name.
+    here, by name. `peers`: hosts exchange models with each other, so each has to reach each other's address.
     """
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
@@ -72,10 +80,36 @@ def check(
         else Seen(None, None, AgentAnswers(), outcome.reason, outcome.next_action)
         for outcome in outcomes
     }
+    if peers:
+        seen = _with_peers(bench, asked, seen)
     now = dt.datetime.now(dt.UTC)
     builds, trust = builds_of(bench, seen), trust_of(bench)
     judged = judge(asked, seen, builds=builds, trust=trust, now=now, needed=needed)
     return Preflight(bench.name, asked_s, judged)
+
+
+def _with_peers(bench: Bench, hosts: Sequence[Host], seen: Mapping[str, Seen]) -> dict[str, Seen]:
+    """Add to what was seen which of the other hosts answer each host that answered, all asked at once."""
+    addresses = {name: one.facts.own_address for name, one in seen.items() if one.facts is not None}
+
+    def reached(link: HostLink) -> dict[str, str]:
+        own = link.host.name
+        others = {name: address for name, address in addresses.items() if address and name != own}
+        ran = link.run(
+            Script('python3 - "$1"'), json.dumps(others), stdin=_PEERS_PROBE, timeout_s=_PATIENCE_S
+        )
+        try:
+            found = from_json(dict[str, str], ran.out, "peers")
+        except ConfigError as error:
+            found = dict.fromkeys(others, f"not known: {ran.why if ran.exit_code else error.problems[0]}")
+        return {f"{name} ({others[name]})": printable(found.get(name, "not known")) for name in others}
+
+    outcomes = on_hosts(bench, [host for host in hosts if host.name in addresses], reached)
+    ways = {outcome.host.name: outcome.value for outcome in outcomes}
+    return {
+        name: one if one.facts is None else replace(one, peers=ways.get(name) or {"others": "not known"})
+        for name, one in seen.items()
+    }
 
 
 def builds_of(bench: Bench, seen: Mapping[str, Seen]) -> dict[Platform, str]:

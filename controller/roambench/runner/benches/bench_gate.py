@@ -31,13 +31,15 @@ def passed_gate(
     unproven: bool,
     console: Console,
     needed: Mapping[str, PackageFacts] | None = None,
+    peers: bool = False,
 ) -> list[str]:
     """The doubts that the report must tell; FleetError where the bench is not fit and no option waives it.
-    `needed`: the user's packages that the experiment has to find on every host, by name."""
+    `needed`: the user's packages that the experiment has to find on every host, by name.
+    `peers`: the hosts exchange models with each other."""
     machine_ids: dict[str, str] = {}
     doubts = []
     if preflight:
-        doubts += _preflight(bench, hosts, machine_ids, console, needed or {})
+        doubts += _preflight(bench, hosts, machine_ids, console, needed or {}, peers=peers)
     else:
         doubts.append("the run began without a preflight of the bench (--no-preflight)")
         doubts += claim_doubts(bench, hosts, console)
@@ -118,9 +120,11 @@ def _preflight(
     machine_ids: dict[str, str],
     console: Console,
     needed: Mapping[str, PackageFacts],
+    *,
+    peers: bool,
 ) -> list[str]:
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
-    made = check(bench, hosts, ends_runs=True, needed=needed)
+    made = check(bench, hosts, ends_runs=True, needed=needed, peers=peers)
     if not made.passed:
         failed = [host.host for host in made.hosts if host.of(CheckVerdict.FAIL)]
         raise HostsFailed(

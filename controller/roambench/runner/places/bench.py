@@ -32,6 +32,7 @@ from roambench.runner.foreign_code import needed_on_boards
 from roambench.runner.influx_live import influx_settings, write_joules
 from roambench.runner.places.ready_agents import ready_agents
 from roambench.runner.screen import say, warn
+from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
 from roambench.runner.system_runs.system_run import FleetNeeds, World
 from roambench.runner.world import LearningTask
@@ -154,6 +155,7 @@ class BenchPlace:
                 needed=needed_on_boards(self.experiment, {host.meter.driver for host in self.hosts})
                 if options.preflight
                 else {},
+                peers=is_decentralised(self.experiment),
             ),
             *energy_doubts(self.experiment.energy, self.hosts, console, baselines=baselines),
         )
