@@ -49,7 +49,11 @@ def _build(folder: Path, architecture: str, flavour: str, below: Path | None) ->
     chosen = recipe.FLAVOURS[flavour]
     if below is None:
         include = f"--include={','.join(chosen.packages)}"
-        bootstrap = ("debootstrap", f"--arch={architecture}", include, chosen.suite, folder, recipe.mirror())
+        where: tuple[str, ...] = (recipe.mirror(),)
+        if chosen.archive:  # Debian's debootstrap has neither its keys nor newer suites' names
+            where = (chosen.archive, "gutsy")
+            include += " --no-check-gpg"
+        bootstrap = ("debootstrap", f"--arch={architecture}", *include.split(), chosen.suite, folder, *where)
         do(*bootstrap, timeout_s=_PATIENCE_S)
     else:
         do("cp", "-a", below, folder, timeout_s=_PATIENCE_S)

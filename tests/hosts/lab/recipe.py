@@ -35,6 +35,7 @@ class Flavour:
     user: str = "pi"
     port: int = 22
     suite: str = SUITE
+    archive: str = ""  # an archive other than Debian's
 
 
 #: Stages 0 to 2 of pi-gen's bookworm-arm64 (d7a31c6, 2026-06-15), less what only Raspberry Pi's archive has
@@ -84,6 +85,14 @@ FLAVOURS: Final[Mapping[str, Flavour]] = {
         files={"etc/sudoers.d/010_pi-nopasswd": "pi ALL=(ALL) NOPASSWD: ALL\n"},
         steps=("useradd --create-home --shell /bin/bash --groups sudo,dialout pi",),
         suite="trixie",
+    ),
+    # Ubuntu 24.04, whose Python is 3.12 and whose SSH server systemd's socket starts.
+    "ubuntu": Flavour(
+        packages=("openssh-server", "python3", "sudo", "systemd-timesyncd"),
+        files={"etc/sudoers.d/010_pi-nopasswd": "pi ALL=(ALL) NOPASSWD: ALL\n"},
+        steps=("useradd --create-home --shell /bin/bash --groups sudo,dialout pi",),
+        suite="noble",
+        archive="http://archive.ubuntu.com/ubuntu",
     ),
     # As a careful department sets Debian up: another port, user and shell, umask 077, chrony.
     "hardened": Flavour(
@@ -176,6 +185,6 @@ def key(flavour: str, architecture: str) -> str:
     """Names the cached root: another recipe is another root."""
     chosen = FLAVOURS[flavour]
     base = key(chosen.base, architecture) if chosen.base else chosen.suite
-    made_of = {name: value for name, value in asdict(chosen).items() if name != "suite"}
+    made_of = {name: value for name, value in asdict(chosen).items() if name not in ("suite", "archive")}
     recipe = [base, architecture, made_of, files(flavour, architecture), _LAST_STEPS]
     return hashlib.sha256(json.dumps(recipe).encode()).hexdigest()[:16]
