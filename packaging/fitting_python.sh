@@ -3,8 +3,7 @@
 if [ -z "${1:-}" ] || ! "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))'; then
     found=$("${1:-python3}" -c 'import platform; print(platform.python_version())' 2>/dev/null || echo none)
     echo "roambench needs Python 3.11 to 3.14, and ${1:-python3} is $found: make setup PYTHON=/path/to/python3.12." \
-        "Where the system has none (Ubuntu 22.04): python3 -m pip install uv && python3 -m uv python install 3.12," \
-        'then make setup PYTHON="$(python3 -m uv python find 3.12)"' >&2
+        "Ubuntu 22.04 has one beside: sudo apt-get install python3.11 python3.11-venv, then the same command." >&2
     exit 1
 fi
 "$1" -c 'import ensurepip' 2>/dev/null && exit 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -49,3 +50,16 @@ def test_no_line_of_the_lock_names_a_host_or_brings_cuda() -> None:
     text = LOCK.read_text()
     assert re.findall(r"://|^(?:nvidia|cuda|triton)\S*", text, re.MULTILINE) == []
     assert [entry.split()[0] for entry in locked.locked([])["torch"]] == ["torch==2.9.1", "torch==2.13.0"]
+
+
+def test_a_python_that_is_too_old_is_named_with_a_way_to_another(tmp_path: Path) -> None:
+    old = tmp_path / "python3"
+    old.write_text('#!/bin/sh\ncase "$2" in *platform*) echo 3.10.4 ;; *) exit 1 ;; esac\n')
+    old.chmod(0o755)
+    said = subprocess.run(
+        ["sh", ROOT / "packaging/fitting_python.sh", old], capture_output=True, text=True, check=False
+    )
+    assert said.returncode == 1
+    assert said.stderr.startswith(f"roambench needs Python 3.11 to 3.14, and {old} is 3.10.4: ")
+    assert "apt-get install python3.11 python3.11-venv" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
