@@ -49,8 +49,9 @@ class OrderGiver:
     rest_s: float = 0.0
 
     async def perform(self, order: Order | TransferOrder) -> Answer:
-        """The order's answer; one that never comes is TIMEOUT or, without a session, LOST. Answers that came
-        while this process stood still are taken before deadlines count again."""
+        """The order's answer; one that never comes is TIMEOUT or, without a session, LOST; at once where the
+        device is not let in again. Answers that came while this process stood still are taken before
+        deadlines count again."""
         if isinstance(order, ExchangeOrder):
             await self._until_reachable(order)
         given = self._given(order)
@@ -59,6 +60,8 @@ class OrderGiver:
         # An agent that dies over it comes back present in this step, not in the one it last idled in.
         idle = IdleOrder(f"{order.order_id}/background", order.device, order.step, True)
         self.background[order.device] = self._given(idle)
+        if why := self.sessions.shut_out(order.device):
+            return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, why)
         entry = OutstandingOrder(order, given)
         self.outstanding.add(entry)
         session = self.sessions.of(order.device)

@@ -175,6 +175,10 @@ class Sessions:
         """Another bench has the board: it is not let in again, and not waited for."""
         self._disputed[session.device] = f"bench {by} has taken this board"
 
+    def shut_out(self, device: int) -> str:
+        """Return why the device is not let in again, "" if it may be."""
+        return self._disputed.get(device, "")
+
     def of(self, device: int) -> Session | None:
         """The open session of a device, if there is one."""
         return self._open.get(device)

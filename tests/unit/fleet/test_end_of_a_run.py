@@ -95,3 +95,9 @@ async def test_a_board_that_another_bench_took_answers_no_more_and_is_not_let_in
         refused = "pi-01: bench lab of ben@server has taken this board"
         await until(lambda: refused in lines(where, EventKind.SESSION_REFUSED))
         assert where.fleet.sessions.expected() == []
+        async with asyncio.timeout(60):
+            (answer,) = await where.fleet.perform([train_order(where.fleet.publish(MODEL), 2)])
+        assert (answer.status, answer.reason) == (
+            AnswerStatus.LOST,
+            "bench lab of ben@server has taken this board",
+        )

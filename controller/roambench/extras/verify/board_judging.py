@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from roambench.contract.counts import count
 from roambench.extras.verify.finding import Finding, Held
 from roambench.extras.verify.kit import NOT_A_PI, Kit
 
@@ -139,7 +140,7 @@ def _image(kit: Kit) -> Iterator[Finding]:
     yield _told(
         names[1],
         kept,
-        f"{'on' if last.journal_on_card else 'not on'} the card, {last.boots_kept} boots, {after}",
+        f"{'on' if last.journal_on_card else 'not on'} the card, {count(last.boots_kept, 'boot')}, {after}",
         "a board that lost its power tells no reason: look at journald's Storage on that image",
     )
     yield _told(
@@ -152,7 +153,7 @@ def _image(kit: Kit) -> Iterator[Finding]:
     yield _told(
         names[3],
         None if not last.quiet else last.loud == 0,
-        f"{last.quiet} values written, {last.loud} of them back, {after}",
+        f"{count(last.quiet, 'value')} written, {last.loud} of them back, {after}",
         "something on that image writes them, too (LEDs, governor, radio): idle power wanders with it",
     )
 
