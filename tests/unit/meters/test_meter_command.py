@@ -51,9 +51,8 @@ def test_list_tells_every_driver_its_port_and_its_power(capsys):
     assert "smartpower2-websocket\n" in told
     assert "    port   /dev/ttyUSB0; options channel, interval_ms, baud, serial, reader, site\n" in told
     assert "    power  on, off, volts\n" in told
-    assert (
-        told.count("power  unavailable") == 6
-    )  # the Smart Power 3's three ways, a kernel's sensor, ppk2, mqtt
+    # the Smart Power 3's three ways, a kernel's sensor, joulescope, ppk2, mqtt
+    assert told.count("power  unavailable") == 7
 
 
 def test_read_prints_readings_as_json_and_what_became_of_the_lines():

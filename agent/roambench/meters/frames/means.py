@@ -12,6 +12,7 @@ import math
 import re
 from typing import Final
 
+from roambench.contract.events import EventKind
 from roambench.contract.records import NO_METER_CLOCK, Reading, ReadingFlag
 from roambench.meters.frames.parser import INCONSISTENT, FrameParser
 
@@ -29,7 +30,8 @@ def line(watts: float, meter_ms: int | None = None, *, amps: float = math.nan, f
 
 
 class MeansFrames(FrameParser):
-    """Parser of those lines. A value at the end of the range is SATURATED: in no sum, and reports say so.
+    """Parser of those lines. A value at the end of the range is SATURATED: in no sum, and reports say so; an
+    alarm says that the range's end, `most`, is reached, or left again.
 
     Where the meter has a clock, lines that come in one go are no burst: their own stamps count.
     """
@@ -37,8 +39,10 @@ class MeansFrames(FrameParser):
     longest = 400
     pieces = re.compile(rb"[-\d. nafule]+")
 
-    def __init__(self, period_s: float = 0.0) -> None:
+    def __init__(self, period_s: float = 0.0, most: str = "") -> None:
         super().__init__(period_s)
+        self._most = most
+        self._full = False
 
     def _line(self, line: bytes, received_ns: int) -> Reading | None:
         match = _READING.fullmatch(line)
@@ -53,7 +57,12 @@ class MeansFrames(FrameParser):
         ns, flags = self._stamp(received_ns)
         if meter_ms != NO_METER_CLOCK:
             flags = 0
-        if match[5]:
+        full = match[5] is not None
+        if full != self._full:
+            self._full = full
+            told = f"more than {self._most}" if full else "none"
+            self.events.append((EventKind.METER_ALARM, f"range: {told}"))
+        if full:
             flags |= int(ReadingFlag.SATURATED)
         elif watts < 0.0:
             flags |= INCONSISTENT

@@ -16,7 +16,8 @@ import typer
 from roambench.contract.counts import count
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
-from roambench.contract.records import Reading, ReadingFlag
+from roambench.contract.events import EventKind
+from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.experiment.meter_calibration_file import (
     read_meter_calibrations,
@@ -26,7 +27,7 @@ from roambench.instrument.load_points import NO_ZERO, LoadPoint, calibrate, doub
 from roambench.meters.catalogue import driver_row, open_meter
 from roambench.meters.ports import Port
 from roambench.meters.protocol import Meter
-from roambench.meters.traits import MeterTraits
+from roambench.meters.traits import MeterDescription, MeterTraits
 from roambench.runner.screen import print_json
 from roambench.runs.whole_file import write_whole
 
@@ -64,6 +65,7 @@ def calibrate_meter(
         raise ConfigError(["--reference: expected the name of what --u-reference belongs to"])
     before = read_meter_calibrations(path).get(serial) if path.exists() else None
     meter = open_meter(driver, port, DeviceClock(), reopen_allowed=True)
+    read = _Readout(meter, driver_row(driver).description(parsed).row)
     with asyncio.Runner() as runner:
         runner.run(meter.open())
         try:
@@ -71,12 +73,10 @@ def calibrate_meter(
                 f"Meter {serial} is open. Its line into {path} comes from {loads} loads, {seconds:g} s each.",
                 err=as_json,
             )
-            row = driver_row(driver).description(parsed).row
             points = [
                 _load(
                     runner,
-                    meter,
-                    row,
+                    read,
                     f"{number} of {loads}: connect {load_text}",
                     seconds,
                     u_value_w,
@@ -93,7 +93,7 @@ def calibrate_meter(
     )
     today = dt.datetime.now(dt.UTC).date()
     write_whole(path, with_meter_calibration(path, serial, made, today, f"{driver}: {about}"))
-    found_doubts = doubts(made, points, row)
+    found_doubts = doubts(made, points, read.traits)
     if as_json:
         document = {"serial": serial, "gain": made.gain, "u_gain_rel": made.u_gain, "offset_w": made.offset_w}
         document["u_linearity_rel"] = linearity(points) if loads > 2 else None
@@ -152,8 +152,7 @@ def watts_of(text: str) -> float:
 
 def _load(
     runner: asyncio.Runner,
-    meter: Meter,
-    row: MeterTraits,
+    meter: _Readout,
     load_text: str,
     seconds: float,
     u_value_w: float,
@@ -161,14 +160,14 @@ def _load(
 ) -> LoadPoint:
     """Ask for a load, read it, ask what it truly was; what is mistyped is asked again."""
     _asked(f"\nLoad {load_text}, let it warm up, then press Enter", as_json)
-    watts = runner.run(_read(meter, seconds))
+    watts = runner.run(meter.watts(seconds))
     typer.echo(f"read: {watts.mean():.4f} W, {count(len(watts), 'line')}", err=as_json)
     while True:
         written = _asked(
             "what was it truly, by the reference at the meter's output? (W, or V A, or V ohm)", as_json
         )
         try:
-            return LoadPoint.of(watts_of(written), u_value_w, watts, row)
+            return LoadPoint.of(watts_of(written), u_value_w, watts, meter.traits)
         except ConfigError as error:
             typer.echo(str(error), err=True)
 
@@ -182,23 +181,38 @@ def _asked(question: str, to_stderr: bool) -> str:
         raise MeterError("the calibration needs a person at the keyboard: nothing was written") from None
 
 
-async def _read(meter: Meter, seconds: float) -> npt.NDArray[np.float64]:
-    """The watts of the next seconds, without lines that waited; MeterError where nothing is drawn."""
-    loop = asyncio.get_running_loop()
-    begin_s = loop.time() + SETTLE_S
-    watts: list[float] = []
-    off = 0
-    try:
-        async with asyncio.timeout_at(begin_s + seconds):
-            async for item in meter:
-                if loop.time() < begin_s or not isinstance(item, Reading):
-                    continue
-                off += bool(item.flags & ReadingFlag.OFF)
-                if not item.flags & UNUSABLE and math.isfinite(item.watts):
-                    watts.append(item.watts)
-    except TimeoutError:
-        pass
-    if off or not watts or not any(watts):
-        what = "its output is off" if off else "it prints 0 W" if watts else "no line came: is its output on?"
-        raise MeterError(f"{what}; {NO_ZERO}")
-    return np.array(watts)
+class _Readout:
+    """A meter that is read, and its traits as it describes itself: of chip, shunt and rate."""
+
+    def __init__(self, meter: Meter, traits: MeterTraits) -> None:
+        self._meter = meter
+        self.traits = traits
+
+    async def watts(self, seconds: float) -> npt.NDArray[np.float64]:
+        """The watts of the next seconds, without lines that waited; MeterError where nothing is drawn."""
+        loop = asyncio.get_running_loop()
+        begin_s = loop.time() + SETTLE_S
+        watts: list[float] = []
+        off = 0
+        try:
+            async with asyncio.timeout_at(begin_s + seconds):
+                async for item in self._meter:
+                    if isinstance(item, AgentEvent) and item.kind == EventKind.METER_DESCRIBED:
+                        self.traits = MeterDescription.from_event(item).row
+                    if loop.time() < begin_s or not isinstance(item, Reading):
+                        continue
+                    off += bool(item.flags & ReadingFlag.OFF)
+                    if not item.flags & UNUSABLE and math.isfinite(item.watts):
+                        watts.append(item.watts)
+        except TimeoutError:
+            pass
+        if off or not watts or not any(watts):
+            what = (
+                "its output is off"
+                if off
+                else "it prints 0 W"
+                if watts
+                else "no line came: is its output on?"
+            )
+            raise MeterError(f"{what}; {NO_ZERO}")
+        return np.array(watts)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 from roambench.contract.extra_packages import install_command
@@ -17,3 +20,13 @@ def library(module: str, package: str, extra: str) -> Any:
             f"the package {package} is not installed where the meter is read; there: "
             f"{install_command(extra, package)}"
         ) from None
+
+
+def on_loop(loop: asyncio.AbstractEventLoop) -> Callable[..., None]:
+    """A function for a library's own thread: it has `loop` call another one with arguments."""
+
+    def act(call: Callable[..., object], *arguments: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(call, *arguments)
+
+    return act

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from roambench.extras.meters.library import library
+from roambench.extras.meters.library import library, on_loop
 from roambench.extras.meters.mqtt_frames import LONGEST
 from roambench.meters.sources.source import Lost, Take
 
@@ -46,6 +45,7 @@ class MqttTopic:
         """Connect and subscribe; OSError or ValueError says why the broker gives no messages."""
         mqtt = library("paho.mqtt.client", "paho-mqtt", "mqtt")
         loop = asyncio.get_running_loop()
+        hand_over = on_loop(loop)
         subscribed: asyncio.Future[str] = loop.create_future()
         client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, reconnect_on_failure=False)
         client.connect_timeout = CONNECT_S
@@ -54,34 +54,30 @@ class MqttTopic:
         if self.ca:
             client.tls_set(self.ca)
 
-        def on_loop(act: Any, *arguments: object) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(act, *arguments)
-
         def answer(why: str) -> None:
             if not subscribed.done():
                 subscribed.set_result(why)
 
         def on_connect(_c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
             if reason.is_failure:
-                on_loop(answer, f"the broker refuses: {_words(reason)}")
+                hand_over(answer, f"the broker refuses: {_words(reason)}")
             else:
                 client.subscribe(self.topic, self.qos)
 
         def on_subscribe(_c: Any, _u: Any, _m: Any, reasons: Any, _p: Any) -> None:
             refused = [reason for reason in reasons if reason.is_failure]
-            on_loop(answer, f"the broker refuses the topic: {_words(refused[0])}" if refused else "")
+            hand_over(answer, f"the broker refuses the topic: {_words(refused[0])}" if refused else "")
 
         def on_message(_c: Any, _u: Any, message: Any) -> None:
             if not message.retain:
-                on_loop(arrived, bytes(message.payload[: LONGEST + 1]).replace(b"\n", b" "))
+                hand_over(arrived, bytes(message.payload[: LONGEST + 1]).replace(b"\n", b" "))
 
         def arrived(data: bytes) -> None:
             if self._client is client:
                 take(data)
 
         def on_disconnect(_c: Any, _u: Any, _f: Any, reason: Any, _p: Any) -> None:
-            on_loop(ended, _words(reason))
+            hand_over(ended, _words(reason))
 
         def ended(why: str) -> None:
             if not subscribed.done():

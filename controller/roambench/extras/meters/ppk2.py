@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from roambench.extras.meters.ppk2_port import Ppk2Port
+from roambench.extras.meters.ppk2_port import MOST_A, Ppk2Port
 from roambench.meters.driver import Driver, row_of
 from roambench.meters.frames.means import MeansFrames
 from roambench.meters.means import period_s
@@ -62,7 +62,7 @@ PPK2: Final = Driver(
     power="",
     traits=row_of("ppk2"),
     source=_source,
-    frames=lambda port: MeansFrames(),
+    frames=lambda port: MeansFrames(most=f"{MOST_A:g} A"),
     period_s=period_s,
     resets=True,
     redials=True,

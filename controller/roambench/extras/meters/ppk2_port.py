@@ -117,7 +117,6 @@ class _Readings:
         self._bytes = SampleBytes()
         self._means = Means(RATE_HZ, port.period_s)
         self._clock = SampleClock(RATE_HZ, COUNTER)
-        self._full = False
 
     def feed(self, data: bytes) -> None:
         volts, means = self._port.volts, self._means
@@ -126,11 +125,7 @@ class _Readings:
             if lost:
                 means.skip(lost)
             for meter_ms, amps in means.feed(self._factors.amps(words, volts)):
-                full = amps > MOST_A
-                if full != self._full:
-                    self._full = full
-                    lines.append(b"!range: more than 1 A\n" if full else b"!range: none\n")
-                lines.append(line(volts * amps, meter_ms, amps=amps, full=full))
+                lines.append(line(volts * amps, meter_ms, amps=amps, full=amps > MOST_A))
         missed = self._clock.missed(means.count, self._port.clock.now_ns())
         if missed:
             means.skip(missed)
