@@ -60,8 +60,8 @@ class MeansFrames(FrameParser):
         full = match[5] is not None
         if full != self._full:
             self._full = full
-            told = f"more than {self._most}" if full else "none"
-            self.events.append((EventKind.METER_ALARM, f"range: {told}"))
+            where = f"more than {self._most}" if full else "none"
+            self.events.append((EventKind.METER_ALARM, f"range: {where}"))
         if full:
             flags |= int(ReadingFlag.SATURATED)
         elif watts < 0.0:

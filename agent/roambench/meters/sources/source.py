@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Callable
 from typing import Protocol
 
@@ -31,6 +32,8 @@ class MeterSource(Protocol):
 
 def cause(error: BaseException) -> str:
     """Return why something failed, for people."""
+    if isinstance(error, ssl.SSLError):  # whose numbers are not the system's
+        return error.reason or str(error)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     if isinstance(error, OSError) and error.strerror:

@@ -25,15 +25,21 @@ MQTT_TRAITS: Final = MeterTraits(
 
 
 def _topic(port: Port) -> MqttTopic:
-    broker, slash, topic = port.address.partition("/")
+    scheme, _, rest = port.address.rpartition("://")
+    if scheme not in ("", "mqtt", "mqtts"):
+        raise port.mistake(f"expected mqtt:// or mqtts://, got {scheme}://")
+    ca = port.options.get("ca", "")
+    if ca and scheme == "mqtt":
+        raise port.mistake("ca: expected mqtts://, as mqtt:// checks no certificate")
+    tls = bool(ca) or scheme == "mqtts"
+    broker, slash, topic = rest.partition("/")
     if not slash or not topic or len(topic.encode()) > _MOST_TOPIC or any(c in topic for c in "+#"):
-        raise port.mistake("expected HOST[:PORT]/TOPIC with one meter's topic, without + or #")
+        raise port.mistake("expected [mqtts://]HOST[:PORT]/TOPIC with one meter's topic, without + or #")
     if "@" in broker:
         raise port.mistake("expected no user or password in it: login=FILE names a file with USER:PASSWORD")
-    ca = port.options.get("ca", "")
-    host, number = host_port(broker, _TLS_PORT if ca else _PORT, port.mistake)
+    host, number = host_port(broker, _TLS_PORT if tls else _PORT, port.mistake)
     qos = int(port.choice("qos", ("0", "1"), "0"))
-    return MqttTopic(host, number, topic, qos, port.options.get("login", ""), ca)
+    return MqttTopic(host, number, topic, qos, port.options.get("login", ""), tls, ca)
 
 
 def _frames(port: Port) -> MqttFrames:
@@ -49,7 +55,7 @@ def _frames(port: Port) -> MqttFrames:
 MQTT: Final = Driver(
     name="mqtt",
     summary="watts that a plug or sensor publishes by MQTT: Tasmota, ESPHome, Zigbee",
-    address="BROKER[:1883]/TOPIC",
+    address="[mqtts://]BROKER[:1883]/TOPIC",
     options=("field", "unit", "time", "late_s", "period_s", "qos", "login", "ca"),
     power="",
     traits=row_of("mqtt"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.extras.meters.library import library, on_loop
 from roambench.extras.meters.mqtt_frames import LONGEST
-from roambench.meters.sources.source import Lost, Take
+from roambench.meters.sources.source import Lost, Take, cause
 
 #: Seconds for the connection, and for the broker's answers.
 CONNECT_S: Final = 5.0
@@ -24,8 +25,8 @@ class MqttTopic:
     """A `MeterSource`. Retained messages are no readings: the broker kept them for an unknown time. Messages
     of the time without a connection are not asked for.
 
-    `login`: a file of ours alone with `USER:PASSWORD`; `ca`: a file with the certificates that may sign the
-    broker's.
+    `login`: a file of ours alone with `USER:PASSWORD`. With `tls` the broker proves who it is, by a
+    certificate that the authorities of the file `ca` have signed ("": those that this machine trusts).
     """
 
     host: str
@@ -33,6 +34,7 @@ class MqttTopic:
     topic: str
     qos: int = 0
     login: str = ""
+    tls: bool = False
     ca: str = ""
     _client: Any = None
 
@@ -51,8 +53,8 @@ class MqttTopic:
         client.connect_timeout = CONNECT_S
         if self.login:
             client.username_pw_set(*_login(Path(self.login)))
-        if self.ca:
-            client.tls_set(self.ca)
+        if self.tls:
+            client.tls_set_context(_trusted(self.ca))
 
         def answer(why: str) -> None:
             if not subscribed.done():
@@ -95,6 +97,9 @@ class MqttTopic:
                 refusal = await subscribed
             if refusal:
                 raise ValueError(refusal)
+        except (ssl.SSLError, ConnectionResetError) as error:
+            await asyncio.to_thread(_end, client)
+            raise ValueError(self._refused(error)) from None
         except TimeoutError:
             await asyncio.to_thread(_end, client)
             raise TimeoutError(f"no answer within {CONNECT_S:g} s") from None
@@ -102,6 +107,12 @@ class MqttTopic:
             await asyncio.to_thread(_end, client)
             raise
         self._client = client
+
+    def _refused(self, error: ssl.SSLError | ConnectionResetError) -> str:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            trusted = self.ca or "the authorities that this machine trusts (name the broker's: ca=FILE)"
+            return f"the broker's certificate does not hold by {trusted}: {error.verify_message}"
+        return f"{cause(error)}{f': is port {self.port} one of TLS?' * self.tls}"
 
     async def close(self) -> None:
         """Hang up."""
@@ -118,6 +129,15 @@ def _end(client: Any) -> None:
 def _words(reason: object) -> str:
     text = str(reason)[:100]
     return text if text.isprintable() else ascii(text)
+
+
+def _trusted(ca: str) -> ssl.SSLContext:
+    """Checks of certificates by the authorities of a file; ValueError where it has none."""
+    try:
+        return ssl.create_default_context(cafile=Path(ca).expanduser() if ca else None)
+    except OSError as error:  # an SSLError is one
+        what = "expected certificates (PEM)" if isinstance(error, ssl.SSLError) else cause(error)
+        raise ValueError(f"ca: {ca}: {what}") from None
 
 
 def _login(path: Path) -> tuple[str, str]:

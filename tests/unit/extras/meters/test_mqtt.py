@@ -8,9 +8,11 @@ import json
 import os
 import shutil
 import socket
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +21,10 @@ from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import Reading
 from roambench.extras.meters.mqtt_frames import MqttFrames
+from roambench.identity.authority import Authority
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter
+from roambench.meters.stream_meter import StreamMeter
 
 SECOND = 1_000_000_000
 
@@ -68,11 +72,14 @@ def test_late_and_overtaken_messages_are_gaps_by_their_own_time() -> None:
 @pytest.mark.parametrize(
     ("port", "expected"),
     [
-        ("broker", "expected HOST"),
+        ("broker", r"expected \[mqtts://\]HOST"),
         ("broker/home/#", r"without \+ or #"),
         ("ann:secret@broker/plug", "expected no user or password"),
         ("broker/plug?unit=J", "unit: expected one of W, mW, kW"),
         ("broker/plug?qos=2", "qos: expected one of 0, 1"),
+        ("https://broker/plug", "expected mqtt:// or mqtts://, got https://"),
+        ("mqtt://broker/plug?ca=lab.pem", "ca: expected mqtts://"),
+        ("mqtts://ann:secret@broker/plug", "expected no user or password"),
     ],
 )
 def test_a_port_that_names_no_single_meter_is_refused(port: str, expected: str) -> None:
@@ -96,6 +103,7 @@ class Broker:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
+        self.how: dict[str, Any] = {}
         self._command = [binary, "-c", str(folder / "mosquitto.conf")]
         (folder / "mosquitto.conf").write_text(f"listener {self.port} 127.0.0.1\n{settings}")
 
@@ -118,7 +126,7 @@ class Broker:
     async def publish(self, topic: str, *payloads: str, retain: bool = False) -> None:
         client = pytest.importorskip("paho.mqtt.publish")
         messages = [{"topic": topic, "payload": text, "retain": retain} for text in payloads]
-        await asyncio.to_thread(client.multiple, messages, "127.0.0.1", self.port)
+        await asyncio.to_thread(client.multiple, messages, "localhost", self.port, **self.how)
 
 
 async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> list[float]:
@@ -174,3 +182,76 @@ async def test_a_login_comes_from_a_file_of_ones_own_and_a_wrong_one_is_said(
         with pytest.raises(MeterError, match="the broker refuses: Not authorized") as caught:
             await open_meter("mqtt", port, DeviceClock()).open()
     assert "secret" not in str(caught.value)
+
+
+@pytest.fixture
+def tls_broker(tmp_path: Path) -> Broker:
+    """A broker with a certificate for localhost, which knows ann alone; `ca.pem` has signed it."""
+    pytest.importorskip("paho.mqtt.client")
+    authority = Authority.create("lab")
+    authority.issue("localhost").save(tmp_path)
+    maker = shutil.which("mosquitto_passwd")
+    if maker is None:
+        pytest.skip("mosquitto is not installed: make servers")
+    subprocess.run([maker, "-c", "-b", tmp_path / "passwords", "ann", "secret"], check=True)
+    for name in ("passwords", "key.pem"):
+        (tmp_path / name).chmod(0o644)  # mosquitto gives up root's rights before it reads them
+    broker = Broker(
+        tmp_path,
+        f"certfile {tmp_path}/cert.pem\nkeyfile {tmp_path}/key.pem\n"
+        f"allow_anonymous false\npassword_file {tmp_path}/passwords\nuser root\n",
+    )
+    broker.how = {
+        "auth": {"username": "ann", "password": "secret"},
+        "tls": {"ca_certs": str(tmp_path / "ca.pem")},
+    }
+    return broker
+
+
+#: paho leaves the socket of a handshake that failed to the garbage collector.
+LEFT_SOCKETS = pytest.mark.filterwarnings("ignore:.*SSLSocket:pytest.PytestUnraisableExceptionWarning")
+
+
+@LEFT_SOCKETS
+@pytest.mark.asyncio
+async def test_watts_come_over_tls_and_a_certificate_that_does_not_hold_is_one_sentence(
+    tls_broker: Broker, tmp_path: Path
+) -> None:
+    login, other = tmp_path / "login", tmp_path / "other.pem"
+    login.write_text("ann:secret\n")
+    login.chmod(0o600)
+    other.write_bytes(Authority.create("other").certificate_pem)
+
+    def meter_at(host: str, ca: str) -> StreamMeter:
+        port = f"mqtts://{host}:{tls_broker.port}/plug?login={login}{ca}"
+        return open_meter("mqtt", port, DeviceClock())
+
+    async with tls_broker.running():
+        async with contextlib.aclosing(meter_at("localhost", f"&ca={tmp_path}/ca.pem")) as meter:
+            await meter.open()
+            await tls_broker.publish("plug", "2.5")
+            assert await items(meter, readings=1) == [2.5]
+        for host, ca, why in (
+            ("localhost", f"&ca={other}", rf"does not hold by {other}: .*issuer certificate"),
+            (
+                "localhost",
+                "",
+                r"by the authorities that this machine trusts \(name .* ca=FILE\)",
+            ),
+            ("127.0.0.1", f"&ca={tmp_path}/ca.pem", "does not hold by .*not valid for '127.0.0.1'"),
+            ("localhost", f"&ca={login}", rf"ca: {login}: expected certificates \(PEM\)"),
+            ("localhost", f"&ca={tmp_path}/no.pem", r"ca: .*/no.pem: No such file or directory"),
+        ):
+            with pytest.raises(MeterError, match=why) as caught:
+                await meter_at(host, ca).open()
+            assert "secret" not in str(caught.value)
+
+
+@LEFT_SOCKETS
+@pytest.mark.asyncio
+async def test_a_broker_without_tls_is_said(tmp_path: Path) -> None:
+    pytest.importorskip("paho.mqtt.client")
+    broker = Broker(tmp_path)
+    async with broker.running():
+        with pytest.raises(MeterError, match=rf"is port {broker.port} one of TLS\?"):
+            await open_meter("mqtt", f"mqtts://127.0.0.1:{broker.port}/plug", DeviceClock()).open()
