@@ -66,6 +66,16 @@ def period_s(driver: str, port: str) -> float:
         return SLOWEST_S
 
 
+def why_silent(driver: str) -> str:
+    """A hint of where to look when a meter of this driver gives no reading."""
+    from roambench.meters.driver import USUAL_SILENCE
+
+    try:
+        return getattr(METERS.load(driver), "silence", USUAL_SILENCE)
+    except ConfigError:
+        return USUAL_SILENCE
+
+
 def open_meter(
     driver: str,
     port: str,

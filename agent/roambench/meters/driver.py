@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.meters.frames.parser import FrameParser
@@ -14,6 +15,9 @@ from roambench.meters.ports import Port, parse_port
 from roambench.meters.sources.source import MeterSource
 from roambench.meters.stream_meter import STALE_AFTER_S, StreamMeter
 from roambench.meters.traits import MeterDescription
+
+#: The first look of a person whose meter says nothing.
+USUAL_SILENCE: Final = "is it on, is its cable in?"
 
 
 def row_of(name: str) -> Callable[[Port, float], str]:
@@ -26,8 +30,9 @@ class Driver:
     """Calling it makes the meter (`MeterFactory`). Descriptions first: nothing is opened here.
 
     `address` says what a port looks like, `options` which options it takes, `power` what can switch the
-    output ("" nothing). `traits(port, period_s)` names the row of TRAITS, `period_s` gives the period where
-    the row's does not hold (0: it does). `resets`: opening the port may reset the meter, so it is latched.
+    output ("" nothing), `silence` where to look when no reading comes. `traits(port, period_s)` names the row
+    of TRAITS, `period_s` gives the period where the row's does not hold (0: it does). `resets`: opening the
+    port may reset the meter, so it is latched.
     """
 
     name: str
@@ -41,6 +46,7 @@ class Driver:
     period_s: Callable[[Port], float] = lambda port: 0.0
     resets: bool = False
     redials: bool = False
+    silence: str = USUAL_SILENCE
 
     def __call__(
         self, port: str, clock: DeviceClock, *, reopen_allowed: bool, latch: Path | None

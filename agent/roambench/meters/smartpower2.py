@@ -20,6 +20,13 @@ WEBSOCKET_PORT: Final = 81
 _FORK_S: Final = TRAITS.load("smartpower2-100ms").nominal_s
 
 
+#: The vendor's commit 429051d of 2018-05-28, first in firmware 1.4, made it print readings on serial.
+_SILENCE: Final = (
+    "is its output on, is its cable in, is its firmware 1.4 or newer? An older one prints nothing on serial; "
+    "http://192.168.4.1 over the meter's own Wi-Fi shows the version"
+)
+
+
 def _serial(port: Port) -> MeterSource:
     return SerialPort(port.address)
 
@@ -67,6 +74,7 @@ SMARTPOWER2: Final = Driver(
     frames=_lines,
     period_s=option_period_s,
     resets=True,
+    silence=_SILENCE,
 )
 
 SMARTPOWER2_100MS: Final = Driver(

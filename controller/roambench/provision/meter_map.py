@@ -13,7 +13,7 @@ from typing import Final
 from roambench.contract.errors import FleetError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import write_whole
-from roambench.meters.silence import why_silent
+from roambench.meters.catalogue import why_silent
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.meter_steps import BoardMeter, Match
 

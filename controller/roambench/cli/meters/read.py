@@ -21,10 +21,9 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
-from roambench.meters.catalogue import open_meter
+from roambench.meters.catalogue import open_meter, why_silent
 from roambench.meters.frames.counts import LineCounts
 from roambench.meters.protocol import Meter, MeterItem
-from roambench.meters.silence import why_silent
 from roambench.runner.screen import screen
 
 #: Rows of the live table.

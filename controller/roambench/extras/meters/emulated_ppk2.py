@@ -1,7 +1,8 @@
 """An emulated Nordic PPK2: its calibration text, its commands, its samples.
 
 By ppk2-api 0.9.2 (command numbers, order of bits, `_parse_metadata`). Kinder than a real one: no spikes where
-the range changes, no noise, a supply that is known, and a buffer of a tenth of a second.
+the range changes, no noise, a supply that is known, a buffer of a tenth of a second, and a source that gives
+any current. As a source it does not switch the emulated board: that draws its power with the output off, too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from roambench.emulation.profiles import FirmwareProfile, Sensor, Transport
 from roambench.extras.meters.ppk2_samples import ADC_V, RATE_HZ
 
 _START, _STOP, _REGULATOR, _RUNNING, _MODE, _METADATA = 0x06, 0x07, 0x0D, 0x0C, 0x11, 0x19
+_SOURCE: Final = 2
+#: The two bytes of a voltage count millivolts from here on.
+_REGULATOR_MV: Final = 800 - (3 << 8 | 32)
 #: Bytes that follow a command.
 _ARGUMENTS: Final = {_REGULATOR: 2, _RUNNING: 1, _MODE: 1}
 _SHUNT_OHM: Final = (1003.3, 101.6, 10.3, 0.963, 0.0564)
@@ -49,11 +53,17 @@ _TEXT: Final = "\n".join(
 
 
 class Ppk2Dialog:
-    """A `Dialog`: answers by the protocol, and makes samples of a line `MILLISECONDS AMPERES`."""
+    """A `Dialog`: answers by the protocol, and makes samples of a line `MILLISECONDS AMPERES WATTS`.
+
+    As a source it gives the amperes that those watts are at its own volts.
+    """
 
     def __init__(self) -> None:
         self._heard = b""
         self._measuring = False
+        self._is_source = False
+        self._set_v = 0.0
+        self._output = False
         self._last_ms = 0
         self._count = 0
         self._fraction = 0.0
@@ -63,17 +73,25 @@ class Ppk2Dialog:
         self._heard += data
         answer = b""
         while self._heard and len(self._heard) > _ARGUMENTS.get(self._heard[0], 0):
-            command = self._heard[0]
+            command, *argument = self._heard[: 1 + _ARGUMENTS.get(self._heard[0], 0)]
             self._heard = self._heard[1 + _ARGUMENTS.get(command, 0) :]
             if command == _METADATA:
                 answer += _TEXT.encode()
             elif command in (_START, _STOP):
                 self._measuring = command == _START
+            elif command == _MODE:
+                self._is_source = argument == [_SOURCE]
+            elif command == _REGULATOR:
+                self._set_v = 1e-3 * (int.from_bytes(argument) + _REGULATOR_MV)
+            elif command == _RUNNING:
+                self._output = argument != [0]
         return answer
 
     def say(self, line: bytes) -> bytes:
         """The samples since the line before; those of lines that were not printed are missing."""
-        ms, amps = line.split()
+        ms, amps, watts = line.split()
+        if self._is_source:
+            amps = b"%.9f" % (float(watts) / self._set_v if self._output and self._set_v else 0.0)
         passed_ms, self._last_ms = (int(ms) - self._last_ms) % 2**32, int(ms)
         if not self._measuring:
             return b""
@@ -94,11 +112,11 @@ class Ppk2Dialog:
 
 PPK2: Final = FirmwareProfile(
     name="ppk2",
-    product="Nordic Power Profiler Kit II as an ampere meter",
+    product="Nordic Power Profiler Kit II",
     traits="ppk2",
     sensor=Sensor.MEAN,
     period_s=_PERIOD_MS * 1e-3,
-    lines={Transport.SERIAL: LineLayout("{meter_ms} {amps:.9f}", while_off=True)},
+    lines={Transport.SERIAL: LineLayout("{meter_ms} {amps:.9f} {watts:.9f}", while_off=True)},
     boot=(),
     output_s=0.0,
     boot_s=0.0,

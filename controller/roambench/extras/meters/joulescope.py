@@ -61,4 +61,5 @@ JOULESCOPE: Final = Driver(
     period_s=lambda port: 1.0 / _hz(port),
     resets=True,
     redials=True,
+    silence="is its cable in, does no other program hold it, does the board's current flow through it?",
 )

@@ -62,4 +62,5 @@ MQTT: Final = Driver(
     source=_topic,
     frames=_frames,
     period_s=option_period_s,
+    silence="does something publish to this topic (mosquitto_sub -t shows it), are field and unit right?",
 )

@@ -66,4 +66,5 @@ PPK2: Final = Driver(
     period_s=period_s,
     resets=True,
     redials=True,
+    silence="is its switch on, is the port the first of its two, does the board's current flow through it?",
 )

@@ -10,7 +10,8 @@ from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
-from roambench.meters.silence import why_silent
+from roambench.meters.catalogue import period_s, why_silent
+from roambench.meters.stream_meter import STALE_AFTER_S
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
@@ -19,8 +20,6 @@ from roambench.provision.preflight.facts import AgentAnswers
 
 _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
-#: A meter says something every second; after three it is stale (rule R6).
-_FRESH_S: Final = 3.0
 #: A certificate should still last this long.
 _SOON: Final = dt.timedelta(days=2)
 
@@ -207,13 +206,14 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     if agent.reason:
         return Check(name, CheckVerdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
     age_s = agent.meter_age_s
-    if agent.meter_state == "ok" and age_s is not None and age_s <= _FRESH_S:
+    fresh_s = max(STALE_AFTER_S, 3.0 * period_s(host.meter.driver, host.meter.port))
+    if agent.meter_state == "ok" and age_s is not None and age_s <= fresh_s:
         return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
     what_to_do = why_silent(host.meter.driver)
     if agent.meter_state == "unavailable" and agent.meter_detail:
         what_to_do = agent.meter_detail  # names the port and the cause, and where it is the latch the way out
-    return Check(name, CheckVerdict.FAIL, found, f"a reading within {_FRESH_S:g} s", what_to_do)
+    return Check(name, CheckVerdict.FAIL, found, f"a reading within {fresh_s:g} s", what_to_do)
 
 
 def autorun(state: bool | str, host: Host) -> Check:

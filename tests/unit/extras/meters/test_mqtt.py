@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import shutil
-import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from mqtt_broker import Broker
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
@@ -91,42 +88,6 @@ def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
     with pytest.raises(MeterError, match=r"paho-mqtt is not installed .*-m pip install 'paho-mqtt"):
         asyncio.run(open_meter("mqtt", "127.0.0.1:9/plug", DeviceClock()).open())
-
-
-class Broker:
-    """mosquitto on loopback; without it the test is skipped."""
-
-    def __init__(self, folder: Path, settings: str = "allow_anonymous true\n") -> None:
-        binary = shutil.which("mosquitto", path="/usr/sbin:/usr/bin:" + os.environ["PATH"])
-        if binary is None:
-            pytest.skip("mosquitto is not installed: make servers")
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.how: dict[str, Any] = {}
-        self._command = [binary, "-c", str(folder / "mosquitto.conf")]
-        (folder / "mosquitto.conf").write_text(f"listener {self.port} 127.0.0.1\n{settings}")
-
-    def _answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        process = await asyncio.create_subprocess_exec(*self._command, stderr=asyncio.subprocess.DEVNULL)
-        try:
-            async with asyncio.timeout(30):
-                while not self._answers():
-                    await asyncio.sleep(0.02)
-            yield
-        finally:
-            process.terminate()
-            await process.wait()
-
-    async def publish(self, topic: str, *payloads: str, retain: bool = False) -> None:
-        client = pytest.importorskip("paho.mqtt.publish")
-        messages = [{"topic": topic, "payload": text, "retain": retain} for text in payloads]
-        await asyncio.to_thread(client.multiple, messages, "localhost", self.port, **self.how)
 
 
 async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> list[float]:

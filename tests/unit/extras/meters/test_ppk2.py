@@ -11,8 +11,10 @@ import pytest
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
-from roambench.contract.records import Reading
+from roambench.contract.events import EventKind
+from roambench.contract.records import Reading, ReadingFlag
 from roambench.emulation import control
+from roambench.emulation.electric.power import PiPower
 from roambench.emulation.spec import Fault, FaultKind
 from roambench.emulation.truth import energy_j
 from roambench.extras.meters.emulated_ppk2 import Ppk2Dialog
@@ -29,9 +31,9 @@ def library():
 def said(*amps: float) -> bytes:
     """Samples that the emulated device sends, 10 ms of each current."""
     dialog = Ppk2Dialog()
-    dialog.say(b"90 0")
+    dialog.say(b"90 0 0")
     assert dialog.hear(b"\x06") == b""
-    return b"".join(dialog.say(f"{100 + 10 * k} {value}".encode()) for k, value in enumerate(amps))
+    return b"".join(dialog.say(f"{100 + 10 * k} {value} 0".encode()) for k, value in enumerate(amps))
 
 
 def test_samples_are_what_the_library_makes_of_them(library) -> None:
@@ -120,3 +122,46 @@ async def test_joules_of_an_emulated_device_are_the_true_ones_and_lost_samples_a
     true_w = energy_j(emulator.truth(0), begin_ns, end_ns) / (1e-9 * (end_ns - begin_ns))
     assert np.mean([r.watts for r in readings]) == pytest.approx(true_w, rel=2e-3)
     assert not any(r.flags for r in readings)
+
+
+@pytest.mark.asyncio
+async def test_as_a_source_it_gives_the_boards_volts_and_more_than_an_ampere_is_told(
+    library, start_emulator
+) -> None:
+    emulator = start_emulator(
+        {"power": PiPower(idle_w=2.0)},
+        {"power": PiPower(idle_w=6.0)},
+        profile="ppk2",
+        tolerance=0.0,
+        time_scale=1.0,
+    )
+    for index, watts in enumerate((2.0, 6.0)):
+        port = f"{emulator.port(index)}?mode=source&volts=4.8"
+        readings, alarms = list[Reading](), list[str]()
+        async with contextlib.aclosing(
+            open_meter("ppk2", port, emulator.clock, reopen_allowed=True)
+        ) as meter:
+            async with asyncio.timeout(60):
+                async for item in meter:
+                    if isinstance(item, Reading):
+                        readings.append(item)
+                        if len(readings) == 20:
+                            break
+                    elif item.kind == EventKind.METER_ALARM:
+                        alarms.append(item.detail)
+        assert [r.watts for r in readings] == pytest.approx([watts] * 20, rel=1e-3)
+        assert [r.amps for r in readings] == pytest.approx([watts / 4.8] * 20, rel=1e-3)
+        assert alarms == ([] if watts == 2.0 else ["range: more than 1 A"])
+        flags = ReadingFlag(0) if watts == 2.0 else ReadingFlag.SATURATED
+        assert {r.flags for r in readings} == {flags}
+
+
+def test_an_output_that_is_off_gives_no_current() -> None:
+    dialog = Ppk2Dialog()
+    dialog.say(b"90 0 0")
+    dialog.hear(b"\x11\x02" + b"\x0d\x03\x20" + b"\x0c\x00" + b"\x06")
+    ((_, off),) = SampleBytes().feed(dialog.say(b"100 0.4 2.0"))
+    dialog.hear(b"\x0c\x01")
+    ((_, on),) = SampleBytes().feed(dialog.say(b"110 0.4 2.0"))
+    assert (off & 0x3FFF).max() <= 24  # the offset of the converter
+    assert (on & 0x3FFF).min() > 100
