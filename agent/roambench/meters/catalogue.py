@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -9,7 +10,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.meters.protocol import Meter
-from roambench.meters.traits import TRAITS
+from roambench.meters.traits import TRAITS, MeterTraits
 
 if TYPE_CHECKING:
     from roambench.meters.driver import Driver
@@ -47,23 +48,26 @@ METERS: Final[Table[MeterFactory]] = Table(
 )
 
 
-#: Of a meter whose driver and port do not say how often it prints: no known one is slower.
-SLOWEST_S: Final = 1.0
+#: The traits of a meter whose driver and port say nothing of it, a line a second: no known one is slower.
+USUAL: Final = "smartpower2"
 
 
-def period_s(driver: str, port: str) -> float:
-    """Seconds between two lines of the meter behind `port`, which is not opened; SLOWEST_S where only the
-    meter itself would tell, or its driver is not installed here."""
+def traits_at(driver: str, port: str) -> MeterTraits:
+    """Traits of the meter behind `port`, which is not opened; those of USUAL where only the meter itself
+    would tell, or its driver is not installed here."""
     from roambench.meters.driver import Driver  # late: it brings what opens ports
 
+    usual = TRAITS.load(USUAL)
     try:
         made = METERS.load(driver)
         if not isinstance(made, Driver):
-            return SLOWEST_S
+            return usual
         where = made.port(port)
-        return made.period_s(where) or TRAITS.load(made.traits(where, SLOWEST_S)).nominal_s
+        period_s = made.period_s(where)
+        row = TRAITS.load(made.traits(where, period_s or usual.nominal_s))
+        return replace(row, nominal_s=period_s or row.nominal_s)
     except ConfigError:
-        return SLOWEST_S
+        return usual
 
 
 def why_silent(driver: str) -> str:

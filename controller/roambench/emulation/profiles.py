@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.resources import files
 from typing import Any, Final, Protocol
@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.emulation.lines import LineLayout, Printout
+from roambench.meters.traits import TRAITS, MeterTraits, smartpower3_row
 
 Line = Callable[[Printout], bytes | None]
 
@@ -138,6 +139,14 @@ class FirmwareProfile:
             )
             raise ConfigError([f"meter profile {self.name}: interval {interval_ms} ms: {expected}"])
         return interval_ms * 1e-3
+
+    def traits_at(self, interval_ms: int | None = None) -> MeterTraits:
+        """Traits of its readings; of a kernel's sensor those of its chip, at its reader's pace."""
+        if (chip := f"hwmon-{self.sensor}") in TRAITS.own and Transport.SYSFS in self.lines:
+            return TRAITS.load(chip)
+        period_s = self.period(interval_ms)
+        row = smartpower3_row(period_s) if self.sensor is Sensor.PAC1933 else self.traits
+        return replace(TRAITS.load(row), nominal_s=period_s)
 
     def baud(self, interval_ms: int | None) -> int:
         """The slowest of the usual rates that carries the lines of this interval."""

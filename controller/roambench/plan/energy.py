@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
+from roambench.meters.traits import MeterTraits
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.widths import ExpectedPhases
@@ -77,8 +79,8 @@ def agents_joules(
     kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
-    expected = {phase: ExpectedPhases() for phase in seconds}
-    meter = fleet.meter
+    expected = {phase: defaultdict[MeterTraits, ExpectedPhases](ExpectedPhases) for phase in seconds}
+    meters = Counter(fleet.meter(device) for device in range(devices))
     tail_s = fleet.radio_tail_s
 
     def board_of(device: int) -> PiPower:
@@ -86,50 +88,53 @@ def agents_joules(
             boards[device] = fleet.board(device)
         return boards[device]
 
-    def draw(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
+    def draw(phase: Phase, device: int, activity: Activity, duration_s: float) -> None:
+        board = board_of(device)
         # A radio's tail counts to the transfer that caused it.
         tail_w = board.tx_w if activity.tx_mbit_s else board.rx_w if activity.rx_mbit_s else 0.0
-        expected[phase].add(board.watts(activity) - board.idle_w, duration_s, tail_w * tail_s)
+        net_w = board.watts(activity) - board.idle_w
+        expected[phase][fleet.meter(device)].add(net_w, duration_s, tail_w * tail_s)
 
-    def add(phase: Phase, board: PiPower, activity: Activity, duration_s: float) -> None:
+    def add(phase: Phase, device: int, activity: Activity, duration_s: float) -> None:
         seconds[phase] += duration_s
-        draw(phase, board, activity, duration_s)
+        draw(phase, device, activity, duration_s)
 
     for record in rehearsed.records:
         if isinstance(record, ModelsExchanged) and record.downloaded_bytes:
             rate = _mbit_s(record.downloaded_bytes, record.download_s)
-            add(Phase.DOWNLOAD, board_of(record.device), Activity(rx_mbit_s=rate), record.download_s)
+            add(Phase.DOWNLOAD, record.device, Activity(rx_mbit_s=rate), record.download_s)
         if not isinstance(record, OrderAnswered) or not (record.transferred_bytes or record.samples):
             continue
-        board, kind = board_of(record.device), kinds[record.order_id]
+        device, kind = record.device, kinds[record.order_id]
         rate = _mbit_s(record.transferred_bytes, record.transfer_s)
         if kind == "exchange":
             seconds[Phase.EXCHANGE] += record.transfer_s
             if air := rehearsed.air.get(record.order_id):
                 up_mbit_s = min(fleet.up_mbit_s or PORT_MBIT_S, PORT_MBIT_S)
-                draw(Phase.EXCHANGE, board, Activity(tx_mbit_s=up_mbit_s), air.sending_s)
-                draw(Phase.EXCHANGE, board, Activity(rx_mbit_s=up_mbit_s), air.receiving_s)
+                draw(Phase.EXCHANGE, device, Activity(tx_mbit_s=up_mbit_s), air.sending_s)
+                draw(Phase.EXCHANGE, device, Activity(rx_mbit_s=up_mbit_s), air.receiving_s)
         elif kind == "upload":
-            add(Phase.UPLOAD, board, Activity(tx_mbit_s=rate), record.transfer_s)
+            add(Phase.UPLOAD, device, Activity(tx_mbit_s=rate), record.transfer_s)
         else:
-            add(Phase.DOWNLOAD, board, Activity(rx_mbit_s=rate), record.transfer_s)
-        add(Phase.TRAIN, board, Activity(busy_cores=1.0), record.train_s)
+            add(Phase.DOWNLOAD, device, Activity(rx_mbit_s=rate), record.transfer_s)
+        add(Phase.TRAIN, device, Activity(busy_cores=1.0), record.train_s)
     idle_w = PiPower().idle_w
     rest_s = max(0.0, devices * device_s - math.fsum(seconds.values()))
     active = []
-    for phase in seconds:
-        found, idle_j = expected[phase], idle_w * seconds[phase]
-        gain_j = meter.u_gain * found.net_j / math.sqrt(devices) if fleet.rest_s else 0.0
-        own_j = found.u_j(fleet.rest_s, meter) if fleet.rest_s else 0.0
+    for phase, by_meter in expected.items():
+        own_j, gain_j = [0.0], [0.0]
+        for meter, found in by_meter.items() if fleet.rest_s else ():
+            own_j.append(found.u_j(fleet.rest_s, meter))
+            gain_j.append(meter.u_gain * found.net_j / math.sqrt(meters[meter]))
         active.append(
             PhaseJoules(
                 phase.value,
                 seconds[phase],
-                idle_j,
-                found.net_j,
-                len(found.seconds),
-                math.hypot(own_j, gain_j),
-                gain_j,
+                idle_w * seconds[phase],
+                math.fsum(found.net_j for found in by_meter.values()),
+                sum(len(found.seconds) for found in by_meter.values()),
+                math.hypot(*own_j, *gain_j),
+                math.hypot(*gain_j),
             )
         )
     return (*active, PhaseJoules("idle, rest, wait, absent", rest_s, idle_w * rest_s, 0.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,8 @@ from roambench.emulation.electric.power import PiPower
 from roambench.emulation.electric.shapes import SHAPES
 from roambench.energy.modelled.device_power import drawn_step_s
 from roambench.experiment.sections import Experiment
-from roambench.meters.traits import TRAITS, MeterTraits, smartpower3_row
+from roambench.meters.catalogue import USUAL
+from roambench.meters.traits import TRAITS, MeterTraits
 from roambench.plan.costs import MachineCosts
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.place import rest_s_at
@@ -20,12 +22,14 @@ from roambench.runs.fleet_kinds import FleetKind
 @dataclass(frozen=True, slots=True)
 class PlannedFleet:
     """`experiment` has as many devices as take part; `names` is empty where the fleet has no own names.
-    Devices rest for `rest_s` after every measured phase, and half of it before."""
+    Devices rest for `rest_s` after every measured phase, and half of it before. `meters`: traits of the
+    devices' meters; what is not there has those of a Smart Power 2."""
 
     kind: FleetKind
     experiment: Experiment
     names: tuple[str, ...] = ()
     rest_s: float = 0.0
+    meters: tuple[MeterTraits, ...] = ()
 
     @property
     def has_agents(self) -> bool:
@@ -49,19 +53,13 @@ class PlannedFleet:
 
     @property
     def readings_hz(self) -> float:
-        """The rate of a device's meter."""
-        return 1.0 / self.meter.nominal_s
+        """The mean rate of the devices' meters."""
+        meters = self.meters or (TRAITS.load(USUAL),)
+        return math.fsum(1.0 / meter.nominal_s for meter in meters) / len(meters)
 
-    @property
-    def meter(self) -> MeterTraits:
+    def meter(self, device: int) -> MeterTraits:
         """The traits of a device's meter."""
-        local = self.experiment.local
-        if not self.kind.emulates:
-            return TRAITS.load("smartpower2")
-        if (chip := f"hwmon-{local.meter_profile}") in TRAITS.own:
-            return TRAITS.load(chip)
-        interval_s = 1e-3 * local.meter_interval_ms
-        return TRAITS.load(smartpower3_row(interval_s) if interval_s else "smartpower2")
+        return self.meters[device] if device < len(self.meters) else TRAITS.load(USUAL)
 
     @property
     def radio_tail_s(self) -> float:
@@ -100,4 +98,6 @@ def planned_fleet(experiment: Experiment, fleet: str, only: Sequence[str] = ()) 
     """
     place = place_of(experiment, fleet, BenchOptions(tuple(only)))
     names = place.names(place.experiment.fleet.agents) if place.kind.has_file else ()
-    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place))
+    known, usual = place.meters, TRAITS.load(USUAL)
+    meters = tuple(known.get(name, usual) for name in place.names(place.experiment.fleet.agents))
+    return PlannedFleet(place.kind, place.experiment, names, rest_s_at(place), meters)

@@ -212,6 +212,29 @@ def test_a_plan_counts_what_the_dither_of_step_starts_takes(step_close: str, pac
     assert device_s(3.0) - device_s(0.0) == pytest.approx(0.0 if pace_s else 12.0)
 
 
+def test_a_plan_is_as_sure_as_each_devices_own_meter() -> None:
+    records: list[RoundRecord] = []
+    for device in (0, 1):
+        records.append(OrderGiven(0, device, f"{device}", "train", -1))
+        records.append(OrderAnswered(0, device, f"{device}", "ok", train_s=2.3, samples=8))
+
+    def planned(**local: object) -> tuple[PlannedFleet, float]:
+        experiment = experiment_of(local=local, fleet={"agents": 2}, rounds={"rest_s": 4.0})
+        fleet = planned_fleet(experiment, "local")
+        rows = agents_joules(fleet, Rehearsed(records, (), 1, 1), 2, 60.0)
+        return fleet, next(row.u_net_j for row in rows if row.phase == "train")
+
+    slow, slow_j = planned()
+    fast, fast_j = planned(meter_profile="ina226")
+    mixed, mixed_j = planned(meter_profiles={"pi-02": "ina226"})
+    assert [meter.name for meter in mixed.meters] == [slow.meter(0).name, fast.meter(0).name]
+    assert fast_j < mixed_j < slow_j
+    assert slow.readings_hz < mixed.readings_hz < fast.readings_hz
+    real = {"pi-01": {"driver": "joulescope", "port": "js220?hz=10"}}
+    powered, _ = planned(time_scale=1.0, meters=real)
+    assert (powered.meter(0).name, powered.meter(0).nominal_s) == ("joulescope", 0.1)
+
+
 PEERS = """
 name = "peers"
 seed = 3

@@ -13,7 +13,7 @@ from problem_lines import without_lines
 from roambench.contract.errors import ConfigError
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment, from_resolved, resolved
-from roambench.meters.catalogue import SLOWEST_S, period_s
+from roambench.meters.catalogue import traits_at
 from roambench.plan.plan import RunPlan, plan_experiment
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.places.bench import BenchPlace
@@ -98,13 +98,16 @@ def test_anything_else_is_a_mistake_that_says_what_was_expected(tmp_path: Path, 
         ("smartpower2-100ms", "/dev/ttyUSB0", 0.1),
         ("smartpower2-ytrikoz", "/dev/ttyUSB0", 0.25),
         ("smartpower3", "/dev/ttyUSB0?interval_ms=100", 0.1),
-        ("smartpower3", "/dev/ttyUSB0", SLOWEST_S),  # its own clock will tell
-        ("replay", "a.txt", SLOWEST_S),
-        ("another package's", "/dev/ttyUSB0", SLOWEST_S),
+        ("mqtt", "broker/plug?period_s=10", 10.0),
+        ("ppk2", "/dev/ttyACM0?volts=5&hz=10", 0.1),
+        ("joulescope", "js220?hz=2", 0.5),
+        ("smartpower3", "/dev/ttyUSB0", 1.0),  # its own clock will tell
+        ("replay", "a.txt", 1.0),
+        ("another package's", "/dev/ttyUSB0", 1.0),
     ],
 )
 def test_a_meters_period_is_known_before_it_is_opened(driver: str, port: str, expected_s: float) -> None:
-    assert period_s(driver, port) == expected_s
+    assert traits_at(driver, port).nominal_s == expected_s
 
 
 def test_a_run_folder_keeps_how_long_boards_rested_and_an_older_one_had_no_rests(tmp_path: Path) -> None:

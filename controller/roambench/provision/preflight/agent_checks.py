@@ -10,7 +10,7 @@ from typing import Final
 
 from roambench.contract.errors import IdentityError
 from roambench.identity.authority import check, expiry_of, name_of, serial_of
-from roambench.meters.catalogue import period_s, why_silent
+from roambench.meters.catalogue import traits_at, why_silent
 from roambench.meters.stream_meter import STALE_AFTER_S
 from roambench.provision import layout
 from roambench.provision.bench import NO_METER, Host
@@ -206,7 +206,7 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     if agent.reason:
         return Check(name, CheckVerdict.FAIL, "not known: no agent answers", "a reading", _PROVISION)
     age_s = agent.meter_age_s
-    fresh_s = max(STALE_AFTER_S, 3.0 * period_s(host.meter.driver, host.meter.port))
+    fresh_s = max(STALE_AFTER_S, 3.0 * traits_at(host.meter.driver, host.meter.port).nominal_s)
     if agent.meter_state == "ok" and age_s is not None and age_s <= fresh_s:
         return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -18,7 +18,8 @@ from roambench.contract.json_values import from_values, kept_in
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
-from roambench.meters.catalogue import period_s
+from roambench.meters.catalogue import traits_at
+from roambench.meters.traits import MeterTraits
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
@@ -101,10 +102,13 @@ class BenchPlace:
         return tuple(host.name for host in self.hosts if host.meter.driver == NO_METER)
 
     @property
-    def meter_periods_s(self) -> tuple[float, ...]:
-        """The periods of the hosts' meters, as the bench describes them."""
-        meters = (host.meter for host in self.hosts)
-        return tuple(period_s(meter.driver, meter.port) for meter in meters if meter.driver != NO_METER)
+    def meters(self) -> Mapping[str, MeterTraits]:
+        """Traits of the hosts' meters, as the bench describes them."""
+        return {
+            host.name: traits_at(host.meter.driver, host.meter.port)
+            for host in self.hosts
+            if host.meter.driver != NO_METER
+        }
 
     def names(self, devices: int) -> tuple[str, ...]:
         """Names of the first `devices` hosts by their slot in the inventory."""

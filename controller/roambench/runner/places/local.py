@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import ClassVar
@@ -12,7 +12,8 @@ from rich.console import Console
 from roambench.contract.counts import count
 from roambench.emulation.profiles import profile
 from roambench.experiment.sections import Experiment
-from roambench.meters.catalogue import period_s
+from roambench.meters.catalogue import traits_at
+from roambench.meters.traits import MeterTraits
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.benches.local_bench import LocalBench, local_bench
 from roambench.runner.influx_live import influx_settings, write_joules
@@ -37,12 +38,15 @@ class LocalPlace(ThisMachine):
         return self.experiment.local.time_scale
 
     @property
-    def meter_periods_s(self) -> tuple[float, ...]:
-        """The periods of the emulated meters and of real ones."""
+    def meters(self) -> Mapping[str, MeterTraits]:
+        """Traits of the emulated meters and of real ones."""
         local = self.experiment.local
-        emulated = profile(local.meter_profile).period(local.meter_interval_ms or None)
-        own = (profile(name).period_s for name in local.meter_profiles.values())
-        return (emulated, *own, *(period_s(meter.driver, meter.port) for meter in local.meters.values()))
+        usual = profile(local.meter_profile).traits_at(local.meter_interval_ms or None)
+        return {
+            **dict.fromkeys(self.names(self.experiment.fleet.agents), usual),
+            **{device: profile(name).traits_at() for device, name in local.meter_profiles.items()},
+            **{device: traits_at(meter.driver, meter.port) for device, meter in local.meters.items()},
+        }
 
     def agents(
         self,

@@ -4,6 +4,7 @@ rehearsal."""
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 from rich.console import Console
 
 from roambench.experiment.sections import Experiment
+from roambench.meters.traits import MeterTraits
 from roambench.provision.leases.holding import Expects, nobody_knows
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.bench_options import BenchOptions
@@ -58,8 +60,8 @@ class Place(Protocol):
         ...
 
     @property
-    def meter_periods_s(self) -> tuple[float, ...]:
-        """Seconds between two lines of each meter that measures here."""
+    def meters(self) -> Mapping[str, MeterTraits]:
+        """Traits of the meters that measure here, by device."""
         ...
 
     @property
@@ -145,9 +147,9 @@ class ThisMachine:
     without_meter: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def meter_periods_s(self) -> tuple[float, ...]:
+    def meters(self) -> Mapping[str, MeterTraits]:
         """None: nothing is measured."""
-        return ()
+        return {}
 
     @classmethod
     def of(cls, experiment: Experiment, file: str, options: BenchOptions) -> Self:
@@ -187,7 +189,7 @@ class ThisMachine:
 
 def rest_s_at(place: Place) -> float:
     """Device seconds that boards rest after every measured phase of a run that begins here."""
-    return place.experiment.rounds.rest_with(place.meter_periods_s)
+    return place.experiment.rounds.rest_with(meter.nominal_s for meter in place.meters.values())
 
 
 def new_run_folder(

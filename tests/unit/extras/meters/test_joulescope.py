@@ -16,7 +16,7 @@ from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
 from roambench.extras.meters.joulescope_device import _line
-from roambench.meters.catalogue import open_meter, period_s
+from roambench.meters.catalogue import open_meter, traits_at
 from roambench.meters.frames.means import MeansFrames
 from roambench.meters.protocol import Meter
 
@@ -65,7 +65,7 @@ async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> tuple[lis
 def test_a_port_that_names_no_joulescope_is_refused(port: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         opened(port)
-    assert period_s("joulescope", "js220?hz=10") == 0.1
+    assert traits_at("joulescope", "js220?hz=10").nominal_s == 0.1
 
 
 def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from roambench.emulation.truth import energy_j
 from roambench.extras.meters.emulated_ppk2 import Ppk2Dialog
 from roambench.extras.meters.ppk2_samples import Factors, SampleBytes
 from roambench.extras.meters.sample_clock import SampleClock
-from roambench.meters.catalogue import open_meter, period_s
+from roambench.meters.catalogue import open_meter, traits_at
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch) -> None
 def test_a_port_that_says_too_little_or_too_much_is_refused(port: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         open_meter("ppk2", port, DeviceClock(), reopen_allowed=True)
-    assert period_s("ppk2", "/dev/x?volts=5&hz=1000") == 0.001
+    assert traits_at("ppk2", "/dev/x?volts=5&hz=1000").nominal_s == 0.001
 
 
 @pytest.mark.asyncio
