@@ -17,35 +17,49 @@ _JOINTS_OHM: Final = 0.2e-3
 _DEFAULT_OHM: Final = 0.01
 
 
+#: How much warmer than 25 degrees a chip beside a board may be, K (assumed).
+_WARMER_K: Final = 35.0
+
+
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A chip by its data sheet: limits of the relative error (of current and voltage together) and of the
-    offset at the shunt, the end of its shunt range, and one conversion of bus and shunt.
+    """A chip by its data sheet: limits of the relative error of the shunt's and of the bus's voltage, and its
+    drift with temperature; limits of their offsets; the end of the shunt's range, its step, and one
+    conversion of bus and shunt.
 
-    A step of power is `power_factor` steps of current; a step of current is 1 V / (`shunt_steps` x shunt), as
-    the kernel's driver sets it. Steps 0: the driver gives no power.
+    A step of current is a step of the shunt's voltage, as the kernel's driver sets it, and one of power
+    `power_factor` of these; 0: the driver gives no power.
     """
 
     gain_limit: float
-    offset_limit_v: float
+    offset_v: float
+    bus_offset_v: float
     range_v: float
+    shunt_step_v: float
     conversion_s: float
-    shunt_steps: float = 0.0
+    drift_per_k: float = 0.0
     power_factor: float = 0.0
 
+    @property
+    def u_gain(self) -> float:
+        """Relative standard uncertainty of power: of shunt and bus alike, and of the bus's offset."""
+        one = self.gain_limit + self.drift_per_k * _WARMER_K
+        return rectangular(math.hypot(one, one, self.bus_offset_v / _SUPPLY_V))
 
-_INA219: Final = Chip(math.hypot(0.01, 0.01), 200e-6, 0.32, 2 * 532e-6, 100_000, 20)
-_INA230: Final = Chip(math.hypot(0.005, 0.005), 50e-6, 0.0819175, 2 * 1.1e-3, 400_000, 25)
-_INA226: Final = Chip(math.hypot(0.001, 0.001), 10e-6, 0.0819175, 2 * 1.1e-3, 400_000, 25)
-#: TI's data sheets: INA219 and INA220 SBOS448G and SBOS459F (grade A, over temperature), INA226 SBOS547A,
-#: INA230 SBOS601, INA231 SBOS644C, INA3221 SBOS576B (a conversion of one of its three channels).
+
+#: Errors of the INA219 are over temperature (grade A), and hold those of its bus's offset.
+_INA219: Final = Chip(0.01, 200e-6, 0.0, 0.32, 10e-6, 2 * 532e-6, power_factor=20)
+_INA230: Final = Chip(0.005, 50e-6, 30e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25)
+#: Electrical characteristics of TI's data sheets: INA219 and INA220 SBOS448G and SBOS459D, INA226 SBOS547B,
+#: INA230 SBOS601, INA231 SBOS644 (the bus's offset is the INA230's), INA3221 SBOS576A (a conversion of one of
+#: its three channels).
 CHIPS: Final = {
     "ina219": _INA219,
     "ina220": _INA219,
-    "ina226": _INA226,
+    "ina226": Chip(0.001, 10e-6, 7.5e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25),
     "ina230": _INA230,
     "ina231": _INA230,
-    "ina3221": Chip(math.hypot(0.0025, 0.0025), 80e-6, 0.1638, 2 * 1.1e-3),
+    "ina3221": Chip(0.0025, 80e-6, 16e-3, 0.1638, 40e-6, 2 * 1.1e-3, 50e-6),
 }
 
 
@@ -64,10 +78,11 @@ def chip_traits(
         gain, offset_w, step_w = plain.u_gain, plain.u_offset_w, plain.step_w
     else:
         ohm = shunt_ohm or _DEFAULT_OHM
-        gain = rectangular(math.hypot(chip.gain_limit, _SHUNT, _JOINTS_OHM / ohm))
-        offset_w = rectangular(_SUPPLY_V * chip.offset_limit_v / ohm)
-        known = chip.shunt_steps and power
-        step_w = chip.power_factor / (chip.shunt_steps * ohm) if known else _SUPPLY_V * 1e-3  # whole mA
+        gain = math.hypot(chip.u_gain, rectangular(_SHUNT), rectangular(_JOINTS_OHM / ohm))
+        offset_w = rectangular(_SUPPLY_V * chip.offset_v / ohm)
+        step_a = chip.shunt_step_v / ohm
+        # Without power the driver gives whole mA.
+        step_w = chip.power_factor * step_a if chip.power_factor and power else _SUPPLY_V * max(1e-3, step_a)
     return MeterTraits("hwmon", period_s, window_s, window_s, gain, offset_w, step_w=step_w)
 
 

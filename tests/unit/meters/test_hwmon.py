@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,8 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
-from roambench.meters.catalogue import open_meter, period_s
+from roambench.meters.catalogue import open_meter, traits_at
+from roambench.meters.chips import chip_traits
 from roambench.meters.protocol import MeterItem
 from roambench.meters.sources.hwmon import find, rails
 from roambench.meters.traits import MeterDescription
@@ -164,7 +166,7 @@ def test_the_description_has_the_traits_of_this_chip_with_its_shunt(tmp_path: Pa
     assert described.row.window_s == pytest.approx(0.141)
     assert described.row.step_w == pytest.approx(25 * 25e-6)  # 25 steps of 1 / (400,000 x 0.1 ohm) A
     assert 0.005 < described.row.u_gain < 0.007  # a shunt of 1 %, rectangular
-    assert period_s("hwmon", "ina226?interval_ms=50") == 0.05
+    assert traits_at("hwmon", "ina226?interval_ms=50").nominal_s == 0.05
 
 
 def test_another_shunt_than_the_kernels_is_named_before_anything_is_measured(tmp_path: Path) -> None:
@@ -262,3 +264,20 @@ def test_a_look_that_fails_is_a_gap_and_a_chip_that_is_gone_is_lost_until_it_is_
         "ina226 1-0040/1: the sensor is gone, its driver unbound or the chip off the bus "
         "(No such file or directory)"
     )
+
+
+@pytest.mark.parametrize(
+    ("chip", "limits", "step_w"),
+    [
+        ("ina219", (0.01, 0.01), 20 * 10e-6 / 0.01),  # over temperature, of grade A
+        ("ina226", (0.00275, 0.00275, 7.5e-3 / 5.1), 25 * 2.5e-6 / 0.01),
+        ("ina231", (0.00675, 0.00675, 30e-3 / 5.1), 25 * 2.5e-6 / 0.01),
+        ("ina3221", (0.00425, 0.00425, 16e-3 / 5.1), 5.1 * 40e-6 / 0.01),
+    ],
+)
+def test_a_chips_traits_are_the_limits_of_its_data_sheet(
+    chip: str, limits: tuple[float, ...], step_w: float
+) -> None:
+    row = chip_traits(chip, 0.01, 0.1, power=chip != "ina3221")
+    assert row.u_gain == pytest.approx(math.hypot(*limits, 0.01, 0.02) / math.sqrt(3))
+    assert row.step_w == pytest.approx(step_w)
