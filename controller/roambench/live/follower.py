@@ -127,6 +127,10 @@ class _Channel:
         """The run as it was at the last look, and the one to hold it against."""
         return encoded(self._messages.whole() | self._about())
 
+    def step(self, step: int) -> str:
+        """The details of a step, as of the last look."""
+        return encoded(self._messages.step(step))
+
     def metrics(self) -> str:
         """Look, and the figures of now."""
         self.look()
@@ -179,6 +183,11 @@ class Follower:
         async with self._busy:  # a look in the middle of handing out would be lost for the pages
             channel = await self._read(self._channel, name)
             return await self._read(channel.metrics)
+
+    async def step(self, name: str, step: int) -> str | None:
+        """The details of a step of a run that a page shows; None where none shows it."""
+        channel = self._channels.get(name)
+        return None if channel is None else await self._read(channel.step, step)
 
     @contextmanager
     def subscribed(self, name: str) -> Iterator[Subscriber]:

@@ -1,6 +1,8 @@
 """A run as messages to pages, values for JSON: whole, or what changed since the last look.
 
-Rows are lists in the order that their function's docstring says; a number that is not known is None.
+Rows are lists in the order that their function's docstring says; a number that is not known is None. What a
+page shows of one step only (positions, links, the boards' cells) is in none of these but of the newest steps: a
+page asks for that of the step it shows.
 """
 
 from __future__ import annotations
@@ -8,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from typing import Any, Final
+
+import numpy as np
 
 from roambench.contract.phases import Outcome
 from roambench.live.history import Happening, LiveStep
@@ -19,6 +23,8 @@ Row = list[Any]
 Message = dict[str, Any]
 
 _OUTCOMES: Final = tuple(Outcome)
+#: A page shows a step, and where devices were in the one before.
+_NEWEST: Final = 2
 #: The quantities that a page shows of a run as it goes on.
 _SHOWN: Final = ("whole_run_j", "consumed_j", "wasted_j", "wasted_trainings", "failed_trainings")
 
@@ -33,24 +39,38 @@ class RunMessages:
         self._steps_sent: set[int] = set()  # whose positions, which never change, were sent
 
     def whole(self) -> Message:
-        """All of the run."""
+        """All of the run, with the details of its newest steps."""
         view, history = self._view, self._view.history
         steps = [step for _, step in sorted(history.steps.items())]
-        return {
+        return self._details(sorted(history.steps)[-_NEWEST:]) | {
             "whole": True,
             "head": self._head(),
             "now": self._now(),
             "steps": [self._step_row(step) for step in steps] + self._idle_rows(),
-            "places": [self._position_row(step) for step in steps],
-            "links": [[step.step, step.links] for step in steps if step.links],
             "updates": [self._update_row(index) for index in range(len(history.updates))],
             "boards": [self._board_row(device) for device in range(len(view.boards))],
-            "cells": [row for device in range(len(view.boards)) for row in self._cell_rows(device, None)],
             "events": [self._event_row(happening) for happening in history.happenings],
             "power": [
                 [device, board.power.width_s, 0, board.power.means()]
                 for device, board in enumerate(view.boards)
                 if board.readings
+            ],
+        }
+
+    def step(self, step: int) -> Message:
+        """The details of a step and of the one before: where devices are, links, cells."""
+        return self._details(range(step - _NEWEST + 1, step + 1))
+
+    def _details(self, steps: Iterable[int]) -> Message:
+        history, boards = self._view.history, self._view.boards
+        known = [history.steps[step] for step in steps if step in history.steps]
+        return {
+            "places": [self._position_row(step) for step in known],
+            "links": [[step.step, step.links] for step in known if step.links],
+            "cells": [
+                row
+                for device, board in enumerate(boards)
+                for row in self._cell_rows(device, [step.step for step in known if step.step in board.cells])
             ],
         }
 
@@ -73,7 +93,9 @@ class RunMessages:
         rows = {
             "steps": [self._step_row(step) for step in known]
             + (self._idle_rows() if taken.steps - history.steps.keys() else []),
-            "places": [self._position_row(step) for step in known if step.step not in self._steps_sent],
+            "places": [
+                self._position_row(step) for step in known[-_NEWEST:] if step.step not in self._steps_sent
+            ],
             "links": [[step, history.steps[step].links] for step in sorted(taken.links)],
             "updates": [self._update_row(index) for index in sorted(taken.updates)],
             "boards": [self._board_row(device) for device in sorted(taken.devices)],
@@ -104,6 +126,7 @@ class RunMessages:
             "start_utc_s": trace.start_utc_s if trace is not None else 0,
             "devices": list(info.device_names),
             "aps": _points(trace.ap_x_m, trace.ap_y_m) if trace is not None else [],
+            "bounds": _corners(trace.x_m, trace.y_m) if trace is not None else [],
             "made_up": trace.made_up if trace is not None else False,
             "time_scale": info.time_scale,
             "rest_s": info.rest_s if kind.has_agents else 0.0,
@@ -134,7 +157,8 @@ class RunMessages:
 
     def _step_row(self, step: LiveStep) -> Row:
         """Step, updates ordered, aggregated, outstanding, score, loss, seconds (None: open), whether the
-        cloud aggregated, joules, when it ended: seconds of device time since the run's begin."""
+        cloud aggregated, joules, when it ended: seconds of device time since the run's begin, devices present
+        (None: no step of the run)."""
         boards = self._view.boards
         ends = [board.cells[step.step].until_s for board in boards if step.step in board.cells]
         return [
@@ -148,12 +172,13 @@ class RunMessages:
             step.cloud,
             _rounded(self._view.step_joules(step.step), 2),
             _rounded(max(ends, default=None), 1),
+            len(step.devices),
         ]
 
     def _idle_rows(self) -> list[Row]:
         """Step and joules of the time before the first step and after the last one."""
         return [
-            [step, 0, 0, 0, None, None, None, False, _rounded(self._view.step_joules(step), 2), None]
+            [step, 0, 0, 0, None, None, None, False, _rounded(self._view.step_joules(step), 2), None, None]
             for step in sorted({step for board in self._view.boards for step in board.cells})
             if step not in self._view.history.steps
         ]
@@ -204,7 +229,7 @@ class RunMessages:
             _rounded(board.joules, 1),
         ]
 
-    def _cell_rows(self, device: int, steps: Iterable[int] | None) -> list[Row]:
+    def _cell_rows(self, device: int, steps: Iterable[int]) -> list[Row]:
         """Device, step, mean watts, temperature, throttle bits, seconds of device time that it rested."""
         cells = self._view.boards[device].cells
         return [
@@ -216,7 +241,7 @@ class RunMessages:
                 cell.throttle_bits,
                 _rounded(cell.rested_s, 1),
             ]
-            for step in (sorted(cells) if steps is None else sorted(steps))
+            for step in sorted(steps)
             for cell in [cells[step]]
         ]
 
@@ -228,6 +253,11 @@ class RunMessages:
 def _rounded(value: float | None, digits: int) -> float | None:
     """None for what is none; JSON has no NaN."""
     return None if value is None or not math.isfinite(value) else round(value, digits)
+
+
+def _corners(x_m: FloatColumn, y_m: FloatColumn) -> list[list[int]]:
+    """The corners of what holds all points; none of no points."""
+    return [[round(end(x_m)), round(end(y_m))] for end in (np.min, np.max)] if x_m.size else []
 
 
 def _points(x_m: FloatColumn, y_m: FloatColumn) -> list[list[int]]:

@@ -102,6 +102,12 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
             return _not_found(f"no run {name!r} in this folder")
         return _Stream(follower, name)
 
+    async def step(request: Request) -> Response:
+        text = await follower.step(request.query_params.get("run", ""), request.path_params["step"])
+        if text is None:
+            return _not_found("no page shows this run")
+        return Response(text, media_type="application/json")
+
     async def metrics(request: Request) -> Response:
         try:
             text = await follower.metrics(request.query_params.get("run", ""))
@@ -127,6 +133,7 @@ def live_app(follower: Follower, token: str = "") -> ASGIApp:
         Route("/columns.json", columns),
         Route("/figures.json", figures),
         Route("/stream", stream),
+        Route("/steps/{step:int}", step),
         Route("/report", report),
         Route("/metrics", metrics),
     ]

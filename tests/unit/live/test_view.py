@@ -13,10 +13,13 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
+from roambench.live.follower import encoded
 from roambench.live.folders import WatchedFolder
 from roambench.live.ghost import ghost_of
 from roambench.live.messages import RunMessages
 from roambench.live.view import RunView
+from roambench.mobility.files import write_trace
+from roambench.mobility.walks import GENERATORS
 from roambench.rounds.records import (
     ClockProbed,
     OrderAnswered,
@@ -116,13 +119,46 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
     looked_at(view)
     page.apply(messages.changes())
     fresh = Page()
-    fresh.apply(RunMessages(looked_at(opened(tmp_path / "run"))).whole())
+    later = RunMessages(looked_at(opened(tmp_path / "run")))
+    fresh.apply(later.whole())
+    assert sorted(fresh.known["places"]) == [6, 7]  # the step that is shown, and the one before
+    for step in range(8):
+        page.apply(messages.step(step))
+        fresh.apply(later.step(step))
     for boards in (page.known["boards"], fresh.known["boards"]):
         for row in boards.values():
             row[2] = row[7] = None  # since when, and the reading's age: by the reader's own clock
     assert page.known == fresh.known
     assert page.known["head"]["state"] == "finished"
     assert len(page.known["updates"]) == 16
+
+
+def test_the_first_message_of_a_thousand_devices_in_744_steps_is_below_5_mb(tmp_path: Path) -> None:
+    """All are present all the time, a tenth of them trains in each step."""
+    trace = GENERATORS.load("city").generate(1, {"devices": 1000, "steps": 744, "presence": "always"})
+    folder = folder_of(tmp_path / "run", "rehearsal", [])
+    write_trace(trace, tmp_path / "run/trace.parquet")
+    folder.update(device_names=trace.device_names)
+    view = looked_at(opened(tmp_path / "run"))
+    for step in range(744):
+        devices = trace.device[trace.rows(step)].tolist()
+        view.history.add(StepOpened(step, tuple(devices), (step % 20,) * 1000, (0.0,) * 1000))
+        for device in range(step % 10, 1000, 10):
+            order = f"{step}/{device}"
+            view.history.add(OrderGiven(step, device, order, "train", 0))
+            view.history.add(OutcomeDecided(step, device, order, Outcome.AGGREGATED))
+    messages = RunMessages(view)
+    whole = messages.whole()
+    assert len(encoded(whole)) < 5_000_000
+    assert len(encoded(messages.step(300))) < 100_000
+    assert [row[10] for row in whole["steps"]] == [1000] * 744
+    [corner, opposite] = whole["head"]["bounds"]
+    for _, devices, _, x_m, y_m in messages.step(300)["places"]:
+        assert len(devices) == 1000
+        assert (min(x_m), min(y_m)) >= (corner[0], corner[1])
+        assert max(x_m) <= opposite[0]
+        assert max(y_m) <= opposite[1]
+    folder.close(RunState.FINISHED)
 
 
 def test_a_resumed_run_is_read_anew_and_void_steps_are_gone(tmp_path: Path) -> None:

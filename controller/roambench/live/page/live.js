@@ -23,7 +23,7 @@
 
   // ---- the stream ------------------------------------------------------------------------------
 
-  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), links: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
+  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), asked: new Set(), links: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
   const apply = (message) => {
     if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
     const moved = message.whole && (!run || run.name !== message.name);
@@ -52,6 +52,18 @@
     $("link").textContent = text;
     $("link").classList.toggle("off", !!off);
   };
+  /* Where devices are, and what boards drew, is asked for of the step that is shown. */
+  const isThere = (step) => step < 0 || run.places.has(step);
+  const ask = async (step) => {
+    const its = run;
+    if (its.asked.has(step)) return;
+    its.asked.add(step);
+    try {
+      const answer = await fetch(`/steps/${step}?run=${encodeURIComponent(its.name)}`);
+      const message = await answer.json();
+      if (its === run) apply(message);
+    } catch { its.asked.delete(step); }  // the stream says it where nobody serves the page any more
+  };
   const connect = () => {
     const stream = new EventSource("/stream?run=" + encodeURIComponent(wanted));
     stream.onmessage = (event) => apply(JSON.parse(event.data));
@@ -60,10 +72,11 @@
 
   // ---- figures as of a step --------------------------------------------------------------------
 
-  const lastStep = () => Math.max(-1, ...[...run.steps.keys()].filter((step) => run.places.has(step)));
+  const isStep = (row) => row[10] !== null;  // not the time before the first step, or after the last
+  const lastStep = () => Math.max(-1, ...[...run.steps.values()].filter(isStep).map((row) => row[0]));
   const shown = () => (at === null ? lastStep() : at);
   const isOver = () => run.head.state !== "running";
-  const stepsTo = (step) => [...run.steps.values()].filter((row) => run.places.has(row[0]) && row[0] <= step).sort((a, b) => a[0] - b[0]);
+  const stepsTo = (step) => [...run.steps.values()].filter((row) => isStep(row) && row[0] <= step).sort((a, b) => a[0] - b[0]);
   const joulesTo = (step) => {
     let sum = 0, any = false;
     for (const row of run.steps.values()) if (row[8] !== null && row[0] <= step) { sum += row[8]; any = true; }
@@ -177,7 +190,7 @@
     const need = [isAccuracy() ? "" : `${run.now.better} is better`, wanted !== null ? `threshold ${scoreText(wanted, 0)}` : ""].filter(Boolean).join("; ");
     const [value, unit] = score === null ? ["–", ""] : isAccuracy() ? [(100 * score).toFixed(1), "%"] : [scoreText(score), ""];
     found.push(tile(run.now.metric, value, unit, sameScore ? than(scoreText(ghost[1])) : head.basis ? need : "nothing is trained"));
-    const present = (run.places.get(step) || [0, []])[1].length;
+    const present = row ? row[10] : 0;
     found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
     found.push(tile(head.titles.wasted_trainings, count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
@@ -353,7 +366,6 @@
     $("outcomes-caption").textContent = "Each mark is a local update, in the step in which it was ordered. Its outcome is known some steps later; an update that the system has no use for is wasted, one that something broke failed." + (rows.length < all.length ? ` ${rows.length} of ${all.length} devices have trained so far, each in a row.` : "");
   };
 
-  let bounds = null;
   const map = (step) => {
     const place = run.places.get(step), before = run.places.get(step - 1);
     const devices = [];
@@ -362,14 +374,6 @@
       const old = before ? before[1].indexOf(device) : -1;
       devices.push({ id: device, x: place[3][k], y: place[4][k], ap: place[2][k], from: old >= 0 && before[3][old] !== null ? [before[3][old], before[4][old]] : null, colour: colourOf(boardAt(device, step, at !== null || isOver())), name: who(device) });
     });
-    if (!bounds || bounds.name !== run.name || bounds.steps !== run.places.size) {
-      let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
-      for (const row of run.places.values()) row[3].forEach((x, k) => {
-        if (x === null) return;
-        x0 = Math.min(x0, x); x1 = Math.max(x1, x); y0 = Math.min(y0, row[4][k]); y1 = Math.max(y1, row[4][k]);
-      });
-      bounds = { name: run.name, steps: run.places.size, corners: x0 <= x1 ? [[x0, y0], [x1, y1]] : [] };
-    }
     const aps = run.head.without_server ? [] : run.head.aps || [];
     const links = [], byDevice = new Map(devices.map((device) => [device.id, device]));
     const pairs = run.links.get(step) || [];
@@ -377,7 +381,7 @@
       const [one, other] = [byDevice.get(pairs[k]), byDevice.get(pairs[k + 1])];
       if (one && other) links.push([one, other]);
     }
-    charts.map($("map"), { aps, devices, links, bounds: bounds.corners, scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${aps.length} access points in step ${step + 1}` });
+    charts.map($("map"), { aps, devices, links, bounds: run.head.bounds || [], scale: !run.head.made_up, empty: "this run has no map", label: `${devices.length} devices and ${aps.length} access points in step ${step + 1}` });
     $("map-caption").textContent = run.head.without_server ? "There is no server: devices with a line between them mix their models. A dotted line leads to where a device was a step before." : (run.head.made_up ? "Access points only have names: where they stand here means nothing. " : "") + "Triangles are access points; a thin line leads to the device's own, a dotted one to where it was a step before.";
   };
 
@@ -439,7 +443,8 @@
     $("live").hidden = at === null;
     $("live").textContent = isOver() ? "to the end" : "back to now";
     $("state").textContent = run.now.paused && !isOver() ? "paused" : run.head.state;
-    lead(step); tiles(step); boards(step); scores(step); power(step); outcomes(step); map(step); events(step);
+    lead(step); tiles(step); scores(step); power(step); outcomes(step); events(step);
+    if (isThere(step)) { boards(step); map(step); } else ask(step);
     document.body.dataset.drawn = run.name;
   };
 
@@ -469,6 +474,6 @@
   new ResizeObserver(draw).observe(document.querySelector("main"));
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { charts.forget(); draw(); });
   // Ages grow without a message.
-  setInterval(() => { if (run && at === null && !isOver() && !document.hidden) { tiles(shown()); boards(shown()); } }, 1000);
+  setInterval(() => { if (run && at === null && !isOver() && !document.hidden && isThere(shown())) { tiles(shown()); boards(shown()); } }, 1000);
   connect();
 })();
