@@ -164,8 +164,8 @@ def import_(
             raise ConfigError(problems)
         named = len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:])
         paths = arguments[1:] if named and not Path(arguments[0]).exists() else arguments
-        reader = _detected([Path(path) for path in paths], column_map)
-        if output is None:
+        reader = _detected([Path(path) for path in paths], column_map, output)
+        if output is None or not reader:
             return
     else:
         reader, paths = arguments[0], arguments[1:]
@@ -228,8 +228,11 @@ def import_(
     written(output, trace, write_trace(trace, output), as_json=as_json)
 
 
-def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
-    """Return the best guess and print all. Raises TraceError when nothing is recognised."""
+def _detected(paths: Sequence[Path], columns: Mapping[str, str], output: Path | None) -> str:
+    """Return the best guess and print all; "" after a proposal, whose columns a user has to look at.
+
+    TraceError when nothing is recognised, or a file was to be written of what is proposed only.
+    """
     from roambench.mobility.readers.detecting import UnknownFormat, detect
 
     try:
@@ -237,7 +240,12 @@ def _detected(paths: Sequence[Path], columns: Mapping[str, str]) -> str:
     except UnknownFormat as error:
         for line in error.advice:
             typer.echo(line)
-        raise
+        if not error.advice or "=..." in error.advice[0]:
+            raise
+        if output is not None:
+            raise TraceError(f"{error.assumption}, and type it; {output} was not written") from None
+        typer.echo(error.assumption, err=True)
+        return ""
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
     return guesses[0].reader

@@ -37,19 +37,24 @@ class Guess:
 
 
 class UnknownFormat(TraceError):
-    """Files that nothing recognises. `advice` is how they may be read nevertheless: a command, then notes."""
+    """Files that nothing recognises. `advice` is how they may be read nevertheless: a command, then notes.
+
+    `assumption` says what that command takes them for.
+    """
 
     def __init__(self, paths: Sequence[Path], head: Head | None) -> None:
         is_list = head is not None and names_access_points(head.rows[0])
         proposal = None if head is None or is_list else propose(head)
         self.advice: tuple[str, ...] = ()
+        self.assumption = ""
         hint = ". It lists access points, no movement: give it as --ap-source" if is_list else ""
         hint = hint if is_list or head is None or proposal is not None else _about_columns(head)
         if proposal is not None:
             files = " ".join(shlex.quote(str(path)) for path in paths)
             command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
             self.advice = (command, *proposal.notes)
-            hint = f". As a table it may be {proposal.reader}: look at the columns of this command"
+            self.assumption = f"{paths[0]}: may be a table of {proposal.reader}: look at the columns of this command"
+            hint = f"; {self.assumption.partition(': ')[2]}"
         super().__init__(f"{paths[0]}: no known format; see `roambench list readers`{hint}")
 
 

@@ -81,11 +81,16 @@ def test_a_date_in_another_order_is_proposed_with_its_pattern(tmp_path, capsys):
     )
     with pytest.raises(SystemExit) as ended:
         main(["trace", "import", "--detect", str(tmp_path / "t.csv")])
-    assert ended.value.code == 2
+    assert not ended.value.code
     shown = capsys.readouterr()
     assert "--columns 'device=taxi no,time=when,x=x,y=y' --time-format '%d/%m/%Y %H:%M'" in shown.out
     assert "'01/05/2020 10:00' may be %d/%m/%Y %H:%M or begin with the month" in shown.out
-    assert "no known format; see `roambench list readers`. As a table it may be csv" in shown.err
+    assert "t.csv: may be a table of csv: look at the columns of this command" in shown.err
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", "--detect", str(tmp_path / "t.csv"), "-o", str(tmp_path / "t.parquet")])
+    assert ended.value.code == 2
+    assert "look at the columns of this command, and type it" in capsys.readouterr().err
+    assert not (tmp_path / "t.parquet").exists()
 
 
 @pytest.mark.parametrize(
