@@ -43,6 +43,9 @@ class Claim(Section):
         default=[], description="Values of those beside them, one by one; none: the metric itself against 0."
     )
     better: Literal["more", "less"] = Field(description="Whether the paper says that they have more or less.")
+    fitted: dict[str, Any] = Field(
+        default={}, description="Values of runs whose world was fitted to the paper's figures of this claim."
+    )
     why: dict[_ScaleKey, str] = Field(
         default={}, description="The likely reason where it is not reproduced, at each scale."
     )

@@ -1,9 +1,11 @@
 """The verdicts of a study's runs on a paper's claims: differences of two kinds of runs, with intervals.
 
-Runs are paired where everything that the study varies is alike but what the claim tells apart. A seed's
-difference is the mean over its pairs; the interval is Student's of the seeds' differences, 95 %. A claim
-against several others holds where it holds against each of them (the worst one decides), so that the chance
-of a false "reproduced" stays at 2.5 %.
+Runs are paired where every key that the study varies has one value, but for keys that both sides of the claim
+name. A seed's difference is the mean over its pairs; the interval is Student's of the seeds' differences. A
+claim has a direction: "reproduced" and "the other way round" are one-sided tests at 2.5 % each, which is what
+a 95 % interval shows. A claim against k others holds where it holds against each of them, which needs no
+correction (an intersection-union test); it is the other way round where one of them leads at 2.5 % / k (the
+first step of S. Holm, Scand. J. Statist. 6 (1979) 65), which the interval of a lead below 0 shows.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, Final
 
 import scipy
 
+from roambench.contract.errors import RunError
 from roambench.experiment.sections import resolved
 from roambench.extras.papers.alike import leaves
 from roambench.extras.papers.finished_runs import FinishedRun
@@ -25,8 +28,10 @@ from roambench.report.table import ReportTable
 from roambench.study.sweep.metrics import accuracy_in, metric_of
 from roambench.study.sweep.points import FREE, text
 
-_CONFIDENCE: Final = 0.95
+_ONE_SIDED: Final = 0.025  # of a 95 % interval
 _SEED: Final = "seed"
+#: Runs with `values_of` each.
+_Runs = Sequence[tuple[FinishedRun, dict[str, Any]]]
 
 
 class ClaimVerdict(StrEnum):
@@ -34,6 +39,8 @@ class ClaimVerdict(StrEnum):
 
     WRONG_SIGN = "NOT REPRODUCED, the other way round"
     UNDECIDED = "not decided at this scale"
+    ONE_SEED = "one seed: not tested"
+    FITTED = "fitted, not reproduced"
     REPRODUCED = "reproduced"
     NOT_TRIED = "not tried"
 
@@ -50,7 +57,8 @@ class Difference:
     """Lead of the runs `of` a claim over those beside them, in the metric's unit; positive where the paper is
     right.
 
-    `half`: of the 95 % interval, None below two seeds. `at_least`: some runs beside them never reached the
+    `half`: of the 95 % interval, None below two seeds; of k leads, that of one below 0 has 100 - 5 / k %.
+    `at_least`: some runs beside them never reached the
     accuracy, and count with all of their steps: the lead is at least this. `at_most`: so did some of the
     claim's own, and it is at most this. `ours` and `theirs` are the means of the two.
     """
@@ -68,7 +76,7 @@ class Difference:
     def verdict(self) -> ClaimVerdict:
         """Return the verdict of this difference on the claim."""
         if self.half is None:
-            return ClaimVerdict.UNDECIDED
+            return ClaimVerdict.ONE_SEED
         if self.mean - self.half > 0.0:
             return ClaimVerdict.REPRODUCED
         return ClaimVerdict.WRONG_SIGN if self.mean + self.half < 0.0 else ClaimVerdict.UNDECIDED
@@ -76,15 +84,23 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A claim and the difference that decides it, None where no runs do."""
+    """A claim and the difference that decides it, None where no runs do.
+
+    `fitted`: the runs are in a world whose parameters follow the paper's figures of this claim, so that
+    their agreement is no evidence.
+    """
 
     claim: Claim
     difference: Difference | None
+    fitted: bool = False
 
     @property
     def verdict(self) -> ClaimVerdict:
         """The verdict on the claim."""
-        return ClaimVerdict.NOT_TRIED if self.difference is None else self.difference.verdict
+        if self.difference is None:
+            return ClaimVerdict.NOT_TRIED
+        verdict = self.difference.verdict
+        return ClaimVerdict.FITTED if self.fitted and verdict is ClaimVerdict.REPRODUCED else verdict
 
 
 def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]:
@@ -97,12 +113,14 @@ def judged(claims: Iterable[Claim], runs: Sequence[FinishedRun]) -> list[Judged]
     }
     found = []
     for claim in claims:
-        apart = {key for values in (claim.of, *claim.against) for key, _ in leaves(values)}
         others: list[Values | None] = [*claim.against] or [None]
-        beside = [_difference(claim, values, flat, fixed - apart) for values in others]
+        beside = [_difference(claim, values, flat, fixed) for values in others]
         known = [one for one in beside if one is not None]
         whole = known if len(known) == len(beside) else []
-        found.append(Judged(claim, min(whole, key=_worst, default=None)))
+        fitted = bool(claim.fitted) and any(
+            is_of(values, claim.of) and is_of(values, claim.fitted) for _, values in flat
+        )
+        found.append(Judged(claim, min(whole, key=_worst, default=None), fitted))
     order = list(ClaimVerdict)
     return sorted(found, key=lambda one: order.index(one.verdict))
 
@@ -133,8 +151,9 @@ def claims_table(found: Sequence[Judged], *, ours: bool = False) -> ReportTable:
         f"What {'we expected' if ours else 'the paper says'}, and what came out",
         f"Lead: of the runs that {who} better over those in brackets (of several the worst for "
         f"the claim), mean over the seeds ± half of a 95 % interval; positive where {right}. Runs "
-        "are paired by seed and by all that is varied besides. ≥, ≤: some never reached the accuracy and "
-        "count with all of their rounds.",
+        "are paired by seed and by all that is varied besides. Both outcomes are one-sided tests at 2.5 %; "
+        "of k rivals each must be led, and a lead below 0 has the interval of 2.5 % / k (Holm). "
+        "≥, ≤: some never reached the accuracy and count with all of their rounds.",
         ("expectation" if ours else "claim", "outcome", "ours", "beside", "lead", "seeds"),
         tuple(rows),
         numeric_from=2,
@@ -168,30 +187,27 @@ def shown(metric: str, value: float) -> str:
     return f"{100.0 * value:,.1f} %" if row.share else f"{value:,.{row.places}f} {row.unit}".rstrip()
 
 
-def _difference(
-    claim: Claim, against: Values | None, runs: Sequence[tuple[FinishedRun, dict[str, Any]]], alike: set[str]
-) -> Difference | None:
+def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[str]) -> Difference | None:
     """None where no seed has a pair; against None: the figure itself."""
     sign = 1.0 if claim.better == "more" else -1.0
-    beside: dict[tuple[str, ...], tuple[float, bool]] = {}
-    for run, values in runs:
-        if against is None:
-            beside[_cell(values, alike)] = 0.0, False
-        elif is_of(values, against):
-            value, bound = figure_of(run, claim.metric)
-            if value is not None:
-                beside[_cell(values, alike)] = value, bound
+    named = {key for key, _ in leaves(claim.of)} & {key for key, _ in leaves(against or {})}
+    mine = _by_cell(claim, claim.of, runs, varied - named)
+    if against is None:
+        beside = dict.fromkeys(mine, (0.0, False))
+    else:
+        beside = {
+            cell: figure_of(run, claim.metric)
+            for cell, run in _by_cell(claim, against, runs, varied - named).items()
+        }
     pairs: dict[int, list[tuple[float, float]]] = {}
     at_least = at_most = False
-    for run, values in runs:
-        cell = _cell(values, alike)
-        if is_of(values, claim.of) and cell in beside:
-            value, bound = figure_of(run, claim.metric)
-            other, other_bound = beside[cell]
-            if value is not None:
-                pairs.setdefault(run.experiment.seed, []).append((value, other))
-                at_least |= other_bound and not bound
-                at_most |= bound and not other_bound
+    for cell, run in mine.items():
+        value, bound = figure_of(run, claim.metric)
+        other, other_bound = beside.get(cell, (None, False))
+        if value is not None and other is not None:
+            pairs.setdefault(run.experiment.seed, []).append((value, other))
+            at_least |= other_bound and not bound
+            at_most |= bound and not other_bound
     if not pairs:
         return None
     leads = [sign * _mean(ours - theirs for ours, theirs in found) for found in pairs.values()]
@@ -199,7 +215,8 @@ def _difference(
     half = None
     if count > 1:
         sd = math.sqrt(math.fsum((lead - mean) ** 2 for lead in leads) / (count - 1))
-        half = float(scipy.special.stdtrit(count - 1, 0.5 + _CONFIDENCE / 2.0)) * sd / math.sqrt(count)
+        level = _ONE_SIDED / (max(1, len(claim.against)) if mean < 0.0 else 1)
+        half = float(scipy.special.stdtrit(count - 1, 1.0 - level)) * sd / math.sqrt(count)
     both = [pair for found in pairs.values() for pair in found]
     name = "0" if against is None else ", ".join(text(value) for _, value in leaves(against))
     return Difference(
@@ -212,6 +229,20 @@ def _difference(
         at_least,
         at_most,
     )
+
+
+def _by_cell(
+    claim: Claim, wanted: Values, runs: _Runs, alike: set[str]
+) -> dict[tuple[str, ...], FinishedRun]:
+    """The runs with these values by what they are paired by; RunError where two would stand in one place."""
+    cells: dict[tuple[str, ...], FinishedRun] = {}
+    for run, values in runs:
+        if is_of(values, wanted) and cells.setdefault(_cell(values, alike), run) is not run:
+            raise RunError(
+                f"{claim.says}: {text(wanted)}: two runs of seed {values[_SEED]} that differ in nothing "
+                "else that is varied: expected one"
+            )
+    return cells
 
 
 def _worst(difference: Difference) -> tuple[int, float]:
