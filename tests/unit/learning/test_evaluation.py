@@ -55,3 +55,72 @@ def test_dropout_is_off_while_scoring():
 def test_an_empty_test_set_is_refused():
     with pytest.raises(ValueError, match="cannot score on 0 images"):
         evaluate(TINY, np.zeros(2, dtype=np.float32), IMAGES[:0], np.zeros(0, dtype=np.int64))
+
+
+class Views(nn.Module):
+    """PyTorch's tutorials flatten by `view`, which channels-last activations refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.linear = nn.Linear(4 * 30 * 30, 10)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        features = self.conv(pixels)
+        return self.linear(features.view(len(features), -1))
+
+
+class Volumes(nn.Module):
+    """Weights of rank 5, which have no channels-last format of rank 4."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv3d(1, 2, 3, padding=1)
+        self.linear = nn.Linear(2 * 3 * 32 * 32, 10)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.conv(pixels.unsqueeze(1)).flatten(1))
+
+
+class Formats(nn.Sequential):
+    """Keeps whether its convolutions' weights and images were channels last."""
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        weight = self[0].weight
+        self.seen = [one.is_contiguous(memory_format=torch.channels_last) for one in (weight, pixels)]
+        return super().forward(pixels)
+
+
+def coloured(count: int) -> tuple[np.ndarray, np.ndarray]:
+    draws = np.random.default_rng(3)
+    images = draws.standard_normal((count, 3, 32, 32)).astype(np.float32)
+    return images, draws.integers(0, 10, count)
+
+
+def test_weights_and_images_are_both_channels_last() -> None:
+    module = Formats(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 30 * 30, 10))
+    images, labels = coloured(70)
+    evaluate(module, flatten(module), images, labels)
+    assert module.seen == [True, True]
+
+
+@pytest.mark.parametrize("kind", [Views, Volumes])
+def test_a_model_that_takes_no_channels_last_is_scored_and_can_be_trained_afterwards(
+    kind: type[nn.Module],
+) -> None:
+    torch.manual_seed(5)
+    module = kind()
+    images, labels = coloured(70)
+    with torch.inference_mode():
+        expected = int((module(torch.from_numpy(images)).argmax(dim=1).numpy() == labels).sum())
+    score = evaluate(module, flatten(module), images, labels)
+    assert score.accuracy == expected / 70
+    module(torch.from_numpy(images)).sum().backward()  # the weights are no inference tensors
+    assert all(parameter.grad is not None for parameter in module.parameters())
+
+
+def test_a_model_that_fails_in_any_format_says_so() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(5, 2))
+    images, labels = coloured(2)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        evaluate(module, flatten(module), images, labels)
