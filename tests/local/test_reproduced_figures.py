@@ -149,7 +149,7 @@ Made = tuple[str, list[RawRun]]
 
 def test_every_study_is_here() -> None:
     catalogue = tomllib.loads((ROOT / "experiments" / "reproduction.toml").read_text(encoding="utf-8"))
-    assert STUDIES.keys() == {study["name"] for study in catalogue["study"]}
+    assert STUDIES.keys() == {study["name"] for study in catalogue["study"] if "small" in study}
 
 
 def made(study: str, folder: Path) -> Made:

@@ -10,7 +10,7 @@ import typer
 
 from roambench.cli.common_options import JsonOption, with_progress
 from roambench.cli.run import SetOption
-from roambench.extras.reproduce.scale import CATALOGUE, Scale
+from roambench.extras.reproduce.scale import CATALOGUE, KEPT, Scale
 
 
 def register(app: typer.Typer) -> None:
@@ -24,7 +24,8 @@ def reproduce(
         typer.Argument(metavar="STUDY...", help="Names in `--list`; default: all that have this scale."),
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="Only list every table and figure with its command.")
+        bool,
+        typer.Option("--list", help="Only list every table and figure: what ran, where, and what came out."),
     ] = False,
     as_json: JsonOption = False,
     scale: Annotated[
@@ -64,14 +65,15 @@ def reproduce(
     """
     from roambench.extras.reproduce import studies as found
     from roambench.extras.reproduce.catalogue import read_catalogue
+    from roambench.extras.reproduce.listing import list_document, list_text
     from roambench.runner.screen import print_json, progress_screen, say, screen
 
     known = read_catalogue(catalogue)
     if list_:
         if as_json:
-            print_json(found.list_document(known))
+            print_json(list_document(known, verdicts or KEPT))
         else:
-            say(screen(), found.list_text(known))
+            say(screen(), list_text(known, verdicts or KEPT))
         return
     choice = found.Reproduction(
         known, catalogue, scale, out, pages, tuple(set_ or ()), trace, verdicts, check

@@ -18,11 +18,14 @@ from roambench.report.table import ReportTable
 
 CLAIMS: Final = "claims.csv"
 TABLES: Final = "tables.csv"
+#: When the runs behind the figures ended; no figure itself.
+RAN: Final = "ran.csv"
 _CLAIMS_HEAD: Final = (
     "study", "scale", "claim", "outcome", "ours", "ours unit", "beside", "beside unit", "beside whom",
     "lead bound", "lead", "lead ± (95 %)", "lead unit", "seeds",
 )  # fmt: skip
 _TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "value", "±", "unit", "note")
+_RAN_HEAD: Final = ("study", "scale", "day (UTC)")
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)(?: ± (?P<half>[\d,.]+))?"
     r"(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
@@ -55,8 +58,8 @@ class CellParts:
         return cls(**{**parts, **digits})
 
 
-def figures_of(page: ResultsPage, study: str, scale: str) -> dict[str, Rows]:
-    """Every table of the page by the file that keeps it; the first row is the head."""
+def figures_of(page: ResultsPage, study: str, scale: str, day: str) -> dict[str, Rows]:
+    """Every table of the page by the file that keeps it; the first row is the head. `day`: the last run's."""
     claims, tables = [list(_CLAIMS_HEAD)], [list(_TABLES_HEAD)]
     *some, last = page.tables
     for table in (page.scale, *some):
@@ -64,14 +67,15 @@ def figures_of(page: ResultsPage, study: str, scale: str) -> dict[str, Rows]:
             claims += [[study, scale, *_claim(row)] for row in table.rows]
         else:
             tables += [[study, scale, *cells] for cells in _long(table)]
-    return {CLAIMS: claims, TABLES: tables, f"{study}-{scale}.csv": _wide(last)}
+    ran = [list(_RAN_HEAD), [study, scale, day]]
+    return {CLAIMS: claims, TABLES: tables, RAN: ran, f"{study}-{scale}.csv": _wide(last)}
 
 
 def renew(folder: Path, study: str, scale: str, figures: dict[str, Rows]) -> None:
     """Write these figures to the files of `folder`, in the place of those of the same study and scale."""
     for name, rows in figures.items():
         path = folder / name
-        if name in (CLAIMS, TABLES) and path.is_file():
+        if name in (CLAIMS, TABLES, RAN) and path.is_file():
             kept = read_rows(path)[1:]
             before = next((i for i, row in enumerate(kept) if row[:2] == [study, scale]), len(kept))
             others = [row for row in kept if row[:2] != [study, scale]]
@@ -85,6 +89,8 @@ def differences(folder: Path, study: str, scale: str, figures: dict[str, Rows]) 
     """A line for each file of `folder` that has other figures of this study and scale, wall times apart."""
     found = []
     for name, rows in figures.items():
+        if name == RAN:
+            continue
         path = folder / name
         kept = read_rows(path) if path.is_file() else []
         if name in (CLAIMS, TABLES):

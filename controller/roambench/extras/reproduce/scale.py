@@ -1,4 +1,4 @@
-"""The catalogue and its scale: the options of `roambench reproduce`, read for every `--help`."""
+"""The catalogue, its scale and its results: the options of `roambench reproduce`, read for every `--help`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Final
 
 #: Where a checkout has it, from the checkout's root.
 CATALOGUE: Final = Path("experiments") / "reproduction.toml"
+#: What came out, as a checkout keeps it.
+KEPT: Final = Path("docs") / "results"
 
 
 class Scale(StrEnum):

@@ -1,4 +1,4 @@
-"""Reproduce studies: run what is open of their sweeps, write their pages; and the list of what there is."""
+"""Reproduce studies: run what is open of their sweeps, write their pages."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import glob
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
-from roambench.extras.reproduce.catalogue import Catalogue, Item, Study, StudySweep
+from roambench.extras.reproduce.catalogue import Catalogue, Study
 from roambench.extras.reproduce.figures_csv import Rows, differences, figures_of, renew
 from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import study_page
@@ -91,7 +91,13 @@ def _one(choice: Reproduction, study: Study, *, jobs: int, console: Console) -> 
         say(console, f"{curves}: not drawn: {error}")
     with in_any_case(console):
         say(console, str(page))
-    return page, figures_of(made, study.name, choice.scale)
+    return page, figures_of(made, study.name, choice.scale, _day(folder))
+
+
+def _day(folder: Path) -> str:
+    """The UTC day on which the last run of the sweep ended."""
+    last = max(path.stat().st_mtime for path in folder.glob("points/*/result.json"))
+    return datetime.fromtimestamp(last, UTC).date().isoformat()
 
 
 def _keep(choice: Reproduction, folder: Path, figures: dict[str, dict[str, Rows]]) -> None:
@@ -126,49 +132,3 @@ def _share(points: Sequence[Point], folder: Path) -> int:
                 shared += 1
                 break
     return shared
-
-
-def list_text(catalogue: Catalogue) -> str:
-    """Each table and figure of the papers with its study and what is missing; then the studies with their
-    scales."""
-    lines: list[str] = []
-    for number, item in enumerate(catalogue.items):
-        if number == 0 or item.paper != catalogue.items[number - 1].paper:
-            lines += ["", item.paper]
-        lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
-        if item.missing:
-            lines.append(f"      missing: {item.missing}")
-    lines += ["", "Studies: roambench reproduce STUDY [--scale small|medium|full]"]
-    for study in catalogue.studies:
-        lines.append(f"  {study.name}: {study.title}")
-        lines += [f"      {scale}: {_lasts(sweep)}" for scale in Scale if (sweep := study.sweep(scale))]
-    return "\n".join(lines[1:])
-
-
-def list_document(catalogue: Catalogue) -> dict[str, Any]:
-    """The same for programs."""
-    return {
-        "schema": "roambench.reproduce/1",
-        "items": [_document(catalogue, item) for item in catalogue.items],
-    }
-
-
-def _document(catalogue: Catalogue, item: Item) -> dict[str, Any]:
-    study = catalogue.study(item.study) if item.study else None
-    sweeps = {scale: study.sweep(scale) for scale in Scale} if study is not None else {}
-    return {
-        "paper": item.paper,
-        "item": item.label,
-        "shows": item.shows,
-        "study": item.study or None,
-        "missing": item.missing or None,
-        "scales": {
-            scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
-            for scale, sweep in sweeps.items()
-            if sweep is not None
-        },
-    }
-
-
-def _lasts(sweep: StudySweep) -> str:
-    return sweep.lasts + (f"; needs {', '.join(sweep.needs)}" if sweep.needs else "")

@@ -21,8 +21,10 @@ BEGIN: Final = "<!-- verdicts: made by roambench reproduce --verdicts -->"
 END: Final = "<!-- end of verdicts -->"
 _OUTCOMES: Final = {
     ClaimVerdict.REPRODUCED: "reproduced",
+    ClaimVerdict.FITTED: "fitted, not reproduced",
     ClaimVerdict.WRONG_SIGN: "**reversed**",
     ClaimVerdict.UNDECIDED: "undecided",
+    ClaimVerdict.ONE_SEED: "one seed: not tested",
     ClaimVerdict.NOT_TRIED: "not tried",
 }
 _BY_TEXT: Final = {text: one for one in ClaimVerdict for text in (one.value, one.of_ours)}
@@ -87,7 +89,7 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
         verdict = _BY_TEXT[outcome]
         text = cell(says) if place == 0 else f"at `{scale}`"
-        if verdict is ClaimVerdict.WRONG_SIGN and (why := _reason(claim, scale)):
+        if verdict in (ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED) and (why := _reason(claim, scale)):
             text += f" *({cell(why)})*"
         pair = (f"{ours}, {beside}", unit, f"({cell(whom.partition(',')[0])})")
         cells = (

@@ -406,10 +406,23 @@ def test_the_list_is_printed_for_people_and_for_programs(monkeypatch: pytest.Mon
     plain = CliRunner().invoke(app, ["reproduce", "--list"])
     assert plain.exit_code == 0
     assert "Table 9: Accuracy by number of devices and access points  [mohawk-scale]" in plain.stdout
+    # Each row says what ran, when, and what came out; each study where its data are.
+    rows = re.split(r"\n(?=  \S)", plain.stdout.split("\nStudies: ")[0])[1:]
+    assert all(
+        re.search(r"(small|medium|full), \d{4}-\d\d-\d\d: \d|no claim|nothing ran", row) for row in rows
+    )
+    (table,) = [row for row in rows if "Table 5: " in row and "[mohawk]" in row]
+    assert "3 fitted, not reproduced" in table
+    scales = re.findall(r"^      (?:small|medium|full): .*", plain.stdout.split("\nStudies: ")[1], re.M)
+    assert all(re.search(r"(ran until \d|not run here); takes .*; data: ", line) for line in scales)
+    assert "not timed" not in plain.stdout
     found = json.loads(CliRunner().invoke(app, ["reproduce", "--list", "--json"]).stdout)
     (row,) = [item for item in found["items"] if item["item"] == "Fig. 8" and item["paper"] == "MIDDLE"]
     assert row["study"] is None
     assert row["missing"]
+    assert row["ran"] == []
+    (row,) = [item for item in found["items"] if item["item"] == "Figs. 9 to 13"]
+    assert sum(row["ran"][0]["outcomes"].values()) == 7
 
 
 def test_a_study_is_run_and_has_its_page_and_the_same_command_goes_on(

@@ -60,8 +60,9 @@ def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
     assert page_text(KEPT, catalogue) == (KEPT / "README.md").read_text("utf-8")
     kept = {(row[0], row[1], row[2]) for row in read_rows(KEPT / "claims.csv")[1:]}
     for study in catalogue.studies:
-        assert study.sweep(Scale.SMALL) is None or (KEPT / f"{study.name}-small.csv").is_file()
-        assert {(study.name, "small", claim.says) for claim in study.claims} <= kept
+        if study.sweep(Scale.SMALL) is not None:
+            assert (KEPT / f"{study.name}-small.csv").is_file()
+            assert {(study.name, "small", claim.says) for claim in study.claims} <= kept
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,107 @@
+"""The list of the papers' tables and figures: what of each ran, when, on which data, and what came out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from roambench.extras.reproduce.catalogue import Catalogue, Item, StudySweep
+from roambench.extras.reproduce.claims import ClaimVerdict
+from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, Rows, read_rows
+from roambench.extras.reproduce.scale import Scale
+
+_NAMED: Final = re.compile(r"(Table|Fig)s?\.? ((?:\d+[a-z]?|II)(?:(?:, | and | to )\d+[a-z]?)*)")
+
+
+def list_text(catalogue: Catalogue, kept: Path) -> str:
+    """Each table and figure with its study and the outcomes in the folder `kept`; then the studies with
+    their scales and data."""
+    lines: list[str] = []
+    for number, item in enumerate(catalogue.items):
+        if number == 0 or item.paper != catalogue.items[number - 1].paper:
+            lines += ["", item.paper]
+        lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
+        ran = list(_ran(item, kept))
+        for one in ran:
+            counts = ", ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
+            lines.append(f"      {one['scale']}, {one['day']}: {counts or 'curves and figures, no claim'}")
+        if not ran:
+            lines.append("      nothing ran")
+        if item.missing:
+            lines.append(f"      missing: {item.missing}")
+    lines += ["", "Studies: roambench reproduce STUDY [--scale small|medium|full]"]
+    days = _days(kept)
+    for study in catalogue.studies:
+        lines.append(f"  {study.name}: {study.title}")
+        for scale in Scale:
+            if sweep := study.sweep(scale):
+                day = days.get((study.name, scale))
+                ended = f"ran until {day}, {kept}/{study.name}-{scale}.csv" if day else "not run here"
+                lines.append(f"      {scale}: {ended}; takes {sweep.lasts}; data: {_data(sweep)}")
+    return "\n".join(lines[1:])
+
+
+def list_document(catalogue: Catalogue, kept: Path) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "schema": "roambench.reproduce/1",
+        "items": [_document(catalogue, item, kept) for item in catalogue.items],
+    }
+
+
+def _document(catalogue: Catalogue, item: Item, kept: Path) -> dict[str, Any]:
+    study = catalogue.study(item.study) if item.study else None
+    sweeps = {scale: study.sweep(scale) for scale in Scale} if study is not None else {}
+    return {
+        "paper": item.paper,
+        "item": item.label,
+        "shows": item.shows,
+        "study": item.study or None,
+        "missing": item.missing or None,
+        "scales": {
+            scale.value: {"file": sweep.file, "lasts": sweep.lasts, "needs": sweep.needs}
+            for scale, sweep in sweeps.items()
+            if sweep is not None
+        },
+        "ran": list(_ran(item, kept)),
+    }
+
+
+def _ran(item: Item, kept: Path) -> Iterator[dict[str, Any]]:
+    """For each scale that ran: its day, and how many of the claims on this item came out how."""
+    order = [str(verdict) for verdict in ClaimVerdict]
+    for (study, scale), day in _days(kept).items():
+        if study == item.study:
+            outcomes = Counter(
+                row[3]
+                for row in _rows(kept / CLAIMS)
+                if row[:2] == [study, scale] and _named(row[2]) & _named(item.label)
+            )
+            sorted_outcomes = {outcome: outcomes[outcome] for outcome in order if outcomes[outcome]}
+            yield {"scale": scale, "day": day, "outcomes": sorted_outcomes}
+
+
+def _days(kept: Path) -> dict[tuple[str, str], str]:
+    return {(study, scale): day for study, scale, day in _rows(kept / RAN)}
+
+
+def _rows(path: Path) -> Rows:
+    return read_rows(path)[1:] if path.is_file() else []
+
+
+def _named(words: str) -> set[str]:
+    """The tables and figures in a text: {"Fig 9", "Fig 10"} of "Figs. 9 to 10"; II is 2."""
+    found: set[str] = set()
+    for kind, numbers in _NAMED.findall(words):
+        places = [int(digits) for digits in re.findall(r"\d+", numbers.replace("II", "2"))]
+        if " to " in numbers:
+            places = list(range(places[0], places[-1] + 1))
+        found |= {f"{kind} {place}" for place in places}
+    return found
+
+
+def _data(sweep: StudySweep) -> str:
+    return "; ".join(sweep.needs) or "none to fetch"
