@@ -40,7 +40,10 @@ _KEY_FIELDS: Final = {
     "device": field("device", pa.string(), "", "name of the device"),
     "step": field("step", pa.int64(), "", "round of the training served; -1 before the first step"),
     "phase": field(
-        "phase", pa.string(), "", "idle, absent, download, train, upload, exchange, rest, wait or lost"
+        "phase",
+        pa.string(),
+        "",
+        "idle, absent, download, train, evaluate, upload, exchange, rest, wait or lost",
     ),
     "outcome": field("outcome", pa.string(), "", "of the training served; null in the background"),
 }

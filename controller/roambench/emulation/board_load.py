@@ -11,7 +11,7 @@ from typing import Final
 from roambench.agent.board_load import BoardLoad
 from roambench.agent.settings import AgentSettings, EmulationSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.phases import Phase
+from roambench.contract.phases import COMPUTING_PHASES, Phase
 from roambench.emulation.electric.power import CORES, IDLE, PORT_MBIT_S, Activity
 from roambench.emulation.feed import WorkFeed
 
@@ -42,13 +42,13 @@ class EmulatedLoad(BoardLoad):
         """From `ns` on the board is in `phase`, its link at `mbit_s` (0: as fast as its port)."""
         self._phase = phase
         self._moving = Activity(
-            busy_cores=1.0 if phase is Phase.TRAIN else 0.0,
+            busy_cores=1.0 if phase in COMPUTING_PHASES else 0.0,
             tx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.UPLOAD else 0.0,
             rx_mbit_s=(mbit_s or PORT_MBIT_S) if phase is Phase.DOWNLOAD else 0.0,
             waiting=phase is Phase.WAIT,
         )
         # Until the first byte the radio is on and waits for the other side.
-        self._activity = self._moving if phase is Phase.TRAIN else self._moving.radio_resting()
+        self._activity = self._moving if phase in COMPUTING_PHASES else self._moving.radio_resting()
         self._draw(ns)
 
     def radio_moves(self, first_byte_ns: int, total_bytes: int, mbit_s: float) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.phases import COMPUTING_PHASES, Phase, PhaseSpan
 from roambench.energy.idle.heat import Heat
 from roambench.energy.readings.periods import is_regular, periods_between
 from roambench.energy.rests import GUARD_SHARE, Window
@@ -114,7 +114,7 @@ def rest_checks(
     the windows' net energies, of which the last quarter of each guard brought `last_quarter_j`."""
     kinds = [spans[window.first].phase for window in windows]
     by_kind = {phase: [j for j, kind in enumerate(kinds) if kind is phase] for phase in dict.fromkeys(kinds)}
-    transfers: list[Phase] = [phase for phase in by_kind if phase is not Phase.TRAIN] or [*by_kind]
+    transfers: list[Phase] = [phase for phase in by_kind if phase not in COMPUTING_PHASES] or [*by_kind]
     least = min(transfers, key=lambda phase: abs(float(joules[by_kind[phase]].mean())))
     baseline_w = _baseline_w(quiet, windows)
     tails, locked, early_w = {}, [], {}
@@ -123,11 +123,11 @@ def rest_checks(
     scatter_w = float(quiet.watts[aside].std()) if aside.any() else 0.0
     for phase, own in by_kind.items():
         # What is left of a training spoils the idle power under the smallest transfer first.
-        judged = by_kind[least] if phase is Phase.TRAIN else own
+        judged = by_kind[least] if phase in COMPUTING_PHASES else own
         tail = _tail(seen, quiet, windows, own, judged, joules, period_s, guard_s, baseline_w, phase)
-        if tail is None and phase is Phase.TRAIN and _spoils(heat, windows, own, judged, joules):
+        if tail is None and phase in COMPUTING_PHASES and _spoils(heat, windows, own, judged, joules):
             tail = Tail(heat.watts, heat.watts / heat.u_w, math.ceil(2.0 * guard_s / GUARD_SHARE))
-        if tail is None and phase is not Phase.TRAIN:
+        if tail is None and phase not in COMPUTING_PHASES:
             tail = _still_growing(joules[own], last_quarter_j[own], guard_s)
         if tail is not None:
             tails[phase] = tail
@@ -135,12 +135,13 @@ def rest_checks(
             locked.append(phase)
         watts = _early_w(quiet, [windows[j] for j in own], guard_s, scatter_w)
         # A clock that is wrong costs a training little, and is seen best before it.
-        if phase is Phase.TRAIN or _EARLY_S * watts > EARLY_SHARE * abs(float(joules[own].mean())):
+        if phase in COMPUTING_PHASES or _EARLY_S * watts > EARLY_SHARE * abs(float(joules[own].mean())):
             early_w.update({phase: watts} if watts > 0.0 else {})
-    transfers_w = [watts for phase, watts in early_w.items() if phase is not Phase.TRAIN]
+    transfers_w = [watts for phase, watts in early_w.items() if phase not in COMPUTING_PHASES]
     if not transfers_w:
         return RestChecks(tails, tuple(locked), lost_share=lost_share)
-    clocks = early_w.get(Phase.TRAIN, 0.0) > min(transfers_w)
+    computed_w = max((early_w.get(phase, 0.0) for phase in COMPUTING_PHASES), default=0.0)
+    clocks = computed_w > min(transfers_w)
     cause = EarlyCause.CLOCK if clocks else EarlyCause.TRANSFER
     return RestChecks(tails, tuple(locked), early_w, cause, lost_share)
 
@@ -166,7 +167,7 @@ def _tail(
         window, calm = windows[j], windows[j]
         if window.until_s < window.end_s + guard_s - 0.01:
             continue
-        if phase is Phase.TRAIN:
+        if phase in COMPUTING_PHASES:
             if j + 1 == len(windows) or windows[j + 1].rest_from_s <= window.rest_until_s:
                 continue
             calm = windows[j + 1]
@@ -177,7 +178,7 @@ def _tail(
         end_w.append(seen.mean_w(window.until_s - last_s, window.until_s) - calm_w)
         later_w.append(later - calm_w)
         above_w.append(later - baseline_w)
-    parts = [(length_s, later_w)] if phase is Phase.TRAIN else [(_TAIL_S, end_w), (length_s, later_w)]
+    parts = [(length_s, later_w)] if phase in COMPUTING_PHASES else [(_TAIL_S, end_w), (length_s, later_w)]
     worth = [(seconds * _median(column), seconds * _u_median(column)) for seconds, column in parts]
     known = [(j, u) for j, u in worth if math.isfinite(u)]
     if not known:
@@ -186,7 +187,7 @@ def _tail(
     if lost_j <= TAIL_Z * u_j or lost_j <= TAIL_SHARE * abs(float(joules[judged].mean())):
         return None
     later, above = _median(later_w), _median(above_w)
-    if phase is Phase.TRAIN and math.isfinite(above) and later < _SOON_GONE * above:
+    if phase in COMPUTING_PHASES and math.isfinite(above) and later < _SOON_GONE * above:
         return None
     times = 2.0 if later < 0.5 * _median(end_w) else 4.0
     rest_s = float(math.ceil(times * guard_s / GUARD_SHARE))

@@ -30,6 +30,7 @@ _LEVELS: Final = (
     Phase.WAIT,
     Phase.DOWNLOAD,
     Phase.TRAIN,
+    Phase.EVALUATE,
     Phase.UPLOAD,
     Phase.EXCHANGE,
 )

@@ -12,6 +12,7 @@ from roambench.contract.orders import (
     ExchangeOrder,
     ExchangeReply,
     LeftOut,
+    ProgramOrder,
     SyncOrder,
     SyncReply,
     Task,
@@ -20,7 +21,6 @@ from roambench.contract.orders import (
     TransferOrder,
     TransferReply,
     UploadReply,
-    Vector,
 )
 from roambench.contract.printable import printable
 from roambench.wire.fields import word_of
@@ -37,10 +37,10 @@ _STATUS = {
 
 
 def answer_from(
-    message: wire.Answer, order: Task | TransferOrder, model: Vector | None, uploads: int = 0
+    message: wire.Answer, order: Task | TransferOrder, received: UploadReply | None, uploads: int = 0
 ) -> Answer:
-    """The answer to `order`. `model` is what arrived on the data plane for it, digest checked; `uploads` is
-    how often padding did.
+    """The answer to `order`. `received` is what arrived on the data plane for it, digest checked; `uploads`
+    is how often padding did.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
     What a training that was REFUSED has cost is kept, if that can be true.
@@ -54,6 +54,8 @@ def answer_from(
         return Answer(order.order_id, order.device, order.step, status, reason, cost)
     if isinstance(order, TrainOrder):
         return _train_answer(message, order)
+    if isinstance(order, ProgramOrder):
+        return _program_answer(message, order)
     if isinstance(order, TransferOrder):
         return _transfer_answer(message, order, uploads)
     if isinstance(order, SyncOrder):
@@ -63,9 +65,10 @@ def answer_from(
         if isinstance(reply_or_mistake, str):
             return _garbage(order, reply_or_mistake)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply_or_mistake)
-    if not message.HasField("upload") or model is None:
+    if not message.HasField("upload") or received is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
-    reply = word_of(UploadReply, message.upload, model=model)
+    told = word_of(UploadReply, message.upload, model=received.model)
+    reply = replace(told, message=received.message)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
@@ -97,6 +100,16 @@ def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
     reply = word_of(TrainReply, message.train)
     if mistake := _mistake_of_learning(reply, "training"):
         return _garbage(order, mistake)
+    return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
+
+
+def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
+    """What the answer says of samples and losses is not believed: nobody between the programs knows."""
+    told = word_of(TrainReply, message.train)
+    reply = replace(told, samples=0, sgd_steps=0, mean_loss=math.nan, mean_squared_loss=math.nan)
+    spent = (reply.cpu_s, reply.device_s, reply.late_s, reply.download_s)
+    if len(reply.model_digest) != 64 or not all(0.0 <= seconds < math.inf for seconds in spent):
+        return _garbage(order, "says done, but its program report is empty or holds NaN or infinity")
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 

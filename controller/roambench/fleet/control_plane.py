@@ -222,13 +222,12 @@ class ControlPlane:
         if entry.refusal:
             entry.fail(AnswerStatus.GARBAGE, entry.refusal)
             return
-        model = entry.received.model if entry.received is not None else None
-        entry.settle(answer_from(message, entry.order, model, entry.uploads))
+        entry.settle(answer_from(message, entry.order, entry.received, entry.uploads))
 
     def _take_event(self, event: wire.SessionEvent, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)
         kind = event_kind(event.kind[:60])
-        if entry is not None and kind is EventKind.TRAIN_STARTED:
+        if entry is not None and kind in (EventKind.TRAIN_STARTED, EventKind.EVALUATE_STARTED):
             entry.started_by = session.hello.started_ns
         if kind is EventKind.PEER_PORT_OPEN:
             self.sessions.peer_port_open(session, event.detail)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from roambench.contract.awake_timeout import AwakeTimeout
@@ -15,6 +17,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks, digest_of
 from roambench.contract.orders import (
     ExchangeOrder,
+    ProgramOrder,
     SyncOrder,
     TrainOrder,
     TransferOrder,
@@ -35,6 +38,7 @@ from roambench.wire.v1.methods import DATA_SERVICE
 
 _SHARD_LIMIT_S = 1800.0  # host seconds for a device's data, on the slowest of radios
 _PIECES_BEYOND = 16  # ends of chunks, empty messages
+_NO_MODEL: Final = np.zeros(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ class DataPlane:
                 await context.write(piece)
             return
         if (
-            not isinstance(order, TrainOrder | SyncOrder | ExchangeOrder)
+            not isinstance(order, TrainOrder | ProgramOrder | SyncOrder | ExchangeOrder)
             or wanted.digest.hex() not in order.model_digests
         ):
             await self._abort(
@@ -195,14 +199,18 @@ class DataPlane:
                 blob = await self._receive(messages, header)
             # Beside the loop: 36 uploads of 2.6 MB are 70 ms of hashing and checking.
             lasted_s = (self.clock.now_ns() - began_ns) * 1e-9
-            model = await asyncio.to_thread(self._verified, blob, header.digest.hex())
+            asked = entry.order
+            assert isinstance(asked, UploadOrder)
+            arrived = await asyncio.to_thread(self._verified, asked, blob, header.digest.hex())
             if self._entry(name, header.order_id) is not entry:
                 raise LinkError(
                     "the order's time is up: this model is not awaited any more"
                 )  # its device keeps it
-            free = isinstance(entry.order, UploadOrder) and entry.order.free
-            moved = (0, 0.0) if free else (len(blob), lasted_s)
-            entry.received = UploadReply(model, header.digest.hex(), *moved)
+            moved = (0, 0.0) if asked.free else (len(blob), lasted_s)
+            if isinstance(arrived, bytes):
+                entry.received = UploadReply(_NO_MODEL, header.digest.hex(), *moved, arrived)
+            else:
+                entry.received = UploadReply(arrived, header.digest.hex(), *moved)
             entry.refusal = ""  # of an attempt that broke off when the agent died
         except (LinkError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
@@ -239,11 +247,7 @@ class DataPlane:
             raise ModelError("no outstanding order asks for this upload")
         if header.ap != order.ap:
             raise ModelError(f"upload goes to AP {header.ap}, the order names AP {order.ap}")
-        if header.total_bytes != self.registry.blob_bytes:
-            raise ModelError(
-                f"upload announces {header.total_bytes} bytes, "
-                f"a model of this run has {self.registry.blob_bytes}"
-            )
+        self.registry.admit(order, header.total_bytes)
 
     async def _receive(self, messages: AsyncIterator[bytes], header: wire.UploadHeader) -> bytes:
         pieces: list[bytes] = []
@@ -270,10 +274,10 @@ class DataPlane:
         if received != total_bytes:
             raise LinkError(f"{received} bytes of padding arrived, {total_bytes} were announced")
 
-    def _verified(self, blob: bytes, digest: str) -> Vector:
+    def _verified(self, order: UploadOrder, blob: bytes, digest: str) -> Vector | bytes:
         if digest_of(blob) != digest:
             raise ModelError("upload does not match its digest")
-        return self.registry.accept(blob)
+        return self.registry.accept(order, blob)
 
     def _entry(self, name: str, order_id: str) -> OutstandingOrder | None:
         device = self.device_of(name)

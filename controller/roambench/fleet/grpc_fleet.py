@@ -160,8 +160,8 @@ class GrpcFleet:
 
         return list(await asyncio.gather(*(perform_one(order) for order in orders)))
 
-    def publish(self, model: Vector) -> str:
-        """Offer a model for download; returns its digest."""
+    def publish(self, model: Vector | bytes) -> str:
+        """Offer a model, or a message, for download; returns its digest."""
         return self._registry.publish(model)
 
     def retain(self, digests: Collection[str]) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from roambench.contract.orders import Answer, ExchangeOrder, Order, SyncOrder, TrainOrder, UploadOrder, Vector
+from roambench.contract.orders import (
+    Answer,
+    ExchangeOrder,
+    Order,
+    ProgramOrder,
+    SyncOrder,
+    TrainOrder,
+    UploadOrder,
+    Vector,
+)
 from roambench.rounds.ports import Fleet, OnAnswer, keep_all
 
 
@@ -28,8 +37,8 @@ class RatedFleet:
         """Perform the orders, each with its link's rates."""
         return await self._fleet.perform([self._rated(order) for order in orders], on_answer)
 
-    def publish(self, model: Vector) -> str:
-        """Offer a model for download; returns its digest."""
+    def publish(self, model: Vector | bytes) -> str:
+        """Offer a model, or a message, for download; returns its digest."""
         return self._fleet.publish(model)
 
     def retain(self, digests: Collection[str]) -> None:
@@ -44,7 +53,7 @@ class RatedFleet:
                     download_mbit_s=order.download_mbit_s or self._rates.download_mbit_s,
                     exchange_mbit_s=order.exchange_mbit_s or self._rates.upload_mbit_s,
                 )
-            case TrainOrder() | SyncOrder() if order.download_mbit_s == 0.0:
+            case TrainOrder() | ProgramOrder() | SyncOrder() if order.download_mbit_s == 0.0:
                 return replace(order, download_mbit_s=self._rates.download_mbit_s)
             case UploadOrder() if order.upload_mbit_s == 0.0:
                 return replace(order, upload_mbit_s=self._rates.upload_mbit_s)

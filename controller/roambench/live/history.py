@@ -41,6 +41,7 @@ _MOST_TEXT: Final = 300  # characters of a detail, which may come from a board
 #: The phase that a device is in while it carries out an order of a kind.
 _PHASE_OF: Final = {
     "train": Phase.TRAIN,
+    "evaluate": Phase.EVALUATE,
     "upload": Phase.UPLOAD,
     "exchange": Phase.EXCHANGE,
     "sync": Phase.DOWNLOAD,
@@ -49,6 +50,7 @@ _PHASE_OF: Final = {
 _PHASE_BEGUN: Final[dict[str, Phase]] = {
     EventKind.DOWNLOAD_STARTED: Phase.DOWNLOAD,
     EventKind.TRAIN_STARTED: Phase.TRAIN,
+    EventKind.EVALUATE_STARTED: Phase.EVALUATE,
     EventKind.UPLOAD_STARTED: Phase.UPLOAD,
     EventKind.EXCHANGE_STARTED: Phase.EXCHANGE,
 }
@@ -62,6 +64,7 @@ _ORDINARY: Final[frozenset[str]] = frozenset(
         EventKind.TRAINER_READY,
         EventKind.FETCHING_DATA,
         EventKind.TRAIN_FINISHED,
+        EventKind.EVALUATE_FINISHED,
         EventKind.EXCHANGE_FINISHED,
         EventKind.PEER_PORT_OPEN,
     }

@@ -14,6 +14,7 @@ from roambench.contract.orders import (
     ExchangeOrder,
     IdleOrder,
     Order,
+    ProgramOrder,
     SyncOrder,
     TrainOrder,
     UploadOrder,
@@ -182,6 +183,9 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
     match order:
         case TrainOrder(start_digest=digest):
             return _transfer_record(order, "train", digest, "down", order.download_mbit_s, here, throughput)
+        case ProgramOrder(digest=digest):
+            kind: Literal["train", "evaluate"] = "evaluate" if order.evaluates else "train"
+            return _transfer_record(order, kind, digest, "down", order.download_mbit_s, here, throughput)
         case SyncOrder(digest=digest):
             return _transfer_record(order, "sync", digest, "down", order.download_mbit_s, here, throughput)
         case UploadOrder():
@@ -206,8 +210,8 @@ def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderG
 
 
 def _transfer_record(
-    order: TrainOrder | SyncOrder | UploadOrder,
-    kind: Literal["train", "sync", "upload"],
+    order: TrainOrder | ProgramOrder | SyncOrder | UploadOrder,
+    kind: Literal["train", "evaluate", "sync", "upload"],
     start_digest: str,
     direction: Direction,
     paced_mbit_s: float,
@@ -221,7 +225,7 @@ def _transfer_record(
         order.order_id,
         kind,
         order.ap,
-        train_order_id=order.train_order_id if isinstance(order, UploadOrder) else "",
+        train_order_id=order.training_id if isinstance(order, UploadOrder) else "",
         start_digest=start_digest,
         distance_m=distance_m,
         link=link_name(distance_m),

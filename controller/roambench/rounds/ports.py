@@ -33,8 +33,9 @@ class Fleet(Protocol):
         """
         ...
 
-    def publish(self, model: Vector) -> str:
-        """Make a model version downloadable; returns its digest (the same vector gives the same digest)."""
+    def publish(self, model: Vector | bytes) -> str:
+        """Make a model version, or a program's message, downloadable; returns its digest (the same vector or
+        bytes give the same digest)."""
         ...
 
     def retain(self, digests: Collection[str]) -> None:

@@ -37,7 +37,7 @@ class OrderGiven:
     step: int
     device: int
     order_id: str
-    kind: Literal["train", "upload", "sync", "discard", "idle", "exchange"]
+    kind: Literal["train", "upload", "sync", "discard", "idle", "exchange", "evaluate"]
     ap: int  # -1 where an order names none
     train_order_id: str = ""  # for upload and discard
     start_digest: str = ""  # for train, and the global model's for sync

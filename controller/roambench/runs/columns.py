@@ -32,7 +32,7 @@ READINGS: Final[Columns] = {
 PHASES: Final[Columns] = {
     "device": _DEVICE,
     "boot_id": _BOOT,
-    "phase": ("", "idle, absent, download, train, upload, exchange, rest, wait or lost"),
+    "phase": ("", "idle, absent, download, train, evaluate, upload, exchange, rest, wait or lost"),
     "step": ("", "step in which the phase was; -1 before the first"),
     "start_ns": ("ns", "begin, in device time"),
     "end_ns": ("ns", "end, in device time; not part of the phase"),

@@ -59,6 +59,8 @@ class EventKind(StrEnum):
     DOWNLOAD_STARTED = "download started"
     TRAIN_STARTED = "train started"
     TRAIN_FINISHED = "train finished"
+    EVALUATE_STARTED = "evaluate started"
+    EVALUATE_FINISHED = "evaluate finished"
     UPLOAD_STARTED = "upload started"
     EXCHANGE_STARTED = "exchange started"
     EXCHANGE_FINISHED = "exchange finished"

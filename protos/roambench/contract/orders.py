@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.local_training import LocalTraining
+from roambench.contract.phases import Phase
 
 Vector = npt.NDArray[np.float32]  # a flat model, shape (parameters,)
 
@@ -42,8 +43,41 @@ class TrainOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgramOrder:
+    """Download a message and let the device's program answer it (`program_spec.ProgramSpec`).
+
+    Message and answer are bytes that neither controller nor agent reads. The answer stays on the device, as a
+    trained model does, until an upload order names this one.
+    """
+
+    order_id: str
+    device: int
+    step: int
+    ap: int
+    digest: str  # hex digest of the message's blob
+    evaluates: bool = False  # no training: a phase of its own, and never wasted
+    download_mbit_s: float = 0.0  # 0: the link's native speed
+
+    @property
+    def model_digests(self) -> tuple[str, ...]:
+        """Return which published messages the order lets its device download."""
+        return (self.digest,)
+
+    @property
+    def phase(self) -> Phase:
+        """The phase in which the program computes."""
+        return Phase.EVALUATE if self.evaluates else Phase.TRAIN
+
+    @property
+    def training_id(self) -> str:
+        """The training that the phases of this order are of; empty: of none."""
+        return "" if self.evaluates else self.order_id
+
+
+@dataclass(frozen=True, slots=True)
 class UploadOrder:
-    """Send the finished model of `train_order_id` to the AP where the device is now."""
+    """Send the finished model of `train_order_id`, or the answer of a program to the order of that id, to the
+    AP where the device is now."""
 
     order_id: str
     device: int
@@ -53,6 +87,13 @@ class UploadOrder:
     upload_mbit_s: float = 0.0
     keeps_model: bool = False  # the model stays on the device as its own (the MIDDLE family)
     free: bool = False  # not communication: unpaced, outside every measured phase, counted as no bytes
+    message_bytes: int = 0  # of a program's answer: at most so many; 0: a model of the run
+    evaluates: bool = False  # the answer is of a program order that does
+
+    @property
+    def training_id(self) -> str:
+        """The training whose outcome decides on the joules of this upload; empty: none's does."""
+        return "" if self.evaluates else self.train_order_id
 
     @property
     def collects(self) -> bool:
@@ -172,7 +213,7 @@ class UnknownOrder:
 
 
 #: Orders that are outstanding until the device answers.
-Task = TrainOrder | UploadOrder | SyncOrder | ExchangeOrder
+Task = TrainOrder | ProgramOrder | UploadOrder | SyncOrder | ExchangeOrder
 Order = Task | DiscardOrder | IdleOrder
 
 
@@ -180,7 +221,7 @@ def rests_of(order: Order | TransferOrder | UnknownOrder) -> float:
     """Return how many rests a device takes while it carries the order out, at most: half a one before the
     first measured phase, a whole one after each."""
     match order:
-        case TrainOrder():
+        case TrainOrder() | ProgramOrder():
             return 2.5
         case UploadOrder():
             return 0.0 if order.collects else 1.5
@@ -218,7 +259,8 @@ class AnswerStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TrainReply:
-    """A finished training: sample counts and losses; the model itself stays on the device.
+    """A finished training: sample counts and losses; the model itself stays on the device. Of a program's
+    answer, which nobody here reads, neither samples, steps nor losses (NaN) are known.
 
     It lasted `device_s` of device time; `late_s` (emulation only) is how much longer the host needed.
     """
@@ -246,12 +288,14 @@ class UploadReport:
 
 @dataclass(frozen=True, slots=True)
 class UploadReply:
-    """An uploaded model: float32 vector, shape (parameters,), verified against its digest."""
+    """An uploaded model: float32 vector, shape (parameters,), verified against its digest. Where a program's
+    answer was uploaded, `message` has its bytes, and there is no model."""
 
     model: Vector
     model_digest: str
     uploaded_bytes: int = 0
     upload_s: float = 0.0
+    message: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

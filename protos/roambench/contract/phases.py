@@ -15,6 +15,7 @@ class Phase(StrEnum):
     ABSENT = "absent"  # the trace says it is away (a bench board is still powered)
     DOWNLOAD = "download"
     TRAIN = "train"
+    EVALUATE = "evaluate"  # a device scores a model on its own data: no training, and never wasted
     UPLOAD = "upload"
     EXCHANGE = "exchange"  # device-to-device
     REST = "rest"  # around a measured phase: nothing is ordered, nothing transferred
@@ -23,7 +24,9 @@ class Phase(StrEnum):
 
 
 #: Phases in which a device works for the learning system; the others are background.
-ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD, Phase.EXCHANGE})
+ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD, Phase.EXCHANGE})
+#: Active phases in which its processor works; the radio works in the others.
+COMPUTING_PHASES = frozenset({Phase.TRAIN, Phase.EVALUATE})
 #: Active phases, and the rests around them.
 MEASURED_PHASES = ACTIVE_PHASES | {Phase.REST}
 

@@ -109,6 +109,7 @@ def test_only_what_begins_a_transfer_or_a_training_begins_a_phase() -> None:
     assert {kind: phase for kind, phase in begun.items() if phase is not None} == {
         EventKind.DOWNLOAD_STARTED: Phase.DOWNLOAD,
         EventKind.TRAIN_STARTED: Phase.TRAIN,
+        EventKind.EVALUATE_STARTED: Phase.EVALUATE,
         EventKind.UPLOAD_STARTED: Phase.UPLOAD,
         EventKind.EXCHANGE_STARTED: Phase.EXCHANGE,
     }

@@ -60,9 +60,9 @@ async def test_what_arrives_when_the_order_is_over_stays_with_its_device(tmp_pat
         where.fleet.publish(MODEL)
         registry, accept = where.fleet._registry, where.fleet._registry.accept
 
-        def slow(blob: bytes) -> object:
+        def slow(order: UploadOrder, blob: bytes) -> object:
             over.wait(30.0)
-            return accept(blob)
+            return accept(order, blob)
 
         registry.accept = slow  # type: ignore[method-assign,assignment]
         first = await uploaded(where, pi)
@@ -88,9 +88,9 @@ async def test_who_uploads_too_late_is_told_that_nobody_waits() -> None:
         where.fleet.publish(MODEL)
         registry, accept = where.fleet._registry, where.fleet._registry.accept
 
-        def slow(blob: bytes) -> object:
+        def slow(order: UploadOrder, blob: bytes) -> object:
             over.wait(30.0)
-            return accept(blob)
+            return accept(order, blob)
 
         registry.accept = slow  # type: ignore[method-assign,assignment]
         (answer,) = await where.fleet.perform([ORDER])

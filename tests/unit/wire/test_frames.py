@@ -17,6 +17,7 @@ from roambench.contract.orders import (
     LeftOut,
     Order,
     Peer,
+    ProgramOrder,
     Reply,
     SyncReply,
     TrainOrder,
@@ -77,6 +78,16 @@ FROM_CONTROLLER = {
                     training=WIRE_TRAINING,
                     deadline_s=9.0,
                 ),
+            )
+        ),
+    ),
+    "program": (
+        GivenOrder(ProgramOrder("run/1/2/x", 2, 1, 3, DIGEST, True, 8.5), 60.0),
+        wire.ControllerFrame(
+            order=wire.Order(
+                **ABOUT,
+                deadline_s=60.0,
+                program=wire.ProgramOrder(ap=3, digest=b"\xab" * 32, evaluates=True, download_mbit_s=8.5),
             )
         ),
     ),

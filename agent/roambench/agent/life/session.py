@@ -210,6 +210,7 @@ class AgentSession:
         await self.link.close()
         await self.meter.close()
         self.trainer.worker.close()
+        await self.trainer.program.close()
         self.load.close()
         self.meter.spool.close()
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.agent.background import Chores
+from roambench.agent.orders.program import Program
 from roambench.agent.orders.shard_store import ShardStore
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, Worker
 from roambench.agent.orders.workplace import Dial
@@ -26,6 +27,7 @@ class Preparation:
     """Reports TRAINER_READY or TRAINER_NOT_READY for every welcome of a run's controller."""
 
     worker: Worker
+    program: Program
     shards: ShardStore
     dial: Dial
     reporter: Reporter
@@ -36,7 +38,7 @@ class Preparation:
     def begin(self, spec: LearningSpec) -> None:
         """Prepare for `spec`, unless that is under way; of a trainer that is warm for it, say so again: the
         controller may be another, or have missed it."""
-        if self._tried == self._wanted and not self.worker.is_prepared:
+        if self._tried == self._wanted and not self._is_warm(self._wanted):
             self._wanted = None  # its trainer has died since, or was ended with the run before
         if spec != self._wanted:
             self._wanted = spec
@@ -44,10 +46,22 @@ class Preparation:
         elif self._tried == spec:
             self.reporter.report(EventKind.TRAINER_READY, "as before")
 
+    def _is_warm(self, spec: LearningSpec | None) -> bool:
+        by_program = spec is not None and spec.program is not None
+        return self.program.is_prepared if by_program else self.worker.is_prepared
+
     async def _prepare(self, wanted: LearningSpec) -> None:
         """The data first, if it is not here; a link that breaks is tried again. A trainer that fails here
-        comes back with the first train order, which tries again."""
+        comes back with the first train order, which tries again. A program brings its own data."""
         spec = wanted
+        if wanted.program is not None:
+            try:
+                await self.program.prepare(wanted.program)
+                self.reporter.report(EventKind.TRAINER_READY, f"{self.program.rss_bytes} bytes resident")
+            except (RoambenchError, TrainerDied, TrainerRefused) as error:
+                self.reporter.report(EventKind.TRAINER_NOT_READY, str(error))
+            self._tried = wanted
+            return
         for attempt in range(_SHARD_ATTEMPTS):
             try:
                 spec = await self.shards.resolve(wanted, self)

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from roambench.agent.background import undivided, why
 from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.program import Program
+from roambench.agent.orders.program_orders import ProgramOrders
 from roambench.agent.orders.resume_point import ResumePoint
 from roambench.agent.orders.train_orders import TrainOrders
 from roambench.agent.orders.transfer_orders import TransferOrders
@@ -24,6 +26,7 @@ from roambench.contract.orders import (
     ExchangeOrder,
     GivenOrder,
     IdleOrder,
+    ProgramOrder,
     SyncOrder,
     TrainOrder,
     TransferOrder,
@@ -59,6 +62,7 @@ class OrderQueue:
     chaos: ChaosSettings
     exchanges: Exchanges | None = None
     point: ResumePoint | None = None  # kept up to date with what orders say of it
+    program: Program | None = None
     _queue: asyncio.Queue[GivenOrder] = field(default_factory=asyncio.Queue)
     _known: set[str] = field(default_factory=set)
 
@@ -124,6 +128,8 @@ class OrderQueue:
         match given.order:
             case TrainOrder() as order:
                 return await TrainOrders(self.place, self.model_cache).carry_out(given, order)
+            case ProgramOrder() as order if self.program is not None:
+                return await ProgramOrders(self.place, self.model_cache, self.program).carry_out(given, order)
             case ExchangeOrder() as order if self.exchanges is not None:
                 return await self.exchanges.carry_out(given, order)
             case UploadOrder() as order:

@@ -13,6 +13,7 @@ from roambench.agent.orders.exchange_orders import ExchangeOrders
 from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.preparation import Preparation
+from roambench.agent.orders.program import Program
 from roambench.agent.orders.queue import OrderQueue
 from roambench.agent.orders.resume_point import ModelKeeper, ResumePoint
 from roambench.agent.orders.shard_store import ShardStore
@@ -35,8 +36,14 @@ class Trainer:
         self._link = link
         self._orders: asyncio.Task[None] | None = None
         self.worker = Worker(process)
+        self.program = Program(folder)
         self.preparation = Preparation(
-            self.worker, ShardStore(folder / "shards"), link.data, link.reporter, link.chores
+            self.worker,
+            self.program,
+            ShardStore(folder / "shards"),
+            link.data,
+            link.reporter,
+            link.chores,
         )
         self.place = Workplace(
             timeline=meter.timeline,
@@ -54,7 +61,9 @@ class Trainer:
         self.exchange = ExchangeOrders(self.place, link.peers, self.held)
         keepers: dict[str, ModelKeeper] = {"model-cache": self.model_cache, "held": self.held}
         self.point = ResumePoint(folder / "resume-point", keepers)
-        self.order_queue = OrderQueue(self.place, self.model_cache, settings.chaos, self.exchange, self.point)
+        self.order_queue = OrderQueue(
+            self.place, self.model_cache, settings.chaos, self.exchange, self.point, self.program
+        )
 
     @property
     def trained_order_ids(self) -> tuple[str, ...]:
@@ -67,6 +76,7 @@ class Trainer:
         if not self.point.is_of(run):
             self.point.clear()  # the run of that point cannot go on any more
         self.model_cache.clear()
+        self.program.forget()
 
     def work_for(self, welcome: Welcome) -> None:
         """Prepare for what this controller's run learns and exchanges."""
@@ -91,6 +101,7 @@ class Trainer:
     async def leave(self, run: str, resumes_at: int) -> None:
         """Give up all orders of `run`; keep what it takes to go on with `resumes_at` (0: it never will)."""
         self.worker.abandon()
+        self.program.abandon()
         await self._give_up_orders()
         if run and resumes_at:
             try:
@@ -112,8 +123,9 @@ class Trainer:
         timeline.enter(Phase.WAIT, resumes_at)
 
     def forget_run(self) -> None:
-        """Let go of the models of a run that is over."""
+        """Let go of the models of a run that is over, and of its program."""
         self.model_cache.clear()
+        self.program.forget()
         for name in ("start.blob", "previous.blob"):
             (self._folder / name).unlink(missing_ok=True)
         self.held.clear()

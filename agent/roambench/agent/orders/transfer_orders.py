@@ -52,7 +52,7 @@ class TransferOrders:
                 Phase.UPLOAD,
                 order.step,
                 order_id=order_id,
-                train_order_id=order.train_order_id,
+                train_order_id=order.training_id,
                 mbit_s=order.upload_mbit_s,
             )
             mbit_s = order.upload_mbit_s

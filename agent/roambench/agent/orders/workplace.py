@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from roambench.agent.board_load import BoardLoad, RadioLoad
+from roambench.agent.orders.program import Computed
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
 from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.reporter import Reporter
@@ -18,7 +19,7 @@ from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.orders import ExchangeReply, GivenOrder, TrainReply, rests_of
+from roambench.contract.orders import ExchangeReply, GivenOrder, ProgramOrder, TrainReply, rests_of
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
@@ -36,6 +37,15 @@ class Trained:
     time)."""
 
     outcome: TrainOutcome
+    device_s: float
+    late_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramDone:
+    """A program's answer, how long its phase lasted, and by how much this machine was late (device time)."""
+
+    computed: Computed
     device_s: float
     late_s: float
 
@@ -220,6 +230,34 @@ class Workplace:
             raise
         await self.clock.sleep(self.rest_s)  # from the end of the computing, where that was late
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
+
+    async def compute(
+        self, order: ProgramOrder, before: Moved, call: Callable[[], Awaitable[Computed]]
+    ) -> ProgramDone:
+        """A program's answer, in one phase; `before` is what the phase before it moved.
+
+        An emulated board computes for the processor seconds that `call` really took x `cpu_slowdown`. Where
+        this machine needed longer, so did the board, and the lateness is reported.
+        """
+        started_ns = self.timeline.enter(
+            order.phase,
+            order.step,
+            order_id=order.order_id,
+            train_order_id=order.training_id,
+            moved=before,
+        )
+        self.event(EventKind.EVALUATE_STARTED if order.evaluates else EventKind.TRAIN_STARTED, order.order_id)
+        late_s = 0.0
+        try:
+            computed = await call()
+            if self.cpu_slowdown is not None:
+                due_ns = started_ns + self._ns(computed.cpu_s * self.cpu_slowdown)
+                late_s = max(0.0, (self.clock.now_ns() - due_ns) * 1e-9)
+                await self.clock.sleep_until_ns(due_ns)
+        finally:
+            ended_ns = self.timeline.enter(self.pause, order.step)
+        await self.clock.sleep(self.rest_s)
+        return ProgramDone(computed, (ended_ns - started_ns) * 1e-9, late_s)
 
     def cost(
         self, kind: type[Report], training: LocalTraining, refused: TrainerRefused, download: ModelTransfer

@@ -1,8 +1,8 @@
 """Sends nothing while energy is measured, if the experiment wants it so.
 
-Quiet phases are download, train, upload, exchange, the rests around them, and what the controller calls quiet
-(the idle baselines). In them no record is drained, no event sent and no clock probe echoed; what is to
-be said waits for the end of the phase. What still flows is the measured transfer itself, the order that
+Quiet phases are download, train, evaluate, upload, exchange, the rests around them, and what the controller
+calls quiet (the idle baselines). In them no record is drained, no event sent and no clock probe echoed; what
+is to be said waits for the end of the phase. What still flows is the measured transfer itself, the order that
 begins a phase, the answer that follows its end, and TCP's own acknowledgements of them. gRPC's keepalive is
 off for such a run: that an agent is gone is noticed by its order's deadline.
 """

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.phases import COMPUTING_PHASES, PhaseSpan
 
 #: Time constants to choose from, s. What fades by the shortest is no heat: the guard was too short.
 TAUS_S: Final = (5.0, 10.0, 20.0, 40.0, 80.0)
@@ -55,7 +55,7 @@ class Heat:
 def heat_of(at_s: Floats, watts: Floats, spans: Sequence[PhaseSpan]) -> Heat:
     """The heat in quiet readings: arrivals, s after the timeline's start, and watts, shape (readings,)."""
     origin_ns = spans[0].start_ns
-    trained = [span for span in spans if span.phase is Phase.TRAIN]
+    trained = [span for span in spans if span.phase in COMPUTING_PHASES]
     edges_s = np.array([(ns - origin_ns) * 1e-9 for span in trained for ns in (span.start_ns, span.end_ns)])
     if len(trained) < _MIN_TRAININGS:
         return Heat(0.0, 0.0, TAUS_S[-1], edges_s)

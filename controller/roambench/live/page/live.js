@@ -9,9 +9,9 @@
     if (kind) element.className = kind;
     return element;
   };
-  const PHASES = ["idle", "absent", "rest", "wait", "download", "train", "upload", "exchange", "lost"];
-  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", train: "training", upload: "uploading", exchange: "exchanging", lost: "agent down" };
-  const WORK = new Set(["download", "train", "upload", "exchange"]);
+  const PHASES = ["idle", "absent", "rest", "wait", "download", "train", "evaluate", "upload", "exchange", "lost"];
+  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", train: "training", evaluate: "evaluating", upload: "uploading", exchange: "exchanging", lost: "agent down" };
+  const WORK = new Set(["download", "train", "evaluate", "upload", "exchange"]);
   const MEASURED = new Set([...WORK, "rest"]);
   const MANY = 64;  // more boards than these are squares
   const wanted = new URLSearchParams(location.search).get("run") || "";
@@ -142,7 +142,7 @@
       item.append(sign, make("span", names[i]));
       return item;
     });
-    const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, 8);
+    const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, -1);
     $("phases").replaceChildren(...key(used.map((phase) => "phase-" + phase), used.map((phase) => DOING[phase])));
     $("outcome-key").replaceChildren(...key(head.outcomes.map((name) => "outcome-" + name), head.outcomes.map((name) => (name === "pending" ? "not decided yet" : name))));
     const curves = key(["accent"], [head.system], "line");

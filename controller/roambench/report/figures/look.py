@@ -37,6 +37,7 @@ PHASE_PATTERNS: Final[dict[Phase, str]] = {
     Phase.WAIT: "/",
     Phase.DOWNLOAD: "",
     Phase.TRAIN: "",
+    Phase.EVALUATE: ".",
     Phase.UPLOAD: "\\",
     Phase.EXCHANGE: "|",
     Phase.LOST: "+",

@@ -101,7 +101,7 @@ def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> Order
 
 
 #: The kinds of order that the report counts; the others are background.
-_COUNTED: Final = ("train", "upload", "exchange")
+_COUNTED: Final = ("train", "upload", "exchange", "evaluate")
 
 
 def _troubles(log: EventLog, answer: Codes, kind: Codes, names: Sequence[str]) -> Iterator[Trouble]:
@@ -124,6 +124,8 @@ _ORDINARY = frozenset(
         EventKind.DOWNLOAD_STARTED,
         EventKind.TRAIN_STARTED,
         EventKind.TRAIN_FINISHED,
+        EventKind.EVALUATE_STARTED,
+        EventKind.EVALUATE_FINISHED,
         EventKind.UPLOAD_STARTED,
         EventKind.PEER_PORT_OPEN,
         EventKind.EXCHANGE_STARTED,

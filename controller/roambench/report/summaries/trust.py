@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase
+from roambench.contract.phases import ACTIVE_PHASES, COMPUTING_PHASES, Phase
 from roambench.energy.account import Method
 from roambench.energy.energy_value import Energy, told_from_zero, total
 from roambench.report import numbers
@@ -55,7 +55,7 @@ def trust_of(energy: EnergySummary | None) -> tuple[FigureTrust, ...]:
     checks = [board.split.checks for board in measured]
     missing = {phase for found in checks for phase in (*found.tails, *found.early_w)}
     phases = {item.phase: item for item in energy.phases}
-    moved = [phases[phase] for phase in phases if phase in ACTIVE_PHASES - {Phase.TRAIN}]
+    moved = [phases[phase] for phase in phases if phase in ACTIVE_PHASES - COMPUTING_PHASES]
     trained = [phases[Phase.TRAIN]] if Phase.TRAIN in phases else []
     return tuple(
         found

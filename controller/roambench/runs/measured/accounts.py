@@ -201,6 +201,8 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
             return Phase.DOWNLOAD
         case EventKind.TRAIN_STARTED:
             return Phase.TRAIN
+        case EventKind.EVALUATE_STARTED:
+            return Phase.EVALUATE
         case EventKind.UPLOAD_STARTED:
             return Phase.UPLOAD
         case EventKind.EXCHANGE_STARTED:
@@ -208,6 +210,7 @@ def phase_begun(kind: AnyEventKind) -> Phase | None:
         case (
             # A phase that has ended is recorded as another span.
             EventKind.TRAIN_FINISHED
+            | EventKind.EVALUATE_FINISHED
             | EventKind.EXCHANGE_FINISHED
             | EventKind.TRANSFER_BROKE_OFF
             # What happens to an agent, its records, its meter and its readiness is in the phase that is open.

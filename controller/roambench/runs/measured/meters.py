@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.errors import ConfigError, RunError
-from roambench.contract.phases import Phase, PhaseSpan
+from roambench.contract.phases import COMPUTING_PHASES, PhaseSpan
 from roambench.contract.records import AgentEvent
 from roambench.energy.clocks.clock_fit import REFUSE_BOUND_NS, ClockBurst, ClockFit, moved
 from roambench.energy.clocks.meter_clock import sample_stamps
@@ -135,7 +135,7 @@ def samples_of(
             bound_ns += own.worst_bound_ns(first - round(own.offset_ns), last - round(own.offset_ns))
             u_clock_s = _RECTANGULAR * bound_ns * 1e-9
     volts, amps, watts = (column[usable] for column in (readings.volts, readings.amps, readings.watts))
-    trainings = [span for span in spans if span.phase is Phase.TRAIN]
+    trainings = [span for span in spans if span.phase in COMPUTING_PHASES]
     frozen = frozen_stretches(
         ns,
         volts,

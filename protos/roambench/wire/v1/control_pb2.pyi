@@ -276,7 +276,7 @@ class Refusal(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., final: bool = ...) -> None: ...
 
 class Order(_message.Message):
-    __slots__ = ("order_id", "step", "device", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange")
+    __slots__ = ("order_id", "step", "device", "deadline_s", "resumes_at", "train", "upload", "discard", "idle", "sync", "transfer", "exchange", "program")
     ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     STEP_FIELD_NUMBER: _ClassVar[int]
     DEVICE_FIELD_NUMBER: _ClassVar[int]
@@ -289,6 +289,7 @@ class Order(_message.Message):
     SYNC_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_FIELD_NUMBER: _ClassVar[int]
     EXCHANGE_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     order_id: str
     step: int
     device: int
@@ -301,7 +302,8 @@ class Order(_message.Message):
     sync: SyncOrder
     transfer: TransferOrder
     exchange: ExchangeOrder
-    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., device: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ...) -> None: ...
+    program: ProgramOrder
+    def __init__(self, order_id: _Optional[str] = ..., step: _Optional[int] = ..., device: _Optional[int] = ..., deadline_s: _Optional[float] = ..., resumes_at: _Optional[int] = ..., train: _Optional[_Union[TrainOrder, _Mapping]] = ..., upload: _Optional[_Union[UploadOrder, _Mapping]] = ..., discard: _Optional[_Union[DiscardOrder, _Mapping]] = ..., idle: _Optional[_Union[IdleOrder, _Mapping]] = ..., sync: _Optional[_Union[SyncOrder, _Mapping]] = ..., transfer: _Optional[_Union[TransferOrder, _Mapping]] = ..., exchange: _Optional[_Union[ExchangeOrder, _Mapping]] = ..., program: _Optional[_Union[ProgramOrder, _Mapping]] = ...) -> None: ...
 
 class TransferOrder(_message.Message):
     __slots__ = ("upload", "total_bytes", "mbit_s", "repeats")
@@ -343,19 +345,35 @@ class TrainOrder(_message.Message):
     previous_digest: bytes
     def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., download_mbit_s: _Optional[float] = ..., previous_digest: _Optional[bytes] = ...) -> None: ...
 
+class ProgramOrder(_message.Message):
+    __slots__ = ("ap", "digest", "evaluates", "download_mbit_s")
+    AP_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    EVALUATES_FIELD_NUMBER: _ClassVar[int]
+    DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    ap: int
+    digest: bytes
+    evaluates: bool
+    download_mbit_s: float
+    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., evaluates: bool = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
+
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
     KEEPS_MODEL_FIELD_NUMBER: _ClassVar[int]
     FREE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    EVALUATES_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
     keeps_model: bool
     free: bool
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ...) -> None: ...
+    message_bytes: int
+    evaluates: bool
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")

@@ -24,6 +24,8 @@ ELSEWHERE = {
         EventKind.DOWNLOAD_STARTED,
         EventKind.TRAIN_STARTED,
         EventKind.TRAIN_FINISHED,
+        EventKind.EVALUATE_STARTED,
+        EventKind.EVALUATE_FINISHED,
         EventKind.UPLOAD_STARTED,
         EventKind.EXCHANGE_STARTED,
         EventKind.EXCHANGE_FINISHED,

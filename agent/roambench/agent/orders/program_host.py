@@ -1,0 +1,145 @@
+"""Runs a program's file in a process of its own: `python -P program_host.py FILE MODE MEMORY_BYTES`.
+
+Frames go to and fro over what were standard input and output: a letter, the length (8 bytes, big endian) and
+the body; the first has the settings. What the program prints goes to standard error. MODE "answer": each
+call is answered. MODE "run": the file's `run(pipe, settings)` says what comes when.
+
+Nothing but the standard library is imported here: the interpreter may be another one than roambench's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, BinaryIO, Final
+
+SETTINGS: Final = b"S"
+CALL: Final = b"C"
+READY: Final = b"R"
+ANSWER: Final = b"A"
+REFUSAL: Final = b"E"
+#: Of a frame: its letter and the length of its body.
+HEADER_BYTES: Final = 9
+MOST_REFUSAL_BYTES: Final = 2000
+#: More processes of one user than there are when the program begins.
+_MOST_PROCESSES: Final = 64
+_PR_SET_PDEATHSIG: Final = 1
+
+
+class Pipe:
+    """Frames from and to the process that started this one; several threads may send."""
+
+    def __init__(self, reader: BinaryIO, writer: BinaryIO) -> None:
+        self._reader, self._writer = reader, writer
+        self._turn = threading.Lock()
+
+    def receive(self) -> tuple[bytes, bytes] | None:
+        """The letter and the body of the next frame; None at the end."""
+        header = self._reader.read(HEADER_BYTES)
+        if len(header) < HEADER_BYTES:
+            return None
+        return header[:1], self._reader.read(int.from_bytes(header[1:], "big"))
+
+    def send(self, letter: bytes, body: bytes) -> None:
+        """Send a frame."""
+        with self._turn:
+            self._writer.write(letter + len(body).to_bytes(8, "big"))
+            self._writer.write(body)
+            self._writer.flush()
+
+
+def why(error: BaseException) -> bytes:
+    """An error in a sentence, as a refusal has it: its type, its text, and the line of code it came from."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    code = trace.tb_frame.f_code if trace is not None else None
+    where = f" ({Path(code.co_filename).name}:{trace.tb_lineno})" if trace is not None and code else ""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{text}{where}".encode()[:MOST_REFUSAL_BYTES]
+
+
+def answer_calls(pipe: Pipe, load: Callable[[], Callable[[bytes], bytes]]) -> None:
+    """Load the program, say so, and answer calls until there are no more."""
+    try:
+        answer = load()
+    except Exception as error:  # of the user's own code
+        pipe.send(REFUSAL, why(error))
+        return
+    pipe.send(READY, b"")
+    while (frame := pipe.receive()) is not None:
+        try:
+            body = answer(frame[1])
+        except Exception as error:
+            pipe.send(REFUSAL, why(error))
+        else:
+            pipe.send(ANSWER, body)
+
+
+def _limit(memory_bytes: int) -> None:
+    """Bound what this process, and each that it forks, may take; none outlives who started it."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if memory_bytes:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
+    mine = sum(_is_mine(entry) for entry in os.scandir("/proc") if entry.name.isdigit())
+    _, most = resource.getrlimit(resource.RLIMIT_NPROC)
+    wanted = _threads_beside(mine)
+    if most == resource.RLIM_INFINITY or wanted < most:
+        resource.setrlimit(resource.RLIMIT_NPROC, (wanted, most))
+
+
+def _threads_beside(processes: int) -> int:
+    """The kernel counts threads: a usual process has some."""
+    return processes * 16 + _MOST_PROCESSES
+
+
+def _is_mine(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _loaded(file: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("roambench_program", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def main() -> None:
+    """Run the file that the command line names."""
+    file, mode, memory_bytes = sys.argv[1:]
+    reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    _limit(int(memory_bytes))
+    pipe = Pipe(reader, writer)
+    frame = pipe.receive()
+    if frame is None:
+        return
+    settings: dict[str, Any] = json.loads(frame[1])
+    if mode == "answer":
+        answer_calls(pipe, lambda: _loaded(file).load(settings, Path.cwd()))
+    else:
+        _loaded(file).run(pipe, settings)
+
+
+if __name__ == "__main__":
+    main()
