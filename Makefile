@@ -52,11 +52,21 @@ $(VENV)/.ready: pyproject.toml $(LOCK) packaging/locked.py packaging/torch.sh
 # What tests and linters need beside it: half as much again, for people who change the code. Tests start hundreds of
 # processes, many at once: what these load is compiled before, two thirds of all sources.
 UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing/_internal)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
-test-setup: $(VENV)/.tests
+test-setup: $(VENV)/.tests build/flower
 $(VENV)/.tests: $(VENV)/.ready
 	$(LOCKED) controller test >$(VENV)/tests.txt
 	$(INSTALL) --no-compile --require-hashes -r $(VENV)/tests.txt
 	$(BIN)/python -m compileall -q -j 0 -x '$(UNLOADED)' $(VENV)/lib >/dev/null 2>&1 || true
+	@touch $@
+
+# An environment of Flower's apps: flwr, and what it wants older than we have it; all else is found in ours. Apps run in
+# an interpreter of their own, so nothing of this is in the lock.
+build/flower: packaging/flower.txt $(VENV)/.tests
+	@rm -rf $@
+	$(BIN)/python -m venv --without-pip $@
+	@$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" >$$(echo $@/lib/python3*/site-packages)/beside.pth
+	$(BIN)/pip --python $@/bin/python install -q --disable-pip-version-check --no-compile --no-deps --ignore-installed \
+		--require-hashes -r $<
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.
@@ -157,6 +167,8 @@ lock:
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install -q --disable-pip-version-check uv==0.13.9
 	sh packaging/lock.sh build/lock/bin/uv
+	cd packaging && ../build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-deps \
+		--no-header --no-annotate -o flower.txt flower.in
 
 bench: test-setup
 	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

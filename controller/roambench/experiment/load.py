@@ -32,6 +32,7 @@ _ORDERS = ("rounds", "orders")
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
 _PATH_KEYS = (
     ("trace", "file"),
+    ("program", "folder"),
     ("learning", "data_path"),
     ("influxdb", "token_file"),
     ("energy", "calibration_file"),

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from roambench.agent.orders.programs import PROGRAMS
 from roambench.contract.errors import ConfigError
 from roambench.emulation.drivers import reader
 from roambench.emulation.profiles import Transport, profile
@@ -40,6 +41,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_unknown_names(values),
         *_trace(values),
         *_systems(values),
+        *_program(values),
         *_task(values),
         *_association(values),
         *_own_parameters(values),
@@ -79,6 +81,8 @@ def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
         for name in given if isinstance(given, list) else [given]:
             if not isinstance(name, str) or not name:
                 continue
+            if path == ("systems",) and name == _at(values, ("program", "name")):
+                continue
             known = [known for kind in kinds for known in catalogue.table(kind).names()]
             if name not in known:
                 hint = did_you_mean(name, known)
@@ -105,6 +109,20 @@ def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
         twice = sorted({name for name in systems if isinstance(name, str) and systems.count(name) > 1})
         if twice:
             yield Mistake(("systems",), f"expected each system once, got {', '.join(twice)} twice")
+
+
+def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """A program is the one system of its experiment."""
+    name = _at(values, ("program", "name"))
+    if not isinstance(name, str) or not name:
+        return
+    if name not in PROGRAMS.names():
+        hint = did_you_mean(name, PROGRAMS.names())
+        yield Mistake(
+            ("program", "name"), f'expected one of {", ".join(PROGRAMS.names())}, got "{name}"{hint}'
+        )
+    if _at(values, ("systems",)) != [name]:
+        yield Mistake(("systems",), f'expected ["{name}"] beside program.name = "{name}"')
 
 
 def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
@@ -208,6 +226,9 @@ def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:
     folder = _at(values, ("learning", "data_path"))
     if isinstance(folder, str) and folder and not Path(folder).is_dir():
         yield Mistake(("learning", "data_path"), f"expected a folder, {folder} does not exist")
+    folder = _at(values, ("program", "folder"))
+    if isinstance(folder, str) and folder and not Path(folder).is_dir():
+        yield Mistake(("program", "folder"), f"expected a folder, {folder} does not exist")
 
 
 def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -22,6 +22,7 @@ from roambench.experiment.peer_sections import (
     DecentralisedSection,
     MobilitySection,
 )
+from roambench.experiment.program_section import ProgramSection
 from roambench.experiment.rounds_section import RoundsSection
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.written.mistakes import mistakes_of
@@ -219,6 +220,7 @@ class Experiment(Section):
     )
     mobility: MobilitySection = Field(default_factory=lambda: MobilitySection.model_validate({}))
     contacts: ContactsSection = Field(default_factory=lambda: ContactsSection.model_validate({}))
+    program: ProgramSection = Field(default_factory=lambda: ProgramSection.model_validate({}))
     simulated: SimulatedSection = Field(default_factory=lambda: SimulatedSection.model_validate({}))
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
     links: LinksSection = Field(default_factory=lambda: LinksSection.model_validate({}))

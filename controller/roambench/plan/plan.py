@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from roambench.contract.errors import ConfigError
 from roambench.experiment.deadline import deadline_remedy
 from roambench.experiment.sections import Experiment
 from roambench.mobility.files import write_trace
@@ -61,6 +62,8 @@ def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()
     `fleet` as on the command line; a bench is not asked anything, its file says who takes part (`only`: names
     and tags of hosts). Raises as `planned_fleet` does, and what loading data and traces raises.
     """
+    if experiment.program.name:
+        raise ConfigError([f"--plan: what a {experiment.program.name} app computes is known when it has run"])
     return list(_plans(planned_fleet(experiment, fleet, only)))
 
 

@@ -85,7 +85,7 @@ def plan_uploads(
             step=here.step,
             ap=here.aps[training.device],
             train_order_id=training.order_id,
-            upload_mbit_s=_pace(settings, throughput, here.distances_m[training.device], "up"),
+            upload_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[training.device], "up"),
             keeps_model=system.keeps_models,
         )
         for training in asked_for(system, state, here)
@@ -114,7 +114,7 @@ def plan_trainings(
                 seed=draw_key(settings.seed, "train", device, here.step),
                 start_rule=rules.moved if _moved(state, here, device) else rules.stayed,
             ),
-            download_mbit_s=_pace(settings, throughput, here.distances_m[device], "down"),
+            download_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[device], "down"),
             previous_digest=_previous_digest(system, state, here, device),
         )
         for device in chosen
@@ -139,7 +139,7 @@ def plan_syncs(
             digest=state.global_digest,
             download_mbit_s=0.0
             if system.sync_is_free
-            else _pace(settings, throughput, here.distances_m[device], "down"),
+            else paced_mbit_s(settings, throughput, here.distances_m[device], "down"),
             free=system.sync_is_free,
         )
         for device in sorted(state.unsynced)
@@ -234,7 +234,9 @@ def _transfer_record(
     )
 
 
-def _pace(settings: RunSettings, throughput: Throughput, distance_m: float, direction: Direction) -> float:
+def paced_mbit_s(
+    settings: RunSettings, throughput: Throughput, distance_m: float, direction: Direction
+) -> float:
     """The rate an order carries: the modelled one, clipped to the port; 0 (native) unless links are paced."""
     return min(throughput(distance_m, direction), settings.port_mbit_s) if settings.pace_links else 0.0
 

@@ -16,7 +16,7 @@ from roambench.mobility.files import write_trace
 from roambench.runner.bench_options import USUAL, BenchOptions
 from roambench.runner.foreign_code import foreign_code
 from roambench.runner.model_files import announced_files
-from roambench.runner.one_run import run_system, world_of
+from roambench.runner.one_run import run_system
 from roambench.runner.places.place import Place, new_run_folder, rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runner.progress import OnStepDone
@@ -25,6 +25,7 @@ from roambench.runner.run_log import logged
 from roambench.runner.screen import RUN_PHASES, phase, say
 from roambench.runner.stopping import STOPPING, run_async
 from roambench.runner.system_runs.system_run import World
+from roambench.runner.system_runs.table import world_of
 from roambench.runs.groups import Group, latest_group, new_group, run_name
 
 #: Seconds that the unfinished systems of an experiment need a fleet; with some hosts and tags of a bench.

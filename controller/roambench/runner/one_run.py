@@ -8,7 +8,6 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
-from roambench.experiment.sections import Experiment
 from roambench.report.run_figures import write_figures
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
@@ -19,18 +18,10 @@ from roambench.runner.places.place import Place
 from roambench.runner.progress import OnStepDone, RunProgress
 from roambench.runner.replayed_orders import replayed_digest
 from roambench.runner.screen import say
-from roambench.runner.system_runs.decentralised import PeerWorld, is_decentralised
-from roambench.runner.system_runs.hierarchical import HierarchicalWorld
 from roambench.runner.system_runs.system_run import World
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-
-
-def world_of(experiment: Experiment) -> World:
-    """The world that the experiment's systems share; all of them have a server, or none. Raises the errors
-    of loading traces and data."""
-    return PeerWorld.of(experiment) if is_decentralised(experiment) else HierarchicalWorld.of(experiment)
 
 
 async def run_system(
@@ -53,6 +44,8 @@ async def run_system(
         folder.update(inputs=input_files(world.experiment, system, opened), data=data)
     if trains:
         task = world.learning_task
+        checkpoints = Checkpoints(world.experiment, folder)
+    if trains and not task.programs:
         travels = np.zeros(run.needs.entries, task.initial_model.dtype)
         folder.update(
             model_parameters=task.layout.size,
@@ -60,7 +53,6 @@ async def run_system(
             test_samples=world.experiment.learning.test_images or len(task.dataset.test_labels),
             chance_accuracy=task.chance_accuracy,
         )
-        checkpoints = Checkpoints(world.experiment, folder)
     checkpoint = checkpoints.found if checkpoints is not None else None
     async with place.ready_fleet(world, run.needs, folder, console, checkpoints) as fleet:
         if checkpoints is not None:

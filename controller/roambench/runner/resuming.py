@@ -18,7 +18,7 @@ from roambench.runner.agents.checkpoints import forget, require_same, require_sa
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.input_files import changes
 from roambench.runner.model_files import announced_files
-from roambench.runner.one_run import data_of, run_system, world_of
+from roambench.runner.one_run import data_of, run_system
 from roambench.runner.places.place import Place
 from roambench.runner.places.table import place_again
 from roambench.runner.progress import OnStepDone
@@ -26,6 +26,7 @@ from roambench.runner.run_log import logged
 from roambench.runner.screen import say
 from roambench.runner.stopping import BY_THE_USER, STOPPING, run_async
 from roambench.runner.system_runs.system_run import World
+from roambench.runner.system_runs.table import world_of
 from roambench.runner.world import Movement
 from roambench.runs.checkpoint_file import Checkpoint, read_checkpoint
 from roambench.runs.fleet_kinds import FLEET_KINDS
@@ -171,6 +172,11 @@ def resumable(experiment: Experiment, folder: RunFolder) -> Checkpoint:
         raise RunError(
             f"{path}: cannot be resumed: its fleet is {info.fleet}, and only runs on {_resumable_kinds()} "
             f"ones can go on; what was recorded is kept: roambench report {path}"
+        )
+    if experiment.program.name:
+        raise RunError(
+            f"{path}: cannot be resumed: the state of its {experiment.program.name} app was in a process "
+            f"that ended with the run; what was recorded is kept: roambench report {path}"
         )
     checkpoint = read_checkpoint(path)
     if checkpoint is None:

@@ -19,6 +19,7 @@ from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
+from roambench.contract.program_spec import ProgramSpec
 from roambench.experiment.learning_section import SyntheticSection
 from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
 from roambench.learning.datasets.catalogue import drawn_subset
@@ -75,10 +76,13 @@ class LearningTask:
     #: What the model's `state_dict` has besides the layout's entries, as `companions_of` says.
     companions: Mapping[str, str | npt.NDArray[Any]] = field(default_factory=dict)
     channels_last: bool = True  # as wanted, unless the model cannot be trained so
+    programs: tuple[ProgramSpec, ...] = ()  # per device, where programs answer in place of trainers
 
     @cached_property
     def contents(self) -> dict[str, str]:
         """SHA-256 of the data as they were loaded and shared out, and of the first model, by what it is."""
+        if self.programs:
+            return {}  # only they know their data
         data = self.dataset
         arrays: dict[str, tuple[npt.NDArray[Any], ...]] = {
             "training images": (data.train_images,),
@@ -220,6 +224,18 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     return found
 
 
+def task_of_programs(programs: tuple[ProgramSpec, ...], *, channels_last: bool) -> LearningTask:
+    """The task of devices whose programs have data and models of their own: it has none."""
+    from roambench.learning.layout import Layout
+
+    images, labels = np.zeros((0, 1, 1, 1), np.float32), np.zeros(0, np.int64)
+    nothing = Dataset(images, labels, images, labels, classes=0)
+    none = np.zeros(0, np.int64)
+    layout, model = Layout((), ()), np.zeros(0, np.float32)
+    parts = (none,) * len(programs)
+    return LearningTask(nothing, parts, layout, model, channels_last=channels_last, programs=programs)
+
+
 def synthetic_of(section: SyntheticSection) -> Dataset:
     """The drawn image set of the sizes that the experiment gives."""
     return load_synthetic(
@@ -232,8 +248,11 @@ def synthetic_of(section: SyntheticSection) -> Dataset:
     )
 
 
-def learning_spec(experiment: Experiment, learning_task: LearningTask, shard: Path | str) -> LearningSpec:
-    """`shard`: the data's path where it is trained on, or a reference by digest."""
+def learning_spec(
+    experiment: Experiment, learning_task: LearningTask, shard: Path | str, device: int = 0
+) -> LearningSpec:
+    """`shard`: the data's path where it is trained on, or a reference by digest. `device`: whose program it
+    names, where programs answer."""
     section = experiment.learning
     return LearningSpec(
         model=section.model,
@@ -251,13 +270,14 @@ def learning_spec(experiment: Experiment, learning_task: LearningTask, shard: Pa
         width=learning_task.dataset.train_images.shape[3],
         optimiser=section.optimiser,
         precision=experiment.simulated.model_precision,
+        program=learning_task.programs[device] if learning_task.programs else None,
     )
 
 
 def save_shards(learning_task: LearningTask, folders: Mapping[int, Path]) -> dict[int, Path]:
     """Write every device's data into its own folder; returns the files."""
     files = {device: folder / "shard.safetensors" for device, folder in folders.items()}
-    for device, path in files.items():
+    for device, path in files.items() if not learning_task.programs else ():
         write_shard(path, learning_task.shard(device))
     return files
 
@@ -295,7 +315,7 @@ def local_text(experiment: Experiment) -> str:
 def refuse_unfit_systems(experiment: Experiment) -> None:
     """ConfigError, with every mistake of every system, where one could not run."""
     problems: list[str] = []
-    for name in experiment.systems:
+    for name in experiment.systems if not experiment.program.name else ():
         try:
             if is_peer_system(name):
                 PEER_SYSTEMS.load(name)

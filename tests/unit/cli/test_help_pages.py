@@ -17,7 +17,7 @@ from roambench.cli.main import command, main
 DIFFERENT = {
     *("--output", "--fleet", "--set", "--name", "--check", "--repeats", "--port", "--columns", "--format"),
     *("--minutes", "--devices", "--title", "--seed", "--from", "--utc-offset-h", "--seconds", "--boot"),
-    *("--dry-run", "--force", "--open", "--json", "--agents", "--jobs", "--runs-dir"),
+    *("--dry-run", "--force", "--open", "--json", "--agents", "--jobs", "--runs-dir", "--trace", "--python"),
 }
 
 

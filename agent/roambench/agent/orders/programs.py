@@ -28,7 +28,10 @@ class ProgramRow:
 
 
 PROGRAMS: Final[Table[ProgramRow]] = Table(
-    what="program", group="roambench.programs", kind=ProgramRow, own={}
+    what="program",
+    group="roambench.programs",
+    kind=ProgramRow,
+    own={},
 )
 
 

@@ -11,13 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from roambench.contract.phases import Phase
+from roambench.contract.phases import COMPUTING_PHASES, Phase
 from roambench.energy.energy_value import UncertaintyPart
 from roambench.energy.ledger import PHASES, Chosen, Codes, Errors, Ledger, Numbers
 from roambench.energy.links.models import KnownLink, LinkModel
 from roambench.energy.modelled.device_power import DevicePower
 
-_TRAIN, _UP, _REST = (PHASES.index(phase) for phase in (Phase.TRAIN, Phase.UPLOAD, Phase.REST))
+_UP, _REST = (PHASES.index(phase) for phase in (Phase.UPLOAD, Phase.REST))
+_UNMOVING = tuple(PHASES.index(phase) for phase in (*COMPUTING_PHASES, Phase.REST))
 _TERMS: Final = 4  # of a row: the three axes of a link's parameters and a meter's gain
 
 
@@ -52,9 +53,10 @@ class ModelledWork:
     model decides.
 
     All columns have the shape (rows,). `device` is a place in `names`, `phase` in PHASES (download, training,
-    upload, exchange or rest), `outcome` in OUTCOMES and `link` in `links`; NONE is an outcome or training
-    that is none. Rows of one training share a number in `training`. `train_s` counts in trainings and rests
-    only, `mbit_s` (positive) and the last columns in transfers only; they are 0 elsewhere.
+    evaluation, upload, exchange or rest), `outcome` in OUTCOMES and `link` in `links`; NONE is an outcome or
+    training that is none. Rows of one training share a number in `training`. `train_s` counts in trainings,
+    evaluations and rests only, `mbit_s` (positive) and the last columns in transfers only; they are 0
+    elsewhere.
     """
 
     names: Sequence[str]
@@ -95,7 +97,7 @@ class ModelledLedger(Ledger):
 
 def modelled_ledger(work: ModelledWork, model: EnergyModel) -> ModelledLedger:
     """Eq. 1 for the transfers, the devices' own power for the trainings."""
-    moved, up = (work.phase != _TRAIN) & (work.phase != _REST), work.sent()
+    moved, up = ~np.isin(work.phase, _UNMOVING), work.sent()
     transfers = 1 if work.transfers is None else work.transfers
     size_mbit = (work.transferred_bytes + model.overhead_bytes * transfers) * 8e-6
     duration_s = np.divide(size_mbit, work.mbit_s, out=work.train_s.copy(), where=moved)

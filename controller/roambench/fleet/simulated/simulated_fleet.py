@@ -50,7 +50,11 @@ class VirtualDevice:
 
     def train_s(self, device: int, sgd_steps: int) -> float:
         """Return the seconds that a device takes for this many SGD steps."""
-        return sgd_steps * drawn_step_s(self.sgd_step_s, self.speed_spread, self.seed, device)
+        return sgd_steps * self.scaled_s(device, self.sgd_step_s)
+
+    def scaled_s(self, device: int, seconds: float) -> float:
+        """Return how long a device takes for what the mean device does in `seconds`."""
+        return drawn_step_s(seconds, self.speed_spread, self.seed, device)
 
     def transfer_s(self, transferred_bytes: int, mbit_s: float) -> float:
         """Seconds that a transfer takes; 0 where no rate is given."""

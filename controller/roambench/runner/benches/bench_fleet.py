@@ -106,7 +106,10 @@ async def bench_fleet(
         FleetSettings(
             run_id=folder.info.run_id,
             names=names,
-            learning=tuple(learning_spec(experiment, learning_task, shard.reference) for shard in shards),
+            learning=tuple(
+                learning_spec(experiment, learning_task, shard.reference, device)
+                for device, shard in enumerate(shards)
+            ),
             layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
             listen_host=bench.controller.listen_host,

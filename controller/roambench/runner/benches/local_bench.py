@@ -101,7 +101,7 @@ async def local_bench(
             run_id=folder.info.run_id,
             names=names,
             learning=tuple(
-                learning_spec(experiment, learning_task, shards[index]) for index in range(len(names))
+                learning_spec(experiment, learning_task, shards[index], index) for index in range(len(names))
             ),
             layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,

@@ -20,6 +20,7 @@ from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import StackedSetting, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
+from roambench.fleet.simulated.program_fleet import program_fleet
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.stacked import StackedTrainer
 from roambench.fleet.simulated.trainer import TrainingBackend
@@ -58,6 +59,19 @@ class SimulatedPlace(ThisMachine):
         when the run begins."""
         if checkpoints is None or checkpoints.found is None:
             save_link_model_json(folder.path, load_link_model(world.experiment.links.model))
+        if programs := world.learning_task.programs:
+            experiment = world.experiment
+            folders = [folder.path / "agents" / name for name in folder.info.device_names]
+            async with program_fleet(
+                programs,
+                folders,
+                virtual_device(experiment, step_s=0.0),  # no steps are counted there
+                cpu_slowdown=experiment.local.cpu_slowdown,
+                at_once=experiment.simulated.workers or os.cpu_count() or 1,
+                limit_s=experiment.fleet.deadline_s,
+            ) as virtual:
+                yield InProcessFleet(virtual, folder)
+            return
         async with simulated_fleet(
             world.experiment,
             world.learning_task,
@@ -122,13 +136,7 @@ async def simulated_fleet(
     trainer = make_trainer(section, setting, rows, folder)
     try:
         await trainer.start()
-        device = VirtualDevice(
-            board_step_s(experiment, learning_task),
-            section.download_mbit_s,
-            section.upload_mbit_s,
-            section.speed_spread,
-            experiment.seed,
-        )
+        device = virtual_device(experiment, board_step_s(experiment, learning_task))
         yield SimulatedFleet(
             rows,
             trainer,
@@ -144,6 +152,18 @@ async def simulated_fleet(
         rows.leave()
         if checkpoints is None or not checkpoints.kept:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def virtual_device(experiment: Experiment, step_s: float) -> VirtualDevice:
+    """The speeds of the experiment's virtual devices: `step_s` for an SGD step, before devices differ."""
+    section = experiment.simulated
+    return VirtualDevice(
+        step_s,
+        section.download_mbit_s,
+        section.upload_mbit_s,
+        section.speed_spread,
+        experiment.seed,
+    )
 
 
 def may_defer(section: SimulatedSection, system: System) -> bool:

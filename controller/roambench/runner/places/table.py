@@ -70,6 +70,8 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
     """ConfigError for what no fleet of this kind can do: in the file, or in a system of another package, all
     of them at once."""
     refuse_unfit_systems(experiment)
+    if experiment.program.name and not kind.trains:
+        raise ConfigError([f"--fleet {kind.name}: a {experiment.program.name} app has to run to be known"])
     if experiment.rounds.lookahead and kind.has_agents:
         raise ConfigError(
             ["rounds.lookahead: an oracle that no bench has; expected false except on virtual devices"]

@@ -247,3 +247,8 @@ def peer_settings(
 def movement_named(moved: PeerMovement) -> Movement:
     """Return the movement's name in run folders and maps."""
     return Movement(moved.trace, content_hash(moved.trace))
+
+
+def peer_world(experiment: Experiment) -> PeerWorld:
+    """Systems without a server: devices exchange models with those that they meet."""
+    return PeerWorld.of(experiment)

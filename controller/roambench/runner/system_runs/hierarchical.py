@@ -263,3 +263,8 @@ def link_notes(records: Iterable[RoundRecord], port_mbit_s: float) -> list[str]:
     if clipped:
         note += f"; {clipped} modelled faster than the port's {port_mbit_s:g} Mbit/s were clipped to it"
     return [note]
+
+
+def hierarchical_world(experiment: Experiment) -> HierarchicalWorld:
+    """Systems with access points and a cloud."""
+    return HierarchicalWorld.of(experiment)

@@ -78,19 +78,22 @@ def ledger_of_log(
     refused = log.codes(OrderAnswered, "status", [AnswerStatus.REFUSED.value]) == 0
     done |= refused & (log.array(OrderAnswered, "train_s") > 0.0)
     order = log.answered
-    kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync"])
+    kinds = log.codes(OrderGiven, "kind", ["train", "upload", "sync", "evaluate"])
     answer = np.flatnonzero(done & (order != NONE))
     answer = answer[kinds[order[answer]] != NONE]
-    train, upload = (kinds[order[answer]] == code for code in (0, 1))
+    computes, evaluates, upload = (np.isin(kinds[order[answer]], codes) for codes in ((0, 3), (3,), (1,)))
     mbit_s = _mbit_s(log, order[answer], answer, rate)
     size = log.array(OrderAnswered, "transferred_bytes")[answer]
-    # One answer may be two rows: the download before a training, and the training.
-    parts = np.column_stack(((size > 0) & (mbit_s > 0.0), train))
-    of_answer, is_training = np.nonzero(parts)
-    answer, upload = answer[of_answer], upload[of_answer]
+    # One answer may be two rows: the download before a training or an evaluation, and that itself.
+    parts = np.column_stack(((size > 0) & (mbit_s > 0.0), computes))
+    of_answer, is_computing = np.nonzero(parts)
+    answer, upload, evaluates = answer[of_answer], upload[of_answer], evaluates[of_answer]
     mbit_s, size = mbit_s[of_answer], size[of_answer]
-    order, transfer = order[answer], is_training == 0
-    down, trained, up = (PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD))
+    order, transfer = order[answer], is_computing == 0
+    down, trained, evaluated, up = (
+        PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD)
+    )
+    computing = np.where(evaluates, evaluated, trained)
     links = sorted(set(log.texts(OrderGiven, "link").unique().to_pylist()))
     served = _Served.of(log, order)
     device = log.array(OrderGiven, "device")[order]
@@ -103,7 +106,7 @@ def ledger_of_log(
         device=place,
         step=served.step,
         at_step=log.array(OrderGiven, "step")[order],
-        phase=np.where(transfer, np.where(upload, up, down), trained),
+        phase=np.where(transfer, np.where(upload, up, down), computing),
         outcome=served.outcome,
         training=served.training,
         order_ids=TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
@@ -129,12 +132,14 @@ class _Served:
 
     @classmethod
     def of(cls, log: EventLog, order: Codes) -> _Served:
-        sync = (log.codes(OrderGiven, "kind", ["sync"]) == 0)[order]
+        kind = log.codes(OrderGiven, "kind", ["sync", "evaluate", "upload"])[order]
         named, own = (
             log.texts(OrderGiven, name).take(pa.array(order)) for name in ("train_order_id", "order_id")
         )
         texts = pc.if_else(pc.equal(named, ""), own, named)
-        texts = pc.if_else(pa.array(sync), "", texts)
+        unserving = np.isin(kind, (0, 1))  # nor does the upload of an evaluation's answer
+        unserving |= (kind == 2) & pc.equal(named, "").to_numpy(zero_copy_only=False)
+        texts = pc.if_else(pa.array(unserving), "", texts)
         trainings = TrainingColumns.of(log)
         found = places(texts, trainings.orders)
         # A training that was never ordered is still one: its rows belong together.

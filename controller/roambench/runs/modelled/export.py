@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from roambench.contract.json_values import without_nan
-from roambench.contract.phases import Outcome, Phase
+from roambench.contract.phases import COMPUTING_PHASES, Outcome, Phase
 from roambench.energy.ledger import NONE, OUTCOMES, PHASES, Chosen, Codes, Numbers
 from roambench.rounds.records import RoundRecord
 from roambench.runs.columns import DEVICES, MODELLED_LEDGER, described
@@ -104,7 +104,7 @@ def modelled_ledger_table(modelled: ModelledEnergy) -> pa.Table:
     """A row for every transfer and training that was done, and for the rests of an order, if it has any; what
     it was modelled with, as metadata."""
     rows, work = modelled.ledger, modelled.ledger.work
-    linkless = rows.of_phase(Phase.TRAIN, Phase.REST)
+    linkless = rows.of_phase(*COMPUTING_PHASES, Phase.REST)
     columns: dict[str, Any] = {
         "device": _named(work.names, work.device),
         "step": work.step,

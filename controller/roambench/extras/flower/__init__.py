@@ -1,0 +1,1 @@
+"""Flower apps, unchanged, on our fleets: the app's two halves run in processes of their own."""

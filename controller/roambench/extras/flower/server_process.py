@@ -1,0 +1,203 @@
+"""A ServerApp in a process of its own: its Grid hands messages to the controller, and gets the replies.
+
+Run by `agent.orders.program_host`, in an interpreter that has flwr and what the app imports: nothing of
+roambench is imported here. Frames to the controller:
+
+    N  {"waited": bool}       which nodes are reachable? Answered by N [node ids]. `waited`: the app has slept
+                              since it asked last, without sending anything: a step may pass
+    M  header, "\\n", message  one message of a batch; the header is {"id", "node", "type"}
+    B                         the batch is complete: carry it out. Answered by an M for each reply, whose
+                              header is {"id"}, an X for each that has none, {"id", "code", "reason"}, and a B
+    V  report                 what the replies of the batch say: {"failed": {id: reason}, "examples":
+                              {id: number}, "metrics": {name: weighted mean}}. Answered by V when the step is
+                              closed
+    R                         the app is done
+    E  reason                 it failed
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+#: Host seconds that messages of an app's several threads are waited for: they are one batch.
+_TOGETHER_S = 0.3
+
+
+class _Sleeps(threading.local):
+    """Whether this thread of the app has slept since it asked for nodes."""
+
+    slept = False
+
+
+def run(pipe: Any, settings: dict[str, Any]) -> None:
+    """Run the app to its end."""
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"  # read when flwr is imported
+    os.environ.setdefault("FLWR_HOME", os.path.join(os.getcwd(), "flwr"))  # noqa: PTH109, PTH118
+    sleeps, sleep = _Sleeps(), time.sleep
+
+    def seen_sleep(seconds: float) -> None:
+        sleeps.slept = True
+        sleep(seconds)
+
+    time.sleep = seen_sleep  # type: ignore[assignment]  # before flwr takes it over by name
+
+    from flwr.app import Context, RecordDict
+    from flwr.server.run_serverapp import run as run_serverapp
+    from flwr.supercore.task_identity import TaskIdentity
+
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = settings["run_id"], 1, 1
+    random.seed(settings["seed"])
+    context = Context(settings["run_id"], 1, {}, RecordDict(), settings["run_config"])
+    try:
+        run_serverapp(grid_of(pipe, settings, sleeps), context, settings["folder"], settings["serverapp"])
+    except Exception as error:  # of the user's own code
+        import traceback
+
+        traceback.print_exc()
+        pipe.send(b"E", " ".join(f"{type(error).__name__}: {error}".split()).encode()[:2000])
+    else:
+        pipe.send(b"R", b"")
+
+
+def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
+    """A Grid over the pipe. Replies come sorted by node: their order changes the bits of what is summed."""
+    from flwr.app import Error, Message
+    from flwr.common.serde import message_from_proto, message_to_proto
+    from flwr.proto.message_pb2 import Message as ProtoMessage
+    from flwr.serverapp import Grid
+    from flwr.supercore.run import Run
+
+    class PipeGrid(Grid):  # type: ignore[misc]  # flwr has no types here
+        def __init__(self) -> None:
+            self._run = Run.create_empty(settings["run_id"])
+            self._turn = threading.Lock()  # of the pipe
+            self._gate = threading.Condition()
+            self._waiting: list[Any] = []
+            self._is_led = False
+            self._replies: dict[str, Any] = {}
+            self._sent = 0
+
+        def set_run(self, run: Any) -> None:
+            self._run = run
+
+        @property
+        def run(self) -> Any:
+            return self._run
+
+        def create_message(
+            self, content: Any, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
+        ) -> Any:
+            return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
+
+        def get_node_ids(self) -> list[int]:
+            waited, sleeps.slept = sleeps.slept, False
+            with self._turn:
+                pipe.send(b"N", json.dumps({"waited": waited}).encode())
+                nodes: list[int] = json.loads(self._received()[1])
+                return nodes
+
+        def push_messages(self, messages: Iterable[Any]) -> list[str]:
+            sent = list(messages)
+            if not sent:
+                return []
+            sleeps.slept = False
+            if threading.current_thread() is threading.main_thread():
+                self._number(sent)
+                self._carry(sent)
+            else:
+                self._carry_together(sent)
+            return [message.metadata.message_id for message in sent]
+
+        def pull_messages(self, message_ids: Iterable[str]) -> list[Any]:
+            with self._gate:
+                found = [self._replies.pop(name) for name in list(message_ids) if name in self._replies]
+            return sorted(found, key=lambda reply: int(reply.metadata.src_node_id))
+
+        def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> list[Any]:
+            return self.pull_messages(self.push_messages(messages))
+
+        def _number(self, sent: list[Any]) -> None:
+            for message in sent:
+                self._sent += 1
+                about = {"_message_id": f"{self._sent:08d}", "_run_id": self._run.run_id, "_src_node_id": 1}
+                message.metadata.__dict__.update(about)
+
+        def _carry_together(self, sent: list[Any]) -> None:
+            """Strategies of the older interface send each message from a thread of its own."""
+            with self._gate:
+                self._waiting += sent
+                leads, self._is_led = not self._is_led, True
+            if leads:
+                known = 0
+                while known < len(self._waiting):
+                    known = len(self._waiting)
+                    threading.Event().wait(_TOGETHER_S)
+                with self._gate:
+                    batch = sorted(self._waiting, key=lambda message: int(message.metadata.dst_node_id))
+                    self._waiting, self._is_led = [], False
+                    self._number(batch)
+                self._carry(batch)
+            with self._gate:
+                self._gate.wait_for(lambda: all(m.metadata.message_id in self._replies for m in sent))
+
+        def _carry(self, batch: list[Any]) -> None:
+            with self._turn:
+                for message in batch:
+                    known = message.metadata
+                    told = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
+                    sent = message_to_proto(message).SerializeToString(deterministic=True)
+                    pipe.send(b"M", json.dumps(told).encode() + b"\n" + sent)
+                pipe.send(b"B", b"")
+                by_id = {message.metadata.message_id: message for message in batch}
+                replies: dict[str, Any] = {}
+                while (frame := self._received())[0] != b"B":
+                    header, _, body = frame[1].partition(b"\n")
+                    about = json.loads(header)
+                    if frame[0] == b"M":
+                        reply = message_from_proto(ProtoMessage.FromString(body))
+                        reply.metadata.__dict__["_reply_to_message_id"] = about["id"]
+                        reply.metadata.__dict__["_src_node_id"] = by_id[about["id"]].metadata.dst_node_id
+                    else:
+                        reply = Message(Error(about["code"], about["reason"]), reply_to=by_id[about["id"]])
+                    replies[about["id"]] = reply
+                pipe.send(b"V", json.dumps(report_of(by_id, replies)).encode())
+                self._received()
+            with self._gate:
+                self._replies |= replies
+                self._gate.notify_all()
+
+        def _received(self) -> tuple[bytes, bytes]:
+            frame: tuple[bytes, bytes] | None = pipe.receive()
+            if frame is None:
+                os._exit(1)  # the controller is gone, and with it whoever could be told
+            return frame
+
+    return PipeGrid()
+
+
+def report_of(sent: dict[str, Any], replies: dict[str, Any]) -> dict[str, Any]:
+    """What a batch's replies say: errors, numbers of examples, and the metrics' means by these."""
+    failed: dict[str, str] = {}
+    examples: dict[str, float] = {}
+    sums: dict[str, float] = {}
+    weights: dict[str, float] = {}
+    for name, reply in sorted(replies.items()):
+        if reply.has_error():
+            failed[name] = str(reply.error.reason)[:300]
+            continue
+        metrics: dict[str, float] = {}
+        for record in reply.content.metric_records.values():
+            metrics |= {key: float(value) for key, value in record.items() if isinstance(value, int | float)}
+        weight = metrics.pop("num-examples", 1.0)
+        examples[name] = weight
+        for key, value in metrics.items():
+            sums[key] = sums.get(key, 0.0) + weight * value
+            weights[key] = weights.get(key, 0.0) + weight
+    means = {key: value / weights[key] for key, value in sums.items() if weights[key]}
+    return {"failed": failed, "examples": examples, "metrics": means}

@@ -1,0 +1,343 @@
+"""Flower apps as their own templates write them, and the same app on a Grid of one process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: An environment of tests that has flwr; `make build/flower`.
+PYTHON = Path(__file__).parents[2] / "build/flower/bin/python"
+DIRECT = Path(__file__).with_name("flower_direct.py")
+
+PROJECT = """\
+[project]
+name = "{name}"
+version = "1.0.0"
+description = "A test"
+license = "Apache-2.0"
+dependencies = ["flwr"]
+[tool.flwr.app]
+publisher = "roambench"
+[tool.flwr.app.components]
+serverapp = "{package}.server_app:app"
+clientapp = "{package}.client_app:app"
+[tool.flwr.app.config]
+"""
+
+#: Least squares on each node's own rows: the state counts, a mod clips, and what is asked of it may be bytes.
+NUMPY_CLIENT = '''
+import os
+import time
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.clientapp.mod import fixedclipping_mod
+
+
+def data(context):
+    draw = np.random.default_rng(context.node_config["partition-id"])
+    x = draw.normal(size=(20 + context.node_config["partition-id"], 6)).astype(np.float32)
+    return x, (x @ np.arange(6, dtype=np.float32) + draw.normal(size=len(x))).astype(np.float32)
+
+
+def clip(message, context, call_next):
+    reply = call_next(message, context)
+    if reply.has_content():
+        for record in reply.content.array_records.values():
+            for name, array in list(record.items()):
+                record[name] = type(array)(np.clip(array.numpy(), -3.0, 3.0))
+    return reply
+
+
+app = ClientApp(mods=[clip])
+
+
+@app.train()
+def train(message, context):
+    misfortune = str(context.run_config["misfortune"])
+    part = context.node_config["partition-id"]
+    if f"die:{part};" in misfortune:
+        os._exit(7)
+    if f"raise:{part};" in misfortune and message.content["config"]["server-round"] == 2:
+        raise ValueError("mine")
+    w = message.content["arrays"]["w"].numpy()
+    x, y = data(context)
+    lr = np.asarray(message.content["config"]["lr"], w.dtype)
+    w = w - lr * (x.T @ (x @ w - y) / len(x)).astype(w.dtype)
+    seen = context.state["seen"]["times"] + 1 if "seen" in context.state else 1
+    context.state["seen"] = MetricRecord({"times": seen})
+    if f"huge:{part};" in misfortune:
+        w = np.zeros(10**6)
+    arrays = ArrayRecord()
+    arrays["w"] = type(message.content["arrays"]["w"])(w)
+    metrics = MetricRecord({"num-examples": len(x), "seen": float(seen)})
+    return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)
+
+
+@app.evaluate()
+def evaluate(message, context):
+    w = message.content["arrays"]["w"].numpy()
+    x, y = data(context)
+    accuracy = float(np.mean(np.abs(x @ w - y) < 2.0))
+    metrics = {"eval_acc": accuracy, "eval_loss": float(np.mean((x @ w - y) ** 2)), "num-examples": len(x)}
+    return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+
+@app.query()
+def query(message, context):
+    """Trees, as XGBoost's apps send them: bytes, longer from node to node."""
+    before = message.content["model"]["trees"]
+    mine = bytes([context.node_config["partition-id"]]) * (7 + context.node_config["partition-id"])
+    return Message(RecordDict({"model": ConfigRecord({"trees": before + mine})}), reply_to=message)
+'''
+NUMPY_SERVER = '''
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAdam, FedAvg
+
+app = ServerApp()
+
+
+class Own(FedAvg):
+    """Another rate for each node, and the newest half of what came."""
+
+    def configure_train(self, server_round, arrays, config, grid):
+        messages = list(super().configure_train(server_round, arrays, config, grid))
+        for number, message in enumerate(sorted(messages, key=lambda m: m.metadata.dst_node_id)):
+            about = {"server-round": server_round, "lr": 0.1 + 0.05 * number}
+            content = RecordDict({"arrays": arrays, "config": ConfigRecord(about)})
+            yield Message(content, message.metadata.dst_node_id, message.metadata.message_type)
+
+    def aggregate_train(self, server_round, replies):
+        good = [reply.content for reply in replies if not reply.has_error()]
+        w = np.mean([content["arrays"]["w"].numpy() for content in good], axis=0, dtype=np.float32)
+        arrays = ArrayRecord()
+        arrays["w"] = Array(w)
+        return arrays, MetricRecord({"nodes": len(good)})
+
+
+@app.main()
+def main(grid, context):
+    config = context.run_config
+    arrays = ArrayRecord()
+    arrays["w"] = Array(np.zeros(6, np.float32))
+    if config["strategy"] == "bytes":
+        trees = b""
+        for _ in range(config["num-server-rounds"]):
+            content = RecordDict({"model": ConfigRecord({"trees": trees})})
+            nodes = list(grid.get_node_ids())
+            names = list(grid.push_messages(Message(content, node, "query") for node in nodes))
+            replies = list(grid.pull_messages(names))
+            trees = b"".join(reply.content["model"]["trees"] for reply in replies)
+        np.savez("final.npz", trees=np.frombuffer(trees, np.uint8))
+        return
+    kinds = {"fedavg": FedAvg, "fedadam": FedAdam, "own": Own}
+    strategy = kinds[config["strategy"]](
+        fraction_evaluate=config["fraction-evaluate"], min_available_nodes=config["nodes"]
+    )
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=arrays,
+        train_config=ConfigRecord({"lr": 0.1}),
+        num_rounds=config["num-server-rounds"],
+    )
+    rounds = sorted(result.train_metrics_clientapp)
+    metrics = [sorted(result.train_metrics_clientapp[r].items()) for r in rounds]
+    metrics += [sorted(result.evaluate_metrics_clientapp.get(r, {}).items()) for r in rounds]
+    np.savez("final.npz", w=result.arrays["w"].numpy(), metrics=np.array(repr(metrics)))
+'''
+NUMPY_CONFIG = """\
+num-server-rounds = 3
+fraction-evaluate = 1.0
+nodes = 2
+strategy = "fedavg"
+misfortune = ""
+"""
+
+#: The older interface: a NumPyClient made for each message, and strategies that send from threads.
+LEGACY_CLIENT = """
+import numpy as np
+from flwr.client import ClientApp, NumPyClient
+
+
+class Mine(NumPyClient):
+    def __init__(self, part):
+        draw = np.random.default_rng(part)
+        self.x = draw.normal(size=(20 + part, 6)).astype(np.float32)
+        self.y = (self.x @ np.arange(6, dtype=np.float32)).astype(np.float32)
+
+    def fit(self, parameters, config):
+        w = parameters[0] - np.float32(0.1) * (self.x.T @ (self.x @ parameters[0] - self.y) / len(self.x))
+        return [w.astype(np.float32)], len(self.x), {}
+
+    def evaluate(self, parameters, config):
+        return float(np.mean((self.x @ parameters[0] - self.y) ** 2)), len(self.x), {"accuracy": 0.5}
+
+
+def client_fn(context):
+    return Mine(context.node_config["partition-id"]).to_client()
+
+
+app = ClientApp(client_fn=client_fn)
+"""
+LEGACY_SERVER = """
+import numpy as np
+from flwr.common import ndarrays_to_parameters, parameters_to_ndarrays
+from flwr.server import ServerApp, ServerAppComponents, ServerConfig
+from flwr.server.strategy import FedAvg
+
+
+class Kept(FedAvg):
+    def aggregate_fit(self, server_round, results, failures):
+        parameters, metrics = super().aggregate_fit(server_round, results, failures)
+        np.savez("final.npz", w=parameters_to_ndarrays(parameters)[0])
+        return parameters, metrics
+
+
+def server_fn(context):
+    start = ndarrays_to_parameters([np.zeros(6, np.float32)])
+    config = ServerConfig(num_rounds=context.run_config["num-server-rounds"])
+    return ServerAppComponents(strategy=Kept(initial_parameters=start), config=config)
+
+
+app = ServerApp(server_fn=server_fn)
+"""
+
+#: The shape of Flower's quickstart for PyTorch: its tutorial's `view`, a loader, batch statistics.
+TORCH_CLIENT = """
+import torch
+from flwr.app import ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from quick.task import Net, load_data
+
+app = ClientApp()
+torch.set_num_threads(1)
+
+
+@app.train()
+def train(msg, context):
+    net = Net()
+    net.load_state_dict(msg.content["arrays"].to_torch_state_dict())
+    loader = load_data(context.node_config["partition-id"])
+    total = 0.0
+    for images, labels in loader:
+        net.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(images), labels)
+        loss.backward()
+        with torch.no_grad():  # by hand: torch.optim loads a compiler, seconds in each process
+            for parameter in net.parameters():
+                parameter -= msg.content["config"]["lr"] * parameter.grad
+        total += loss.item()
+    metrics = {"train_loss": total / len(loader), "num-examples": len(loader.dataset)}
+    content = RecordDict({"arrays": ArrayRecord(net.state_dict()), "metrics": MetricRecord(metrics)})
+    return Message(content=content, reply_to=msg)
+
+
+@app.evaluate()
+def evaluate(msg, context):
+    net = Net()
+    net.load_state_dict(msg.content["arrays"].to_torch_state_dict())
+    net.eval()
+    images, labels = load_data(context.node_config["partition-id"]).dataset.tensors
+    with torch.no_grad():
+        right = (net(images).argmax(1) == labels).float().mean().item()
+    metrics = {"eval_acc": right, "num-examples": len(labels)}
+    return Message(content=RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)
+"""
+TORCH_TASK = """
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 6, 3)
+        self.norm = nn.BatchNorm2d(6)
+        self.fc1 = nn.Linear(6 * 3 * 3, 10)
+
+    def forward(self, x):
+        x = functional.max_pool2d(functional.relu(self.norm(self.conv1(x))), 2)
+        return self.fc1(x.view(-1, 6 * 3 * 3))
+
+
+def load_data(part):
+    draw = torch.Generator().manual_seed(part)
+    labels = torch.randint(0, 10, (48,), generator=draw)
+    images = torch.randn(48, 1, 8, 8, generator=draw) + labels.view(-1, 1, 1, 1) / 5
+    rows = torch.utils.data.TensorDataset(images, labels)
+    return torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True, generator=draw)
+"""
+TORCH_SERVER = """
+import numpy as np
+import torch
+from flwr.app import ArrayRecord, ConfigRecord
+from flwr.serverapp import ServerApp
+from flwr.serverapp.strategy import FedAvg
+from quick.task import Net
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    torch.manual_seed(1)
+    strategy = FedAvg(fraction_evaluate=1.0)
+    result = strategy.start(
+        grid=grid,
+        initial_arrays=ArrayRecord(Net().state_dict()),
+        train_config=ConfigRecord({"lr": 0.05}),
+        num_rounds=context.run_config["num-server-rounds"],
+    )
+    np.savez("final.npz", **{k: v.numpy() for k, v in result.arrays.to_torch_state_dict().items()})
+"""
+
+APPS = {
+    "least-squares": ({"server_app": NUMPY_SERVER, "client_app": NUMPY_CLIENT}, "squares", NUMPY_CONFIG),
+    "legacy": (
+        {"server_app": LEGACY_SERVER, "client_app": LEGACY_CLIENT},
+        "legacy",
+        "num-server-rounds = 2\n",
+    ),
+    "quick": (
+        {"server_app": TORCH_SERVER, "client_app": TORCH_CLIENT, "task": TORCH_TASK},
+        "quick",
+        "num-server-rounds = 2\n",
+    ),
+}
+
+
+def written_app(folder: Path, name: str) -> Path:
+    """The app of that name in a folder of its own."""
+    modules, package, config = APPS[name]
+    app = folder / name
+    (app / package).mkdir(parents=True)
+    (app / "pyproject.toml").write_text(PROJECT.format(name=name, package=package) + config)
+    (app / package / "__init__.py").write_text("")
+    for module, text in modules.items():
+        (app / package / f"{module}.py").write_text(text)
+    return app
+
+
+def direct(app: Path, folder: Path, nodes: int, seed: int, **config: Any) -> dict[str, npt.NDArray[Any]]:
+    """What the app leaves on a Grid of one process."""
+    folder.mkdir()
+    about = json.dumps({"app": str(app), "nodes": nodes, "seed": seed, "config": config})
+    done = subprocess.run(
+        [str(PYTHON), "-P", str(DIRECT), about], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return left_in(folder)
+
+
+def left_in(folder: Path) -> dict[str, npt.NDArray[Any]]:
+    with np.load(folder / "final.npz") as arrays:
+        return dict(arrays)

@@ -1,0 +1,161 @@
+"""Flower apps on virtual devices leave, to the bit, what they leave on a Grid of one process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from flower_apps import PYTHON, direct, left_in, written_app
+from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.phases import Outcome, Phase
+from roambench.experiment.load import WrittenExperiment, load_experiment
+from roambench.experiment.sections import Experiment
+from roambench.mobility.files import write_trace
+from roambench.mobility.trace import Trace
+from roambench.report.report import report
+from roambench.rounds.records import MetricsScored, OutcomeDecided, RunEnded, StepClosed, StepOpened
+from roambench.runner.composition import run_experiment
+from roambench.runner.resuming import resume_run
+from roambench.runs.folder import RunFolder
+
+pytestmark = pytest.mark.lengthy
+
+SEED = 7
+
+
+def experiment(app: Path, nodes: int, config: Mapping[str, Any], **more: Any) -> Experiment:
+    program = {"name": "flower", "folder": str(app), "settings": dict(config), "python": str(PYTHON)}
+    values = {
+        "seed": SEED,
+        "systems": ["flower"],
+        "fleet": {"agents": nodes, **({"aps": 0} if "trace" in more else {})},
+        "program": {**program, "reachable": "trace" if "trace" in more else "everybody"},
+        **more,
+    }
+    return load_experiment(WrittenExperiment(values, "test", Path.cwd()))
+
+
+def played(tmp_path: Path, app: Path, nodes: int, config: Mapping[str, Any], **more: Any) -> RunFolder:
+    (path,) = run_experiment(
+        experiment(app, nodes, config, **more),
+        fleet="simulated",
+        runs_dir=tmp_path / "runs",
+        console=Console(file=io.StringIO()),
+        fresh=True,
+    )
+    return RunFolder.open(path)
+
+
+def assert_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> None:
+    assert left.keys() == right.keys()
+    for name in left:
+        assert left[name].dtype == right[name].dtype
+        np.testing.assert_array_equal(left[name], right[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "config"),
+    [
+        ("quick", 2, {}),
+        ("least-squares", 3, {"strategy": "fedadam"}),
+        ("least-squares", 3, {"strategy": "own", "misfortune": "raise:1;"}),
+        ("least-squares", 3, {"strategy": "bytes", "num-server-rounds": 2}),
+    ],
+    ids=["quickstart", "fedadam, state and a mod", "own strategy", "bytes"],
+)
+def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
+    name: str, nodes: int, config: dict[str, Any], tmp_path: Path
+) -> None:
+    app = written_app(tmp_path, name)
+    folder = played(tmp_path, app, nodes, config)
+    found = left_in(folder.path / "server-app")
+    assert_equal(found, direct(app, tmp_path / "direct", nodes, SEED, **config))
+    if config.get("strategy") == "fedadam":
+        assert found["w"].dtype == np.float64  # from round 2 on: no model of ours could be that
+        _evaluations_are_phases_of_their_own(folder)
+    if config.get("strategy") == "own":
+        outcomes = [record for record in folder.read_log() if isinstance(record, OutcomeDecided)]
+        failed = [record for record in outcomes if record.outcome is Outcome.FAILED]
+        assert [(record.device, record.step) for record in failed] == [(1, 2)]
+        assert "its ClientApp failed: <class 'ValueError'>:<'mine'>" in failed[0].reason
+        assert len(outcomes) == 9
+
+
+def _evaluations_are_phases_of_their_own(folder: RunFolder) -> None:
+    """3 rounds on 3 devices: 9 trainings, 9 evaluations, joules of both, and none is wasted."""
+    (summary,) = report([folder.path]).summaries
+    assert summary.orders.answers == {("evaluate", "done"): 9, ("train", "done"): 9, ("upload", "done"): 18}
+    ledger = pq.read_table(next(folder.path.rglob("ledger_modelled.parquet"))).to_pylist()
+    for phase, outcome in ((Phase.TRAIN, "aggregated"), (Phase.EVALUATE, None)):
+        rows = [row for row in ledger if row["phase"] == phase]
+        assert len(rows) == 9
+        assert {row["outcome"] for row in rows} == {outcome}
+        assert all(row["modelled_net_j"] > 0.0 for row in rows)
+    assert {row["outcome"] for row in ledger if row["phase"] == Phase.UPLOAD} == {"aggregated", None}
+    log = folder.read_log()
+    closed = [record for record in log if isinstance(record, StepClosed)]
+    assert [record.aggregated for record in closed] == [3, 0, 3, 0, 3, 0]
+    assert [record.accuracy is not None for record in closed] == [False, True] * 3
+    assert any(isinstance(record, MetricsScored) and "seen" in record.names for record in log)
+    assert any(isinstance(record, RunEnded) for record in log)
+
+
+def test_clients_of_the_older_interface_agree_to_rounding(tmp_path: Path) -> None:
+    """Flower itself takes their replies as its threads end: in no order, and so with other last bits."""
+    app = written_app(tmp_path, "legacy")
+    folder = played(tmp_path, app, 3, {})
+    found, expected = left_in(folder.path / "server-app"), direct(app, tmp_path / "direct", 3, SEED)
+    np.testing.assert_allclose(found["w"], expected["w"], rtol=1e-6)
+    opened = [record for record in folder.read_log() if isinstance(record, StepOpened)]
+    assert len(opened) < 2 * 2 * 3  # messages of several threads are one step
+
+
+def test_nodes_are_who_is_there_and_steps_pass_while_the_app_waits(tmp_path: Path) -> None:
+    """Steps 0 and 1 have one device of three, and the strategy waits for two: it samples two, then."""
+    there = [[0], [2], [0, 1, 2], [0, 1], [1, 2], [0, 2], [0, 1, 2], [0, 1, 2]]
+    fixes = [(step, device) for step, devices in enumerate(there) for device in devices]
+    step, device = (np.array(column, np.int32) for column in zip(*fixes, strict=True))
+    place = np.zeros(len(step))
+    one = np.zeros(1)
+    trace = Trace(len(there), 60.0, ("a", "b", "c"), step, device, place, place, ("ap",), one, one)
+    write_trace(trace, tmp_path / "few.parquet")
+    app = written_app(tmp_path, "least-squares")
+    rounds = {"num-server-rounds": 1}
+    folder = played(
+        tmp_path, app, 3, rounds, trace={"file": str(tmp_path / "few.parquet"), "steps": 8, "window": "first"}
+    )
+    log = folder.read_log()
+    closed = [record for record in log if isinstance(record, StepClosed)]
+    assert [record.aggregated for record in closed] == [0, 0, 2, 0]
+    evaluated = [r for r in log if isinstance(r, MetricsScored) and "eval_acc" in r.names]
+    assert [record.step for record in evaluated] == [3]
+    with pytest.raises(RunError, match="the state of its flower app was in a process that ended"):
+        resume_unfinished(folder)
+
+
+def resume_unfinished(folder: RunFolder) -> None:
+    from roambench.runs.info import RunState
+
+    with RunFolder.open(folder.path, write=True) as again:
+        again.update(state=RunState.INTERRUPTED)
+    resume_run(folder.path, Console(file=io.StringIO()))
+
+
+def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
+    app = written_app(tmp_path, "least-squares")
+    with pytest.raises(ConfigError, match=r"got 'rounds'"):
+        played(tmp_path, app, 2, {"rounds": 3})
+    (app / "pyproject.toml").write_text("[project]\nname = 'x'\n")
+    with pytest.raises(ConfigError, match=r"components.serverapp: expected package.module:name, got None"):
+        played(tmp_path, app, 2, {})
+    values = {"program": {"name": "flower", "folder": str(app)}, "systems": ["mohawk"]}
+    written = WrittenExperiment(values, "test", Path.cwd())
+    with pytest.raises(ConfigError, match=r'systems: expected \["flower"\]'):
+        load_experiment(written)
