@@ -18,7 +18,7 @@ from roambench.provision.bench import Host
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
 from roambench.provision.facts import BoardFacts, Facts, PackageFacts, UnitFacts
 from roambench.provision.platforms import Platform
-from roambench.provision.preflight.agent_checks import Trust
+from roambench.provision.preflight.agent_checks import Trust, meter_fresh
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen, clock_offset
 from roambench.provision.preflight.judge import judge
 
@@ -255,6 +255,27 @@ def test_an_agent_that_does_not_answer_fails_all_that_only_it_knows() -> None:
     failed = {name for name, check in got.items() if check.verdict is FAIL}
     assert failed == {"agent", "torch", "meter", "idle watts"}
     assert got["agent"].found == "no answer within 5 s"
+
+
+@pytest.mark.parametrize(
+    ("driver", "port", "within_s", "hint"),
+    [
+        ("smartpower2", "/dev/ttyUSB0", 3, "is its firmware 1.4 or newer"),
+        ("mqtt", "broker/plug?period_s=10", 30, "does something publish to this topic"),
+        ("ppk2", "/dev/ttyACM0?volts=5", 3, "the first of its two"),
+        ("joulescope", "js220", 3, "does no other program hold it"),
+    ],
+)
+def test_a_meter_is_fresh_for_three_of_its_periods_and_a_silent_one_has_a_hint(
+    driver: str, port: str, within_s: int, hint: str
+) -> None:
+    host = a_host(1)
+    host = replace(host, meter=replace(host.meter, driver=driver, port=port))
+    for age_s, verdict in ((within_s - 0.5, PASS), (within_s + 0.5, FAIL)):
+        found = meter_fresh(replace(AGENT, meter_age_s=age_s), host)
+        assert found.verdict is verdict
+    assert found.expected == f"a reading within {within_s} s"
+    assert hint in found.what_to_do
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ from typing import Final
 
 import serial
 
-from roambench.meters.sources.source import Lost, Take
+from roambench.meters.sources.source import Lost, Take, cause
 from roambench.meters.sources.unit import unit_of_device
 
 BAUD: Final = 115200
-_CHUNK: Final = 4096
+_CHUNK: Final = 65_536
 
 
 class SerialPort:
@@ -31,8 +31,6 @@ class SerialPort:
         self._baud = baud
         self._serial: serial.Serial | None = None
         self.unit = ""
-        self._take: Take = lambda data: None
-        self._lost: Lost = lambda why: None
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Open the device for ourselves alone, and hand over bytes as they come."""
@@ -41,9 +39,14 @@ class SerialPort:
         settings = termios.tcgetattr(port.fileno())
         settings[2] &= ~termios.HUPCL
         termios.tcsetattr(port.fileno(), termios.TCSANOW, settings)
-        self._serial, self._take, self._lost = port, take, lost
+        self._serial = port
         self.unit = unit_of_device(self._path)
-        asyncio.get_running_loop().add_reader(port.fileno(), self._readable, port.fileno())
+
+        def gone(why: str) -> None:
+            self._release()
+            lost(why)
+
+        follow(port.fileno(), take, gone)
 
     async def close(self) -> None:
         """Stop listening and close the device."""
@@ -55,17 +58,21 @@ class SerialPort:
             self._serial.close()
             self._serial = None
 
-    def _readable(self, fd: int) -> None:
+
+def follow(fd: int, take: Take, gone: Lost) -> None:
+    """Have the running loop hand over an open port's bytes as they come; `gone` once, when it has gone."""
+
+    def readable() -> None:
         try:
             data = os.read(fd, _CHUNK)
         except BlockingIOError:
             return
         except OSError as error:
-            self._release()
-            self._lost(error.strerror or str(error))
+            gone(cause(error))
             return
         if data:
-            self._take(data)
+            take(data)
         else:
-            self._release()
-            self._lost("the port has gone")
+            gone("the port has gone")
+
+    asyncio.get_running_loop().add_reader(fd, readable)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -15,13 +14,13 @@ from roambench.extras.meters.ppk2_samples import COUNTER, RATE_HZ, Factors, Samp
 from roambench.extras.meters.sample_clock import SampleClock
 from roambench.meters.frames.means import line
 from roambench.meters.means import Means
-from roambench.meters.sources.source import Lost, Take, cause
+from roambench.meters.sources.serial_port import follow
+from roambench.meters.sources.source import Lost, Take
 from roambench.meters.sources.unit import unit_of_device
 from roambench.meters.traits import MeterTraits
 
 #: Nordic's limit of both modes.
 MOST_A: Final = 1.0
-_CHUNK: Final = 65_536
 _TRIES: Final = 3
 #: What a device still sends that an earlier reader did not stop.
 _SETTLED_S: Final = 0.05
@@ -48,24 +47,12 @@ class Ppk2Port:
         self._device = device
         self.unit = unit_of_device(self.path)
         samples = _Readings(self, factors, take)
-        fd = device.ser.fileno()
 
-        def readable() -> None:
-            try:
-                data = os.read(fd, _CHUNK)
-            except BlockingIOError:
-                return
-            except OSError as error:
-                self._release()
-                lost(cause(error))
-                return
-            if data:
-                samples.feed(data)
-            else:
-                self._release()
-                lost("the port has gone")
+        def gone(why: str) -> None:
+            self._release()
+            lost(why)
 
-        asyncio.get_running_loop().add_reader(fd, readable)
+        follow(device.ser.fileno(), samples.feed, gone)
         device.start_measuring()
 
     async def close(self) -> None:
