@@ -13,8 +13,8 @@ import pytest
 
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
-from roambench.live.follower import encoded
 from roambench.live.folders import WatchedFolder
+from roambench.live.follower import encoded
 from roambench.live.ghost import ghost_of
 from roambench.live.messages import RunMessages
 from roambench.live.view import RunView

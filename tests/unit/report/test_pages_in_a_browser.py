@@ -336,6 +336,49 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
         assert title in told
 
 
+#: What reaches beyond the paper's width, but for the drawings of figures, which are made anew for paper.
+_BEYOND = """
+JSON.stringify([...document.querySelectorAll("body *")].filter(one => !one.closest("svg, .plot, .unseen, .skip")
+  && one.checkVisibility() && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .map(one => one.outerHTML.slice(0, 120)))
+"""
+#: Figures that neither show a picture nor say why; what is shown that does nothing without JavaScript.
+_EMPTY = """
+JSON.stringify([...document.querySelectorAll(".plot")].filter(plot =>
+  !plot.querySelector(".still path, .still rect") && !plot.innerText.includes("needs JavaScript"))
+  .map(plot => plot.id))
+"""
+_DEAD = """
+[...document.querySelectorAll("button, select")].filter(one => one.checkVisibility()).length
+"""
+#: Pixels that A4 has between its margins of 14 mm.
+_A4_PX = 688
+
+
+@pytest.mark.timeout(600)
+def test_pages_fit_on_paper_and_show_their_figures_without_javascript(
+    pages: dict[str, Path], tmp_path: Path
+) -> None:
+    with chromium(tmp_path / "profile") as browser:
+        for name, page in sorted(pages.items()):
+            shown_as(browser, _A4_PX, "light")
+            browser.call("Emulation.setEmulatedMedia", media="print")
+            browser.call("Emulation.setScriptExecutionDisabled", value=True)
+            browser.call("Page.navigate", url=page.as_uri())
+            until(
+                browser,
+                "document.readyState === 'complete' && !!document.querySelector('footer, .plot')",
+                name,
+            )
+            assert json.loads(browser.value(_BEYOND)) == [], f"{name} is wider than A4"
+            assert json.loads(browser.value(_EMPTY)) == [], f"{name} has no picture"
+            browser.call("Emulation.setEmulatedMedia", media="screen")
+            assert browser.value(_DEAD) == 0, name
+            text = page.read_text("utf-8")
+            pictures = sum(map(len, re.findall(r"<noscript>.*?</noscript>", text, re.DOTALL)))
+            assert pictures < 0.25 * (len(text) - pictures), f"{name}: {pictures} bytes of pictures"
+
+
 def copied(browser: Browser, form: str) -> str:
     """What a press of the gross energies' button puts into the clipboard."""
     browser.value("window.got = null")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Phase
 from roambench.report.figures.figure import Figure
 from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
+from roambench.report.figures.still import still
 from roambench.report.half_runs import HalfRun
 from roambench.report.summaries.flag import grave
 from roambench.report.summaries.report_flags import SaidBy, shared_flags
@@ -105,9 +107,34 @@ def document(
         footer=footer,
         kind=kind,
         data=packed(without_nan(data)),
+        still=still,
+        still_power=_still_power,
         most_rows=MOST_ROWS,
         open_rows=_OPEN_ROWS,
     )
+
+
+def _still_power(power: dict[str, Any]) -> str:
+    """The picture of the first board's power."""
+    run = power["runs"][0]
+    device = run["devices"][0]
+    seconds = {"s": 1, "min": 60, "h": 3600}[power["unit"]]
+    times_s = [milliseconds / 1000 for milliseconds in accumulate(device["t"])]
+    watts = [None if milliwatts is None else milliwatts / 1000 for milliwatts in device["w"]]
+    line = {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{run['label']}, {device['name']}",
+        "x": [at / seconds for at in times_s],
+        "y": watts,
+        "line": {"color": "var(--ink)", "width": 1.3},
+    }
+    layout = {
+        "height": 420,
+        "xaxis": {"title": f"device time since the start of the run, {power['unit']}"},
+        "yaxis": {"title": "power, W", "rangemode": "tozero"},
+    }
+    return still(Figure("power", "", "", [line], layout))
 
 
 def footer_of(runs: Sequence[RunSummary]) -> str:
