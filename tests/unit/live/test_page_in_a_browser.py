@@ -79,6 +79,13 @@ JSON.stringify(Object.fromEntries([...document.querySelectorAll("canvas")].filte
 """
 _NAMELESS = 'document.querySelectorAll("canvas:not([aria-label]):not([hidden])").length'
 _SOMEBODY_TRAINS = 'document.getElementById("boards").innerText.includes("training")'
+#: What is there once the page is drawn, live or the list; what reaches beyond the paper's width.
+_SHOWN = '!!(document.body.dataset.drawn || document.querySelector("#runs a"))'
+_BEYOND = """
+JSON.stringify([...document.querySelectorAll("main *")].filter(one => !one.closest(".unseen")
+  && one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
+  .map(one => one.outerHTML.slice(0, 120)))
+"""
 _WIDER = "document.documentElement.scrollWidth - window.innerWidth"
 #: Pixels between the choice of a board and the chart, whose first words are what its axis shows.
 _CLEAR = """
@@ -118,6 +125,13 @@ def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
         for width, scheme in FORMS:
             form(browser, width, scheme)
             assert browser.value(_WIDER) <= 0, (width, scheme)
+        for address in (server.address, opened_runs):  # on A4, between margins of 14 mm
+            form(browser, 688, "light")
+            browser.call("Page.navigate", url=address)
+            until(browser, _SHOWN, "nothing is shown")
+            browser.call("Emulation.setEmulatedMedia", media="print")
+            assert json.loads(browser.value(_BEYOND)) == [], address
+            browser.call("Emulation.setEmulatedMedia", media="")
 
 
 @pytest.mark.timeout(600)

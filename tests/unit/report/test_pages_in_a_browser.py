@@ -338,8 +338,8 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
 
 #: What reaches beyond the paper's width, but for the drawings of figures, which are made anew for paper.
 _BEYOND = """
-JSON.stringify([...document.querySelectorAll("body *")].filter(one => !one.closest("svg, .plot, .unseen, .skip")
-  && one.checkVisibility() && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+JSON.stringify([...document.querySelectorAll("body *")].filter(one =>
+  !one.closest("svg, .plot, .unseen, .skip") && one.checkVisibility() && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map(one => one.outerHTML.slice(0, 120)))
 """
 #: Figures that neither show a picture nor say why; what is shown that does nothing without JavaScript.
@@ -351,6 +351,7 @@ JSON.stringify([...document.querySelectorAll(".plot")].filter(plot =>
 _DEAD = """
 [...document.querySelectorAll("button, select")].filter(one => one.checkVisibility()).length
 """
+_LOADED = "document.readyState === 'complete' && !!document.querySelector('section, .plot')"
 #: Pixels that A4 has between its margins of 14 mm.
 _A4_PX = 688
 
@@ -365,11 +366,7 @@ def test_pages_fit_on_paper_and_show_their_figures_without_javascript(
             browser.call("Emulation.setEmulatedMedia", media="print")
             browser.call("Emulation.setScriptExecutionDisabled", value=True)
             browser.call("Page.navigate", url=page.as_uri())
-            until(
-                browser,
-                "document.readyState === 'complete' && !!document.querySelector('footer, .plot')",
-                name,
-            )
+            until(browser, _LOADED, name)
             assert json.loads(browser.value(_BEYOND)) == [], f"{name} is wider than A4"
             assert json.loads(browser.value(_EMPTY)) == [], f"{name} has no picture"
             browser.call("Emulation.setEmulatedMedia", media="screen")

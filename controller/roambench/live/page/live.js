@@ -62,7 +62,7 @@
       const answer = await fetch(`/steps/${step}?run=${encodeURIComponent(its.name)}`);
       const message = await answer.json();
       if (its === run) apply(message);
-    } catch { its.asked.delete(step); }  // the stream says it where nobody serves the page any more
+    } catch { its.asked.delete(step); }  // where the server is gone, the stream says it
   };
   const connect = () => {
     const stream = new EventSource("/stream?run=" + encodeURIComponent(wanted));
