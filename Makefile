@@ -13,7 +13,7 @@ INSTALL = $(BIN)/pip install -q --disable-pip-version-check
 
 SCALE  ?= small
 
-.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce verdicts clean
+.PHONY: help setup test-setup servers host-tools demo demo-full docs pictures release quick test test-hosts test-all coverage check protos check-protos lock bench soak reproduce verdicts clean
 
 help:
 	@echo "make demo      set everything up, run MOHAWK against HierFAVG on 8 local agents, open the report (a minute and a half)"
@@ -30,6 +30,7 @@ help:
 	@echo "make soak      1,000 random faults in real runs: kill, cut, fill, freeze (hours; FAULTS=, SEED=)"
 	@echo "make docs      the pages as a site: build/site/index.html; a broken link ends it"
 	@echo "make pictures  renew docs/images, from a run of the longer demo and a Chromium"
+	@echo "make release   what a release publishes: the example report and pictures of today's code, and the site with them"
 	@echo "make protos    regenerate the wire messages"
 	@echo "make lock      renew packaging/lock.txt: versions and digests of what everything here and boards install"
 
@@ -156,6 +157,12 @@ docs: test-setup $(VENV)/.docs
 # docs/images: runs the longer demo where build/pictures/runs is missing (minutes), and takes its pictures (20 s; wants a Chromium).
 pictures: test-setup
 	$(BIN)/python packaging/pictures.py
+
+# The example report is never an older release's: its run is made anew.
+release: test-setup servers
+	rm -rf build/pictures
+	$(MAKE) pictures
+	$(MAKE) docs
 
 $(VENV)/.docs: $(VENV)/.ready
 	$(LOCKED) docs >$(VENV)/docs.txt

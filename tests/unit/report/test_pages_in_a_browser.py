@@ -339,7 +339,8 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
 #: What reaches beyond the paper's width, but for the drawings of figures, which are made anew for paper.
 _BEYOND = """
 JSON.stringify([...document.querySelectorAll("body *")].filter(one =>
-  !one.closest("svg, .plot, .unseen, .skip") && one.checkVisibility() && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  !one.closest("svg, .plot, .unseen, .skip") && one.checkVisibility()
+  && one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
   .map(one => one.outerHTML.slice(0, 120)))
 """
 #: Figures that neither show a picture nor say why; what is shown that does nothing without JavaScript.
