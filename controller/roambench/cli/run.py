@@ -37,7 +37,8 @@ def run(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE|RUN", help="Experiment file (TOML); or the folder of a run, which is repeated."
+            metavar="FILE|RUN",
+            help="Experiment file (TOML); or the folder or crate of one run, which is repeated.",
         ),
     ],
     fleet: Annotated[
@@ -90,10 +91,10 @@ def run(
     if name is not None:
         more["--name"] = [Override(("name",), name)]
     before = None
-    if (file / "run.json").is_file():
-        from roambench.runner.repeating import recorded_run
+    if file.is_dir() or file.suffix == ".zip":
+        from roambench.runner.repeating import one_run, recorded_run
 
-        before = recorded_run(file, fleet or "")
+        before = recorded_run(one_run(file), fleet or "")
         fleet = before.fleet
     fleet = fleet or "local"
     source = file if before is None else before.written

@@ -18,8 +18,9 @@ from roambench.rounds.records import CloudAggregated, ModelsScored
 from roambench.runner.places.table import fleet_again
 from roambench.runner.screen import say
 from roambench.runner.world import movement_of
+from roambench.runs.crates import unpacked
 from roambench.runs.folder import RunFolder
-from roambench.runs.groups import run_name
+from roambench.runs.groups import run_name, runs_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,20 @@ class RecordedRun:
     written: WrittenExperiment
     fleet: str
     digest: str
+
+
+def one_run(path: Path) -> Path:
+    """The only run that the path leads to: its folder, its group, a crate. RunError where it is none or one
+    of several."""
+    place = unpacked(path)
+    runs = runs_at([place])
+    if len(runs) > 1:
+        names = ", ".join(str(run.relative_to(place)) for run in runs[:5])
+        way = "unpack it and name one" if place != path else "name one"
+        raise RunError(f"{path}: holds {len(runs)} runs, and one is repeated at a time; {way}: {names}")
+    if not (runs[0] / "run.json").is_file():
+        raise RunError(f"{path}: holds no run to repeat (no run.json), and an experiment is a TOML file")
+    return runs[0]
 
 
 def recorded_run(path: Path, fleet: str = "") -> RecordedRun:

@@ -135,4 +135,5 @@ def ro_crate(
     """
     from roambench.extras.exports.ro_crate import About, export_ro_crate
 
-    typer.echo(export_ro_crate(runs, out, About(license_, title, tuple(author or ()))))
+    about = About(license_, title, tuple(author or ()))
+    typer.echo(export_ro_crate(_summable(runs), out, about, lambda text: typer.echo(text, err=True)))

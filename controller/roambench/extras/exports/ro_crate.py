@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatch
@@ -28,7 +28,7 @@ from roambench.report.tracked import PUBLIC_FILES, TrackedRun, missing, tracked_
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.database import copy_database
 from roambench.runs.manifest import is_index, write_manifest
-from roambench.runs.marks import EVENTS, RECORDS
+from roambench.runs.marks import EVENTS, RECORDS, losses
 from roambench.runs.reference import FILES
 
 _PARQUET: Final = "application/vnd.apache.parquet"
@@ -60,7 +60,7 @@ _README: Final = """\
 (`trace.parquet`), the true energy of emulated boards (`truth`), the last model (`models`), and the tables
 made of them.
 
-## How to check it
+{missing}## How to check it
 
 | command, in this folder | what it shows |
 |---|---|
@@ -87,10 +87,12 @@ class About:
     authors: tuple[str, ...] = ()
 
 
-def export_ro_crate(runs: Sequence[Path], out: Path, about: About) -> Path:
+def export_ro_crate(
+    runs: Sequence[Path], out: Path, about: About, say: Callable[[str], None] | None = None
+) -> Path:
     """Write the runs with their report as a crate: a folder, or a zip where `out` ends so; returns `out`.
 
-    ConfigError for an `out` that is there already or runs of one name; RunError for what is no run, where
+    What a run has lost is named in the crate's README, and handed to `say`. ConfigError for an `out` that is there already or runs of one name; RunError for what is no run, where
     the library is not installed or the disk refuses.
     """
     if out.exists():
@@ -101,10 +103,17 @@ def export_ro_crate(runs: Sequence[Path], out: Path, about: About) -> Path:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as scratch:
             crate = crate_of(version="1.1")
-            runs_of_crate = [_copied(run, Path(scratch, "runs", run.name)) for run in found]
+            runs_of_crate = [Path(scratch, "runs", run.name) for run in found]
+            missing_parts = [
+                f"`runs/{run.name}`: {text}"
+                for run, folder in zip(found, runs_of_crate, strict=True)
+                for text in _copied(run, folder)
+            ]
+            for part in missing_parts if say is not None else ():
+                say(f"missing in {part}")
             whole_report = report(runs_of_crate)
             _describe(crate, found, finding_of(whole_report.summaries), about)
-            _fill(crate, found, whole_report, Path(scratch))
+            _fill(crate, found, whole_report, Path(scratch), missing_parts)
             whole = Path(scratch, "whole")
             crate.write(whole)
             write_manifest(whole)
@@ -197,9 +206,15 @@ def _one_or_all(found: list[Any]) -> Any:
     return found[0] if len(found) == 1 else found
 
 
-def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch: Path) -> None:
+def _fill(
+    crate: Any,
+    runs: Sequence[TrackedRun],
+    whole_report: Report,
+    scratch: Path,
+    missing_parts: Sequence[str],
+) -> None:
     texts = {
-        "README.md": (_readme(runs), "What is in this crate and how to check it", "text/markdown"),
+        "README.md": (_readme(runs, missing_parts), "What is in this crate and how to check it", "text/markdown"),
         "report.html": (whole_report.html(), "The report: figures and tables", ""),
         "report.json": (whole_report.json(), "The report's numbers, with their uncertainties", ""),
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
@@ -223,9 +238,9 @@ def _fill(crate: Any, runs: Sequence[TrackedRun], whole_report: Report, scratch:
         crate.add_dataset(dest_path=f"{below}/", properties=described)
 
 
-def _copied(run: TrackedRun, folder: Path) -> Path:
-    """The run as `roambench check` opens it; what is its bench's alone, and the place of its inputs on this
-    machine, is left out. Returns the folder."""
+def _copied(run: TrackedRun, folder: Path) -> list[str]:
+    """Copy the run as `roambench check` opens it; what is its bench's alone, and the place of its inputs on
+    this machine, is left out. Returns what it lacks, a phrase each."""
     for part in ("models", "truth"):
         (folder / part).mkdir(parents=True)
     inputs = {Path(name).name: digest for name, digest in run.info.inputs.items()}
@@ -238,13 +253,18 @@ def _copied(run: TrackedRun, folder: Path) -> Path:
         text = json.dumps(without_nan(document), indent=2, ensure_ascii=False, default=str)
         (folder / name).write_text(text, encoding="utf-8")
     source = run.evidence.path
+    problems = list(losses(source, run.info.marks))
     for name in (EVENTS, RECORDS):
-        copy_database(source / name, folder / name)
+        try:
+            copy_database(source / name, folder / name)
+        except RunError as error:
+            (folder / name).unlink(missing_ok=True)
+            problems += [str(error).replace(f"{source}/", "")] if not any(name in it for it in problems) else []
     truths = [f"truth/{path.name}" for path in (source / "truth").glob("*.csv")]
     for name in (*PUBLIC_FILES, *_TO_CHECK, *truths):
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
-    return folder
+    return problems
 
 
 def _meaning(name: str) -> str:
@@ -254,10 +274,16 @@ def _meaning(name: str) -> str:
     return known.partition(": [")[0]
 
 
-def _readme(runs: Sequence[TrackedRun]) -> str:
+def _readme(runs: Sequence[TrackedRun], missing_parts: Sequence[str]) -> str:
     software = metadata("roambench")
     listed = "\n".join(f"- `runs/{run.name}`: {run.finding}" for run in runs)
-    return _README.format(version=software["Version"], runs=listed, first=f"runs/{runs[0].name}")
+    missing = "\n".join(["## What is missing", "", *(f"- {part}" for part in missing_parts), "", ""])
+    return _README.format(
+        version=software["Version"],
+        runs=listed,
+        missing=missing if missing_parts else "",
+        first=f"runs/{runs[0].name}",
+    )
 
 
 def _file(crate: Any, source: Path, place: str, meaning: str, media_type: str = "") -> Any:
