@@ -137,7 +137,11 @@ def test_a_clean_clone_leads_there_without_a_dead_end(tmp_path: Path) -> None:
     see_what_goes_into_the_paper(clone)
     see_event_files(clone)
     read = subprocess.run(
-        [clone / ".venv/bin/python", "-c", READ_MLFLOW], cwd=clone, capture_output=True, text=True, check=False
+        [clone / ".venv/bin/python", "-c", READ_MLFLOW],
+        cwd=clone,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert read.returncode == 0, read.stderr
     assert set(read.stdout.splitlines()) == SETTINGS

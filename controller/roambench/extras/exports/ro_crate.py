@@ -214,7 +214,11 @@ def _fill(
     missing_parts: Sequence[str],
 ) -> None:
     texts = {
-        "README.md": (_readme(runs, missing_parts), "What is in this crate and how to check it", "text/markdown"),
+        "README.md": (
+            _readme(runs, missing_parts),
+            "What is in this crate and how to check it",
+            "text/markdown",
+        ),
         "report.html": (whole_report.html(), "The report: figures and tables", ""),
         "report.json": (whole_report.json(), "The report's numbers, with their uncertainties", ""),
         "CITATION.cff": (citation(), "How to cite the software", "text/yaml"),
@@ -259,7 +263,9 @@ def _copied(run: TrackedRun, folder: Path) -> list[str]:
             copy_database(source / name, folder / name)
         except RunError as error:
             (folder / name).unlink(missing_ok=True)
-            problems += [str(error).replace(f"{source}/", "")] if not any(name in it for it in problems) else []
+            problems += (
+                [str(error).replace(f"{source}/", "")] if not any(name in it for it in problems) else []
+            )
     truths = [f"truth/{path.name}" for path in (source / "truth").glob("*.csv")]
     for name in (*PUBLIC_FILES, *_TO_CHECK, *truths):
         if (source / name).is_file():

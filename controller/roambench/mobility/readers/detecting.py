@@ -53,7 +53,9 @@ class UnknownFormat(TraceError):
             files = " ".join(shlex.quote(str(path)) for path in paths)
             command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
             self.advice = (command, *proposal.notes)
-            self.assumption = f"{paths[0]}: may be a table of {proposal.reader}: look at the columns of this command"
+            self.assumption = (
+                f"{paths[0]}: may be a table of {proposal.reader}: look at the columns of this command"
+            )
             hint = f"; {self.assumption.partition(': ')[2]}"
         super().__init__(f"{paths[0]}: no known format; see `roambench list readers`{hint}")
 
