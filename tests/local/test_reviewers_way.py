@@ -1,4 +1,4 @@
-"""The way of docs/start/review-a-crate.md, typed as the page has it; and what `check` names of a crate that was changed."""
+"""docs/start/review-a-crate.md typed as it stands, and what `check` names of a changed crate."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def a_version(crate: Path) -> None:
     """As another version would have made it."""
     path = crate / "runs/mohawk/run.json"
     document = json.loads(path.read_text())
-    document["versions"] = {**document["versions"], "roambench": "0.1.0"}
+    document["versions"] = {**document["versions"], "roambench": "0.1.0", "roambench code": "0"}
     path.write_text(json.dumps(document))
 
 
@@ -112,7 +112,7 @@ def a_version(crate: Path) -> None:
         (an_accuracy, 1, "final_accuracy: 0.9999 is recorded"),
         (a_joule, 1, "ledger_modelled.parquet"),
         (a_byte_of_the_model, 1, "final model"),
-        (records, 1, "records.sqlite is not there"),
+        (records, 1, "records.sqlite: no such file"),
     ],
 )
 def test_check_names_what_was_changed(
@@ -147,10 +147,10 @@ def test_a_half_run_is_packed_with_what_is_there_and_the_rest_is_named(made: Pat
     (lost / "events.sqlite").unlink()
     packed = typed("export", "ro-crate", "half", "lost", "-o", "c.zip", "--license", "CC0-1.0", cwd=tmp_path)
     assert packed.returncode == 0, packed.stderr
-    assert "missing in `runs/half`: records.sqlite is not there" in packed.stderr
+    assert "missing in `runs/half`: records.sqlite: no such file" in packed.stderr
     assert "lost/events.sqlite: no such file: this run is not exported" in packed.stderr
     checked = typed("check", "c.zip", cwd=tmp_path)
-    assert "records.sqlite is not there" in checked.stdout
+    assert "records.sqlite: no such file" in checked.stdout
     assert typed("report", "c.zip", cwd=tmp_path).returncode == 0
 
 

@@ -1,7 +1,7 @@
 """The way of docs/start/own-data-to-paper.md, typed as the page has it, on a CSV that a stranger wrote.
 
-The whole way sets up a clean clone with its libraries (slow); the short one has the libraries of the tests, and
-leaves out MLflow and Weights & Biases.
+The whole way sets up a clean clone with its libraries (slow); the short one has the libraries of the tests,
+and leaves out MLflow and Weights & Biases.
 """
 
 from __future__ import annotations

@@ -92,8 +92,9 @@ def export_ro_crate(
 ) -> Path:
     """Write the runs with their report as a crate: a folder, or a zip where `out` ends so; returns `out`.
 
-    What a run has lost is named in the crate's README, and handed to `say`. ConfigError for an `out` that is there already or runs of one name; RunError for what is no run, where
-    the library is not installed or the disk refuses.
+    What a run has lost is named in the crate's README, and handed to `say`. ConfigError for an
+    `out` that is there already or runs of one name; RunError for what is no run, where the library is not
+    installed or the disk refuses.
     """
     if out.exists():
         raise ConfigError([f"-o: {out}: exists already; name a new folder or .zip file"])
