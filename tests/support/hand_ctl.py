@@ -1,6 +1,7 @@
 """A stand-in for `roambench-agent ctl` on several "hosts" that are one sshd each on this machine.
 
-Which host it is, the port of the sshd tells; what its board did is kept in burns.txt beside wiring.json.
+Which host it is, the port of the sshd tells; what its board did is kept in burns.txt beside wiring.json, and
+which one is at it in burning.txt.
 Its meter is emulated over that record: `wiring.json` says which board hangs on which host's meter.
 """
 
@@ -25,7 +26,9 @@ def main(words: list[str]) -> None:
         answer: dict[str, object] = {"build": "abc", "run": wiring["runs"].get(me, "")}
     elif what == "burn":
         began = time.monotonic()
+        (folder / "burning.txt").write_text(me)
         time.sleep(float(rest[0]))
+        (folder / "burning.txt").unlink()
         ended = time.monotonic()
         with (folder / "burns.txt").open("a") as burns:
             burns.write(f"{me} {began} {ended}\n")

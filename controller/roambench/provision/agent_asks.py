@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -55,14 +56,20 @@ def ask_readings(link: HostLink, seconds: float) -> tuple[float, PowerSeries]:
     inconsistent or off."""
     answer = ask_agent(link, "readings", f"{seconds:g}")
     try:
-        at_ns = np.array(answer["ns"], dtype=np.int64)
-        watts = np.array([np.nan if value is None else value for value in answer["watts"]], dtype=np.float64)
-        flags = np.array(answer["flags"], dtype=np.int64)
         now_s = float(answer["now_ns"]) * 1e-9
-        if not at_ns.shape == watts.shape == flags.shape:
-            raise ValueError
+        return now_s, series_of(answer)
     except (KeyError, TypeError, ValueError, OverflowError):
         raise HostError(link.host.name, "ctl readings: not what an agent says") from None
+
+
+def series_of(answer: Mapping[str, Any]) -> PowerSeries:
+    """What `MeterWatch.since` gave, without what is inconsistent or off; a KeyError, TypeError, ValueError or
+    OverflowError for anything else."""
+    at_ns = np.array(answer["ns"], dtype=np.int64)
+    watts = np.array([np.nan if value is None else value for value in answer["watts"]], dtype=np.float64)
+    flags = np.array(answer["flags"], dtype=np.int64)
+    if not at_ns.shape == watts.shape == flags.shape:
+        raise ValueError
     usable = np.isfinite(watts) & ((flags & int(UNUSABLE)) == 0)
     order = np.argsort(at_ns[usable], kind="stable")
-    return now_s, PowerSeries(at_ns[usable][order] * 1e-9, watts[usable][order])
+    return PowerSeries(at_ns[usable][order] * 1e-9, watts[usable][order])

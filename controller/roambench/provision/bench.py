@@ -8,7 +8,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+from roambench.agent.settings import MeterSettings
 from roambench.contract.errors import ConfigError
+from roambench.meters.ports import with_option
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import did_you_mean
 
@@ -38,6 +40,7 @@ class MeterEntry:
 
     `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
     `reopen_allowed`: a person has seen that opening the port resets nothing; the agent keeps no latch.
+    `host`: the machine that reads it, "" for the board itself.
     `site`: what it sees, "" for the whole board. Of a kernel's sensor `i2c` is the chip that provisioning
     makes known to the kernel, as in "ina226@1-0040", `shunt_uohm` and `update_ms` what it sets (0: nothing).
     """
@@ -54,6 +57,20 @@ class MeterEntry:
     i2c: str = ""
     shunt_uohm: int = 0
     update_ms: int = 0
+    host: str = ""
+
+    @property
+    def settings(self) -> MeterSettings:
+        """The meter as its reader takes it."""
+        if self.driver == NO_METER:
+            return MeterSettings(port="")
+        port = self.port
+        shunt = str(self.shunt_uohm) if self.shunt_uohm and self.driver == HWMON else ""
+        options = {"serial": self.serial, "site": self.site, "shunt_uohm": shunt, "reader": self.host}
+        for name, value in options.items():
+            port = with_option(port, name, value)
+        harmless = self.emulated or self.reopen_allowed
+        return MeterSettings(self.driver, port, reopen_allowed=harmless, wifi_hop=self.wifi_hop)
 
     @property
     def known_serial(self) -> str:

@@ -8,7 +8,7 @@ to this machine's clock.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.claims import claim_by, keep_off
 from roambench.provision.meter_map import MeterMap, judged, meter_id
 from roambench.provision.meter_steps import BurnWindow, PowerSeries, meters_of_boards, silent_meters
+from roambench.provision.meters_here import HeardMeter, meters_here
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts, open_link
 from roambench.provision.ssh.script import Script
@@ -51,6 +52,20 @@ def identify(
     readers = [host for host in bench.hosts if host.meter.driver != NO_METER]
     if not boards:
         raise FleetError(f"{bench.name}: none of these hosts has a meter")
+    with meters_here(bench, readers) as here:
+        return _identified(bench, boards, readers, here, burn_s, rest_s, rounds, report)
+
+
+def _identified(
+    bench: Bench,
+    boards: Sequence[Host],
+    readers: Sequence[Host],
+    here: Mapping[str, HeardMeter],
+    burn_s: float,
+    rest_s: float,
+    rounds: int,
+    report: Callable[[str], None],
+) -> MeterMap:
     machine_ids, builds, not_loaded = _who_they_are(bench, boards)
     loadable = [host for host in boards if host.name not in not_loaded]
     windows: list[BurnWindow] = []
@@ -69,10 +84,10 @@ def identify(
             not_loaded[board.name] = error.reason
         time.sleep(rest_s)
         if not _keeps_another(time.monotonic() - began_s, burn_s + rest_s):
-            _collect(bench, readers, began_s, pieces)
+            _collect(bench, readers, here, began_s, pieces)
             began_s = time.monotonic()
             time.sleep(rest_s)
-    _collect(bench, readers, began_s, pieces)
+    _collect(bench, readers, here, began_s, pieces)
     series = {meter: _joined(parts) for meter, parts in pieces.items()}
     found = meters_of_boards(
         [window for window in windows if window.board not in not_loaded], series, not_loaded
@@ -118,7 +133,11 @@ def _burnt(link: HostLink, seconds: float) -> tuple[float, float]:
 
 
 def _collect(
-    bench: Bench, readers: Sequence[Host], since_s: float, pieces: dict[str, list[PowerSeries]]
+    bench: Bench,
+    readers: Sequence[Host],
+    here: Mapping[str, HeardMeter],
+    since_s: float,
+    pieces: dict[str, list[PowerSeries]],
 ) -> None:
     """Add what every meter said since `since_s`; a host that does not answer has a silent meter."""
 
@@ -128,7 +147,11 @@ def _collect(
         answered_s = time.monotonic()
         return PowerSeries(power.at_s + _shift(link, (now_s, now_s), (asked_s, answered_s)), power.watts)
 
-    for outcome in on_hosts(bench, readers, ask):
+    for host in readers:
+        if host.name in here:
+            _, power = here[host.name].readings(time.monotonic() - since_s)
+            pieces.setdefault(meter_id(host), []).append(power)
+    for outcome in on_hosts(bench, [host for host in readers if host.name not in here], ask):
         if outcome.value is not None:
             pieces.setdefault(meter_id(outcome.host), []).append(outcome.value)
 

@@ -81,14 +81,17 @@ def meter_id(host: Host) -> str:
     if host.meter.driver == NO_METER:
         return ""
     return (
-        f"{host.meter.driver}:{host.meter.serial}" if host.meter.serial else f"{host.name}:{host.meter.port}"
+        f"{host.meter.driver}:{host.meter.serial}"
+        if host.meter.serial
+        else f"{host.meter.host or host.name}:{host.meter.port}"
     )
 
 
 def cabling(host: Host) -> str:
     """The part of a host's description that a proof hangs on."""
     meter = host.meter
-    return " ".join((host.name, host.address, meter.driver, meter.port, meter.serial))
+    where = (host.name, host.address, meter.driver, meter.port, meter.serial, meter.host)
+    return " ".join(where).rstrip()
 
 
 def judged(

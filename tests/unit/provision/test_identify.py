@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
+import threading
 import time
+import tty
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +91,36 @@ def test_the_command_proves_the_map_and_keeps_it(bench: Bench, capsys: pytest.Ca
     assert "2 of 3 boards are proven" in shown.out
     assert "pi-03: not loaded: takes part in run demo" in shown.out
     assert doubts(read_map(bench), bench.hosts, time.time()).keys() == {"pi-03"}
+
+
+def test_a_meter_that_hangs_on_this_machine_is_proven_too(bench: Bench, tmp_path: Path) -> None:
+    """A pseudo-terminal of this machine shows what `pi-01` draws."""
+    here, burning = tmp_path / "here", tmp_path / "burning.txt"
+    hung = replace(bench.hosts[0].meter, port=str(here), serial="", emulated=True, host="controller")
+    hosts = (replace(bench.hosts[0], meter=hung), *bench.hosts[1:])
+    bench = replace(bench, hosts=hosts)
+    wire(bench, {"pi-01": None, "pi-02": "pi-02", "pi-03": "pi-03"})
+    control, terminal = os.openpty()
+    tty.setraw(terminal)
+    here.symlink_to(os.ttyname(terminal))
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(0.5):
+            watts = 5.0 if burning.exists() and burning.read_text() == "pi-01" else 2.0
+            os.write(control, f"5.000,{watts / 5:.3f},{watts:.3f},0.000\n".encode())
+
+    speaker = threading.Thread(target=speak)
+    speaker.start()
+    try:
+        made = identify(bench, bench.hosts[:2], burn_s=4.0, rest_s=5.0, report=lambda line: None)
+    finally:
+        ended.set()
+        speaker.join()
+    assert [(entry.verdict, entry.found) for entry in made.entries] == [
+        (Proof.PROVEN, f"controller:{here}"),
+        (Proof.PROVEN, "smartpower2:SN2"),
+    ]
 
 
 def test_a_bench_without_meters_cannot_be_identified(tmp_path: Path) -> None:

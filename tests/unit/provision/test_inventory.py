@@ -56,6 +56,46 @@ def test_ranges_advance_together_and_keep_their_width(tmp_path: Path) -> None:
     assert {host.meter.port for host in bench.hosts} == {METER_LINK}
 
 
+def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_place(tmp_path: Path) -> None:
+    hosts = """
+        [controller]
+        address = "10.36.0.1"
+        [[hosts]]
+        name = "pi-[1:2]"
+        address = "10.36.1.[1:2]"
+        meter = { port = "/dev/ttyUSB0", host = "controller" }
+        [[hosts]]
+        name = "pi-3"
+        address = "10.36.1.3"
+        meter = { driver = "hwmon", i2c = "ina226@1-0040", host = "controller" }
+        [[hosts]]
+        name = "pi-4"
+        address = "10.36.1.4"
+        meter.port = "/dev/ttyUSB0?reader=controller"
+        [[hosts]]
+        name = "pi-5"
+        address = "10.36.1.5"
+        meter = { serial = "SN5", host = "controller" }
+    """
+    assert _problems(tmp_path, hosts) == [
+        "mine.toml: hosts: pi-3: meter.i2c: expected none with a meter.host, whose kernel nobody sets, "
+        "got 'ina226@1-0040'",
+        "mine.toml: hosts: pi-4: meter.port: expected none with reader=, as meter.host says who reads it, "
+        "got '/dev/ttyUSB0?reader=controller'",
+        "mine.toml: hosts: pi-5: meter: expected a port, or a serial, or the driver 'none'",
+        "mine.toml: hosts: meter.port: expected one host with '/dev/ttyUSB0 of the controller', got 2: "
+        "pi-1 (slot 1), pi-2 (slot 2)",
+    ]
+    two = hosts[: hosts.index('[[hosts]]\n        name = "pi-4')].replace(
+        'i2c = "ina226@1-0040"', 'port = "1-0040"'
+    )
+    bench = bench_of(tmp_path, "", more=two.replace("pi-[1:2]", "pi-1").replace("[1:2]", "1"))
+    assert [host.meter.settings.port for host in bench.hosts] == [
+        "/dev/ttyUSB0?reader=controller",
+        "1-0040?reader=controller",
+    ]
+
+
 def test_a_host_overrides_the_defaults_key_by_key_and_adds_tags(tmp_path: Path) -> None:
     bench = bench_of(
         tmp_path,

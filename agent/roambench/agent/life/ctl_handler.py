@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, Final
 from roambench.agent.life.burning import Burner
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused, rss_bytes
 from roambench.agent.readings.host_metrics import HostMetrics
-from roambench.agent.readings.meter_watch import STATES
 
 if TYPE_CHECKING:  # it holds grpc, and fork servers import this module before they fork
     from roambench.agent.life.session import AgentSession
@@ -125,52 +124,18 @@ class CtlHandler:
             },
             "dropped_between_runs": self.session.meter.unsent.dropped,
             "unsent_runs": self.session.meter.unsent.runs(),
-            "meter": self._meter(now_ns),
+            "meter": self.session.meter.watch.status(now_ns),
             "host": _known(asdict(self.host.sample(now_ns))),
             "disk": {"total_bytes": disk.total, "free_bytes": disk.free},
         }
 
-    def _meter(self, now_ns: int) -> dict[str, Any]:
-        watch = self.session.meter.watch
-        state, about = watch.state, watch.description
-        values: dict[str, Any] = {
-            "state": STATES[state.kind] if state is not None else "unknown",
-            "detail": state.detail if state is not None else "",
-            "readings": watch.readings,
-            "description": json.loads(about.detail) if about is not None else None,
-            "last": None,
-        }
-        if watch.reading is not None:
-            last = watch.reading
-            values["last"] = {
-                **_known({"volts": last.volts, "amps": last.amps, "watts": last.watts}),
-                "age_s": round((now_ns - last.monotonic_ns) * 1e-9, 3),
-                "monotonic_ns": last.monotonic_ns,
-                "flags": int(last.flags),
-            }
-        return values
-
     def _readings(self, words: list[str]) -> dict[str, Any]:
-        """The newest readings; inconsistent ones and those of a meter that is off are among them, with their
-        flags. A meter has at most NEWEST of them."""
+        now_ns = self.session.meter.clock.now_ns()
         try:
-            since_ns = self.session.meter.clock.now_ns() - round(float(words[0]) * 1e9)
+            since_ns = now_ns - round(float(words[0]) * 1e9)
         except (IndexError, ValueError, OverflowError):
             raise ValueError("readings: expected SECONDS") from None
-        chosen = [reading for reading in self.session.meter.watch.newest if reading.monotonic_ns >= since_ns]
-        return {
-            "now_ns": self.session.meter.clock.now_ns(),
-            "ns": [reading.monotonic_ns for reading in chosen],
-            **{
-                name: [None if math.isnan(value) else value for value in values]
-                for name, values in (
-                    ("volts", [reading.volts for reading in chosen]),
-                    ("amps", [reading.amps for reading in chosen]),
-                    ("watts", [reading.watts for reading in chosen]),
-                )
-            },
-            "flags": [int(reading.flags) for reading in chosen],
-        }
+        return {"now_ns": now_ns, **self.session.meter.watch.since(since_ns)}
 
     async def _smoke(self) -> dict[str, Any]:
         self._only_between_runs("smoke")

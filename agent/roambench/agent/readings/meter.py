@@ -8,10 +8,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final, Protocol
 
-from roambench.agent.background import Work, why
+from roambench.agent.background import Work
 from roambench.agent.board_load import BoardLoad
 from roambench.agent.readings.host_metrics import HostWatch
-from roambench.agent.readings.meter_reader import read_meter
+from roambench.agent.readings.meter_reader import keep_reading
 from roambench.agent.readings.meter_watch import MeterWatch
 from roambench.agent.readings.run_context import RunContext
 from roambench.agent.readings.stores import ControllerStore, Stores
@@ -20,7 +20,6 @@ from roambench.agent.readings.unsent import Unsent
 from roambench.agent.reporter import Reporter
 from roambench.agent.settings import AgentSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import ConfigError, MeterError, RoambenchError, SpoolError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.contract.records import AgentEvent, Reading, RecordKind
@@ -31,7 +30,6 @@ from roambench.spool.spool import Spool
 #: Records of no run that are kept for a later fetch: an hour of readings.
 KEPT_BETWEEN_RUNS: Final = 3600
 _TIDY_PERIOD_S: Final = 60.0
-_METER_RETRY_S: Final = 10.0
 
 
 class QuietGate(PhaseFollower, Protocol):
@@ -136,20 +134,11 @@ class AgentMeter:
         self.spool.append(RecordKind.EVENT, event.to_bytes())
 
     async def _read(self) -> None:
-        """Look again for a meter that is away; each new fault of it is reported once."""
-        reported = ""
-        while True:
-            try:
-                await read_meter(self.settings.meter, self.clock, self.spool, self._folder, self)
-            except SpoolError:
-                raise
-            except (ConfigError, MeterError, OSError) as error:
-                reason = str(error) if isinstance(error, RoambenchError) else why(error)
-                if reason != reported:
-                    reported = reason
-                    self.reporter.report_and_log(EventKind.METER_UNAVAILABLE, reason)
-                    self.take(AgentEvent(EventKind.METER_UNAVAILABLE, self.clock.now_ns(), reason))
-            await asyncio.sleep(_METER_RETRY_S)
+        await keep_reading(self.settings.meter, self.clock, self.spool, self._folder, self, self._unavailable)
+
+    def _unavailable(self, event: AgentEvent) -> None:
+        self.reporter.report_and_log(EventKind.METER_UNAVAILABLE, event.detail)
+        self.take(event)
 
     async def _tidy(self) -> None:
         while True:

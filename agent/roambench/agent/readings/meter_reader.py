@@ -11,17 +11,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
+from roambench.agent.background import why
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.records import Reading, RecordKind
+from roambench.contract.errors import ConfigError, MeterError, RoambenchError, SpoolError
+from roambench.contract.events import EventKind
+from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter, MeterItem
-from roambench.spool.spool import Spool
+
+_RETRY_S: Final = 10.0
+
+
+class RecordSink(Protocol):
+    """Port to where records are kept: a spool."""
+
+    def append(self, kind: RecordKind, payload: bytes) -> int:
+        """Keep a record; return its number."""
+        ...
 
 
 class MeterListener(Protocol):
@@ -36,10 +48,33 @@ class MeterListener(Protocol):
         ...
 
 
+async def keep_reading(
+    settings: MeterSettings,
+    clock: DeviceClock,
+    spool: RecordSink,
+    folder: Path,
+    listener: MeterListener,
+    unavailable: Callable[[AgentEvent], None],
+) -> None:
+    """Read until cancelled, and look again for a meter that is away; each new fault of it is told once."""
+    told = ""
+    while True:
+        try:
+            await read_meter(settings, clock, spool, folder, listener)
+        except SpoolError:
+            raise
+        except (ConfigError, MeterError, OSError) as error:
+            reason = str(error) if isinstance(error, RoambenchError) else why(error)
+            if reason != told:
+                told = reason
+                unavailable(AgentEvent(EventKind.METER_UNAVAILABLE, clock.now_ns(), reason))
+        await asyncio.sleep(_RETRY_S)
+
+
 async def read_meter(
     settings: MeterSettings,
     clock: DeviceClock,
-    spool: Spool,
+    spool: RecordSink,
     folder: Path,
     listener: MeterListener,
 ) -> None:

@@ -4,10 +4,12 @@ opened."""
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from roambench.contract.events import AnyEventKind, EventKind
 from roambench.contract.records import AgentEvent, Reading
@@ -55,3 +57,38 @@ class MeterWatch:
     def repeated(self, ns: int) -> list[AgentEvent]:
         """The events that a run which begins at `ns` has to know."""
         return [replace(event, monotonic_ns=ns) for event in (self.description, self.state) if event]
+
+    def status(self, now_ns: int) -> dict[str, Any]:
+        """All of it, JSON-ready: what is unknown is null."""
+        state, about, last = self.state, self.description, self.reading
+        return {
+            "state": STATES[state.kind] if state is not None else "unknown",
+            "detail": state.detail if state is not None else "",
+            "readings": self.readings,
+            "description": json.loads(about.detail) if about is not None else None,
+            "last": None
+            if last is None
+            else {
+                **{name: _known(getattr(last, name)) for name in ("volts", "amps", "watts")},
+                "age_s": round((now_ns - last.monotonic_ns) * 1e-9, 3),
+                "monotonic_ns": last.monotonic_ns,
+                "flags": int(last.flags),
+            },
+        }
+
+    def since(self, ns: int) -> dict[str, Any]:
+        """The newest readings after `ns`, JSON-ready; inconsistent ones and those of a meter that is off are
+        among them, with their flags. At most NEWEST are kept."""
+        chosen = [reading for reading in self.newest.copy() if reading.monotonic_ns >= ns]
+        return {
+            "ns": [reading.monotonic_ns for reading in chosen],
+            "volts": [_known(reading.volts) for reading in chosen],
+            "amps": [_known(reading.amps) for reading in chosen],
+            "watts": [_known(reading.watts) for reading in chosen],
+            "flags": [int(reading.flags) for reading in chosen],
+        }
+
+
+def _known(value: float) -> float | None:
+    """NaN: the meter does not say."""
+    return None if math.isnan(value) else value

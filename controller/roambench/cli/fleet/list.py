@@ -59,7 +59,7 @@ def list_hosts(
             or "as ssh has it",
             "interface": host.interface,
             "meter": " ".join(filter(None, (meter.driver, meter.serial, "(emulated)" * meter.emulated))),
-            "port": meter.port,
+            "port": " of the ".join(filter(None, (meter.port, meter.host))),
             "calibration": f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
             "power": outlet_of(host),
             "tags": " ".join(host.tags),

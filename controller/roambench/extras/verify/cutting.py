@@ -72,7 +72,7 @@ def cut_power(bench: Bench, host: Host, report: Callable[[str], None]) -> CutPow
 def _open_port(bench: Bench, host: Host, seen: CutPower, report: Callable[[str], None]) -> None:
     autorun = asyncio.run(autorun_of(host))
     wired = host.meter.driver in wired_names() and driver_row(host.meter.driver).resets
-    if not wired or "reader=" in host.meter.port:
+    if not wired or host.meter.host:
         seen.facts["not opened"] = "this meter is not read by a serial port of the board"
         return
     if autorun is not True:

@@ -231,7 +231,9 @@ def _card(table: CardTable, folder: Path) -> CardEntry:
 
 
 def _meter(table: MeterTable) -> MeterEntry:
-    known_by_serial = table.serial and not table.emulated and table.driver not in (NO_METER, HWMON)
+    known_by_serial = (
+        table.serial and not table.emulated and not table.host and table.driver not in (NO_METER, HWMON)
+    )
     port = table.port or table.i2c.partition("@")[2] or (METER_LINK if known_by_serial else "")
     return MeterEntry(
         driver=table.driver,
@@ -243,6 +245,7 @@ def _meter(table: MeterTable) -> MeterEntry:
         emulated=table.emulated,
         reopen_allowed=table.reopen_allowed,
         site=table.site,
+        host=table.host,
         i2c=table.i2c,
         shunt_uohm=table.shunt_uohm,
         update_ms=table.update_ms,

@@ -55,7 +55,7 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[t
         ("slot", [(str(host.slot), host) for host in hosts]),
         ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
-        ("meter.port", [(host.meter.port, host) for host in hosts if _shared(host.meter)]),
+        ("meter.port", [(_shared(host.meter), host) for host in hosts if _shared(host.meter)]),
         # Or switching one board off switches another one off.
         ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
         ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
@@ -71,12 +71,16 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[t
     return problems
 
 
-def _shared(meter: MeterEntry) -> bool:
-    """Return whether the port is the same meter from wherever one opens it: an address, not a host's own
-    file."""
+def _shared(meter: MeterEntry) -> str:
+    """The port where it is the same meter from wherever one opens it: an address, or a file of another
+    machine than the host, with that; else ""."""
     address = meter.port.partition("?")[0]
     own = ("replay", HWMON)  # a host's file, and its kernel's sensor
-    return bool(address) and not address.startswith(("/", *_LOOPBACK)) and meter.driver not in own
+    if meter.host:
+        return f"{meter.port} of the {meter.host}"
+    if not address or address.startswith(("/", *_LOOPBACK)) or meter.driver in own:
+        return ""
+    return meter.port
 
 
 def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
@@ -98,6 +102,11 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
         return
     if not known:
         return
+    if any(item.startswith("reader=") for item in meter.port.partition("?")[2].split("&")):
+        yield f"{where}.port: expected none with reader=, as meter.host says who reads it, got {meter.port!r}"
+    for key in ("i2c", "update_ms") if meter.host else ():
+        if value := getattr(meter, key):
+            yield f"{where}.{key}: expected none with a meter.host, whose kernel nobody sets, got {value!r}"
     if meter.driver != HWMON:
         for key in ("i2c", "shunt_uohm", "update_ms"):
             if value := getattr(meter, key):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -108,6 +108,10 @@ class MeterTable(Section):
         False,
         description="You have tried that opening the port resets nothing: the agent opens it whenever it "
         "wants, without the latch (firmware_notes/README.md).",
+    )
+    host: Literal["", "controller"] = Field(
+        "",
+        description="`controller`: the meter hangs on this machine, which reads it; empty: on the board.",
     )
     site: str = Field(
         "",

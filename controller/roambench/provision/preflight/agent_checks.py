@@ -239,7 +239,7 @@ def port_openers(facts: Facts, host: Host) -> Check:
     """Return whether programs run that open the port of a meter: lines are lost to them, and the meter may
     reset."""
     name = "meter's port"
-    if host.meter.emulated or not host.meter.port.startswith("/"):
+    if host.meter.emulated or host.meter.host or not host.meter.port.startswith("/"):
         return Check(name, CheckVerdict.SKIP, _NONE)
     if not facts.port_openers:
         return Check(name, CheckVerdict.PASS, "no other process opens serial ports")

@@ -23,6 +23,7 @@ from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
 from roambench.provision.claims import BoardClaim, claim_by, foreign, read
 from roambench.provision.facts import PackageFacts, gather, questions_before_a_run
+from roambench.provision.meters_here import HeardMeter, meters_here
 from roambench.provision.platforms import Platform
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
@@ -37,6 +38,8 @@ from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
 _IDLE_S, _LOGIN_S = 30.0, 6.0
+#: A meter that hangs on this machine is heard so long before anyone logs in.
+_HEARD_S: Final = 8.0
 #: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
 _SETTLED_S: Final = 60.0
 _CLOCK_EXCHANGES: Final = 8
@@ -62,18 +65,22 @@ def check(
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
     names, mine = tuple(needed or ()), claim_by(bench)
-    outcomes = on_hosts(
-        bench,
-        asked,
-        lambda link: look(
-            link,
-            smoke=smoke,
-            ends_runs=ends_runs,
-            packages=names,
-            controller=bench.controller.address,
-            mine=mine,
-        ),
-    )
+    with meters_here(bench, asked) as here:
+        if here:
+            time.sleep(_HEARD_S)
+        outcomes = on_hosts(
+            bench,
+            asked,
+            lambda link: look(
+                link,
+                smoke=smoke,
+                ends_runs=ends_runs,
+                packages=names,
+                controller=bench.controller.address,
+                mine=mine,
+                heard=here.get(link.host.name),
+            ),
+        )
     seen = {
         outcome.host.name: outcome.value
         if outcome.value is not None
@@ -141,12 +148,14 @@ def look(
     packages: Sequence[str] = (),
     controller: str = "",
     mine: BoardClaim | None = None,
+    heard: HeardMeter | None = None,
 ) -> Seen:
     """All that one host says, what is quiet first: its idle power is taken before anything is started. On a
-    board that another bench than `mine` has claimed nothing is started or ended."""
+    board that another bench than `mine` has claimed nothing is started or ended. `heard`: its meter, where
+    this machine reads it."""
     other = foreign(read(link).text, mine) if mine is not None else None
     free = other is None
-    agent = _agent(link, smoke=smoke and free, ends_runs=ends_runs and free)
+    agent = _agent(link, smoke=smoke and free, ends_runs=ends_runs and free, heard=heard)
     clock = host_clock(link, _CLOCK_EXCHANGES)
     facts = gather(link, questions_before_a_run(packages, controller))
     try:
@@ -157,14 +166,14 @@ def look(
         raise HostError(link.host.name, error.problems[0]) from None
 
 
-def _agent(link: HostLink, *, smoke: bool, ends_runs: bool) -> AgentAnswers:
+def _agent(link: HostLink, *, smoke: bool, ends_runs: bool, heard: HeardMeter | None = None) -> AgentAnswers:
     try:
         metered = link.host.meter.driver != NO_METER
-        idle_watts = _idle_watts(link) if metered else None
+        idle_watts = _idle_watts(link, heard) if metered else None
         status = ask_agent(link, "status")
         if metered and (unsettled_s := _unsettled_s(status)) > 0.0:
             time.sleep(unsettled_s)
-            idle_watts = _idle_watts(link)
+            idle_watts = _idle_watts(link, heard)
         ended = ""
         if ends_runs and status.get("run") and status.get("session") == "dialling":
             ended = str(ask_agent(link, "end-run").get("ended", ""))
@@ -172,6 +181,8 @@ def _agent(link: HostLink, *, smoke: bool, ends_runs: bool) -> AgentAnswers:
         answered: dict[str, Any] | None = None
         if smoke and not status.get("run"):
             answered = ask_smoke(link)
+        if heard is not None:
+            status = {**status, "meter": heard.status()}
         return replace(AgentAnswers.of(status, answered, idle_watts), ended_run=ended)
     except HostError as error:
         return AgentAnswers(reason=error.reason)
@@ -185,8 +196,8 @@ def _unsettled_s(status: Mapping[str, Any]) -> float:
     return min(max(0.0, _SETTLED_S - lived_s), _SETTLED_S) if isinstance(lived_s, int | float) else 0.0
 
 
-def _idle_watts(link: HostLink) -> float | None:
-    now_s, power = ask_readings(link, _IDLE_S)
+def _idle_watts(link: HostLink, heard: HeardMeter | None) -> float | None:
+    now_s, power = ask_readings(link, _IDLE_S) if heard is None else heard.readings(_IDLE_S)
     before = power.watts[power.at_s < now_s - _LOGIN_S]
     chosen = before if len(before) else power.watts  # an agent that has only just begun
     return float(np.median(chosen)) if len(chosen) else None

@@ -22,8 +22,9 @@ _RULE = (
 def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that give the host's meter its stable name."""
     entry = wanted.host.meter
-    if entry.driver in (NO_METER, HWMON) or entry.emulated or not entry.serial:
+    if entry.driver in (NO_METER, HWMON) or entry.emulated or entry.host or not entry.serial:
         why = "its meter is emulated" if entry.emulated else "the bench names no USB serial number for it"
+        why = f"the {entry.host} reads its meter" if entry.host else why
         yield Skip("meter's name", "it has no meter" if entry.driver == NO_METER else why)
         return
     rule = _RULE.format(serial=entry.serial, link=METER_LINK.removeprefix("/dev/"))

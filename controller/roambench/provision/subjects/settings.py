@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from roambench.agent.settings import AgentSettings, HostSettings, MeterSettings
 from roambench.contract.addresses import host_port
-from roambench.meters.ports import with_option
 from roambench.provision import layout
-from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
+from roambench.provision.bench import Bench, Host
 from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
@@ -41,18 +40,8 @@ def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
         identity_dir=layout.IDENTITY,
         state_dir=layout.STATE,
         machine_id=host.machine_id,
-        meter=_meter(host.meter),
+        meter=MeterSettings() if host.meter.host else host.meter.settings,
         host=HostSettings(interface=host.interface, vcgencmd=facts.vcgencmd),
         influxdb=influxdb,
         ctl_socket=layout.CTL_SOCKET,
     )
-
-
-def _meter(entry: MeterEntry) -> MeterSettings:
-    if entry.driver == NO_METER:
-        return MeterSettings(port="")
-    port = with_option(with_option(entry.port, "serial", entry.serial), "site", entry.site)
-    if entry.shunt_uohm and entry.driver == "hwmon":
-        port = with_option(port, "shunt_uohm", str(entry.shunt_uohm))
-    harmless = entry.emulated or entry.reopen_allowed
-    return MeterSettings(driver=entry.driver, port=port, reopen_allowed=harmless, wifi_hop=entry.wifi_hop)

@@ -9,14 +9,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
-from roambench.agent.readings.meter_reader import read_meter
+from roambench.agent.readings.meter_reader import keep_reading
 from roambench.agent.readings.run_context import RunContext
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import ConfigError, MeterError
-from roambench.contract.events import EventKind
+from roambench.contract.errors import FleetError
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.meters.protocol import MeterItem
@@ -26,7 +26,6 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import Drain
 from roambench.spool.spool import CONTROLLER, Spool
 
-_RETRY_S: Final = 10.0
 _FLUSH_S: Final = 10.0
 #: Seconds for a meter to be opened and to say what it is.
 _PATIENCE_S: Final = 20.0
@@ -49,8 +48,6 @@ class _HostMeter:
     """One meter, by the name of the board that it powers."""
 
     device: str
-    settings: MeterSettings
-    clock: DeviceClock
     spool: Spool
     say: Callable[[str], None]
     known: asyncio.Event = field(default_factory=asyncio.Event)
@@ -62,22 +59,11 @@ class _HostMeter:
     def spooled(self, reading: Reading) -> None:
         """Note nothing."""
 
-    async def read(self, folder: RunFolder) -> None:
-        """Read the meter, and look again for one that is away; each new fault is said once."""
-        said = ""
-        while True:
-            try:
-                await read_meter(
-                    self.settings, self.clock, self.spool, folder.path / "meters" / self.device, self
-                )
-            except (ConfigError, MeterError, OSError) as error:
-                if str(error) != said:
-                    said = str(error)
-                    self.say(f"{self.device}: {said}")
-                    event = AgentEvent(EventKind.METER_UNAVAILABLE, self.clock.now_ns(), said)
-                    self.spool.append(RecordKind.EVENT, event.to_bytes())
-                    self.known.set()
-            await asyncio.sleep(_RETRY_S)
+    def unavailable(self, event: AgentEvent) -> None:
+        """Say and keep why it cannot be read."""
+        self.say(f"{self.device}: {event.detail}")
+        self.spool.append(RecordKind.EVENT, event.to_bytes())
+        self.known.set()
 
 
 @asynccontextmanager
@@ -87,13 +73,21 @@ async def meters_read_here(
     clock: DeviceClock,
     fleet: GrpcFleet,
     say: Callable[[str], None],
+    latches: Path | None = None,
 ) -> AsyncIterator[None]:
-    """Read `meters`, by the boards that they power, for as long as the context lasts."""
+    """Read `meters`, by the boards that they power, for as long as the context lasts. `latches`: where
+    those of meters lie that are the same in every run."""
     async with AsyncExitStack() as ending:
-        opened = [await ending.enter_async_context(_reading(name, meters[name], folder, clock, fleet, say))
-                  for name in meters]  # fmt: skip
-        async with asyncio.timeout(_PATIENCE_S):
-            await asyncio.gather(*(meter.known.wait() for meter in opened))
+        opened = [
+            await ending.enter_async_context(_reading(name, settings, folder, clock, fleet, say, latches))
+            for name, settings in meters.items()
+        ]
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.gather(*(meter.known.wait() for meter in opened))
+        except TimeoutError:
+            silent = ", ".join(meter.device for meter in opened if not meter.known.is_set())
+            raise FleetError(f"{silent}: the meter cannot be opened here in {_PATIENCE_S:g} s") from None
         yield
 
 
@@ -105,6 +99,7 @@ async def _reading(
     clock: DeviceClock,
     fleet: GrpcFleet,
     say: Callable[[str], None],
+    latches: Path | None,
 ) -> AsyncIterator[_HostMeter]:
     place = folder.path / "meters" / device
     place.mkdir(parents=True, exist_ok=True)
@@ -115,11 +110,13 @@ async def _reading(
     async def send(records: list[Record]) -> int:
         return await fleet.store(device, spool.uuid_of(records[0][0]), records)
 
-    meter = _HostMeter(device, settings, clock, spool, say)
+    meter = _HostMeter(device, spool, say)
     drain = Drain(
         spool.consumers[CONTROLLER], send, trouble=lambda why: say(f"{device}: {why}") if why else None
     )
-    works = (meter.read(folder), spool.keep_synced(), drain.run())
+    latch = place if latches is None else latches / device
+    reading = keep_reading(settings, clock, spool, latch, meter, meter.unavailable)
+    works = (reading, spool.keep_synced(), drain.run())
     tasks = [asyncio.create_task(work, name=f"meter of {device}") for work in works]
     try:
         yield meter

@@ -24,6 +24,7 @@ from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority
+from roambench.provision.meters_here import METERS
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.agent_checkpoints import (
@@ -33,6 +34,7 @@ from roambench.runner.agents.agent_checkpoints import (
 )
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.agents.clocks import FleetClocks
+from roambench.runner.agents.host_meters import meters_read_here
 from roambench.runner.agents.watch import Watch, observe, report
 from roambench.runner.benches.void_proofs import void_proofs
 from roambench.runner.influx_live import InfluxLive, influx_note, influx_settings
@@ -140,12 +142,15 @@ async def bench_fleet(
         watch.started_s = time.monotonic()
         if not settled:  # the boards may have lost their power with this machine
             patience = replace(patience, hello_s=patience.hello_s + BOOT_PATIENCE_S)
-        await _all_ready(watch, bench, hosts, console, patience)
-        if not settled:
-            await _settle(clock, fleet, folder)
-            settled = True
-        clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-        yield AgentBench(fleet, clock, watch, clocks, fleet)
+        read_here = {host.name: host.meter.settings for host in hosts if host.meter.host}
+        latches = bench.state_dir / METERS
+        async with meters_read_here(read_here, folder, clock, fleet, tell, latches):
+            await _all_ready(watch, bench, hosts, console, patience)
+            if not settled:
+                await _settle(clock, fleet, folder)
+                settled = True
+            clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
+            yield AgentBench(fleet, clock, watch, clocks, fleet)
     finally:
         try:
             await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", tell)

@@ -156,7 +156,9 @@ class BenchPlace:
                 preflight=options.preflight,
                 unproven=options.unproven,
                 console=console,
-                needed=needed_on_boards(self.experiment, {host.meter.driver for host in self.hosts})
+                needed=needed_on_boards(
+                    self.experiment, {host.meter.driver for host in self.hosts if not host.meter.host}
+                )
                 if options.preflight
                 else {},
                 peers=is_decentralised(self.experiment),
@@ -225,7 +227,9 @@ def _with_other_meters(path: Path, hosts: Sequence[Host]) -> list[str]:
         host.name
         for host in hosts
         if isinstance(meter := before.get(host.name), dict)
-        and any(meter.get(key) != getattr(host.meter, key) for key in ("driver", "port", "serial"))
+        and any(
+            meter.get(key, "") != getattr(host.meter, key) for key in ("driver", "port", "serial", "host")
+        )
     ]
 
 

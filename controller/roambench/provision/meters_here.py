@@ -1,0 +1,87 @@
+"""Meters of boards that hang on this machine, read here for a proof or a check."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from roambench.agent.readings.meter_reader import keep_reading
+from roambench.agent.readings.meter_watch import MeterWatch
+from roambench.contract.device_time import DeviceClock
+from roambench.contract.records import Reading, RecordKind
+from roambench.meters.protocol import MeterItem
+from roambench.provision.agent_asks import series_of
+from roambench.provision.bench import Bench, Host
+from roambench.provision.meter_steps import PowerSeries
+
+#: The folder of a bench's state with the latches of the meters that this machine reads.
+METERS: Final = "meters"
+
+
+@dataclass(slots=True)
+class HeardMeter:
+    """What a meter says, on this machine's monotonic clock; nothing is kept on disk."""
+
+    clock: DeviceClock = field(default_factory=DeviceClock)
+    watch: MeterWatch = field(default_factory=MeterWatch)
+
+    def append(self, kind: RecordKind, payload: bytes) -> int:
+        """Keep nothing."""
+        return 0
+
+    def take(self, item: MeterItem) -> None:
+        """Note a reading or an event."""
+        self.watch.take(item)
+
+    def spooled(self, reading: Reading) -> None:
+        """Note nothing."""
+
+    def status(self) -> dict[str, Any]:
+        """As an agent tells its own meter's."""
+        return self.watch.status(self.clock.now_ns())
+
+    def readings(self, seconds: float) -> tuple[float, PowerSeries]:
+        """The clock now, and what the meter said in the last `seconds`, without what is inconsistent or
+        off."""
+        now_ns = self.clock.now_ns()
+        return now_ns * 1e-9, series_of(self.watch.since(now_ns - round(seconds * 1e9)))
+
+
+@contextmanager
+def meters_here(bench: Bench, hosts: Sequence[Host]) -> Iterator[Mapping[str, HeardMeter]]:
+    """By the names of their boards those of `hosts`' meters that hang on this machine, read while the
+    context lasts."""
+    heard = {host.name: HeardMeter() for host in hosts if host.meter.host}
+    if not heard:
+        yield heard
+        return
+
+    async def read() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for name, meter in heard.items():
+                folder = bench.state_dir / METERS / name
+                settings = bench.host(name).meter.settings
+                tasks.create_task(keep_reading(settings, meter.clock, meter, folder, meter, meter.take))
+
+    def live() -> None:
+        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(_of(task))
+
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(read(), name="meters of boards")
+    thread = threading.Thread(target=live, name="meters of boards", daemon=True)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        with suppress(RuntimeError):  # it has ended by itself
+            loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+
+
+async def _of(task: asyncio.Task[None]) -> None:
+    await task
