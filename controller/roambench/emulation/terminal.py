@@ -18,8 +18,9 @@ from roambench.emulation.profiles import Dialog
 #: The line discipline holds 4095 bytes; beyond this the unread ones are dropped. More would wait where a
 #: reader that opens the port cannot flush them, and arrive as if they were new.
 UNREAD_LIMIT: Final = 3500
-#: Of a meter that talks by request: what it holds back for a slow reader, about 0.1 s of 100,000 samples.
-HELD_LIMIT: Final = 40_000
+#: Of a meter that talks by request: what it holds back for a slow reader, 1 s of 100,000 samples. A real one
+#: holds less, but is not kept from running by other processes, as this one is, after which it says all at once.
+HELD_LIMIT: Final = 400_000
 
 
 class Terminal:

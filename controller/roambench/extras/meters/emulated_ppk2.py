@@ -1,7 +1,7 @@
 """An emulated Nordic PPK2: its calibration text, its commands, its samples.
 
 By ppk2-api 0.9.2 (command numbers, order of bits, `_parse_metadata`). Kinder than a real one: no spikes where
-the range changes, no noise, a supply that is known, a buffer of a tenth of a second, and a source that gives
+the range changes, no noise, a supply that is known, a buffer of a second, and a source that gives
 any current. As a source it does not switch the emulated board: that draws its power with the output off, too.
 """
 

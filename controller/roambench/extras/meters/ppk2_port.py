@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
+from roambench.extras.meters.copier import Copier
 from roambench.extras.meters.library import library
 from roambench.extras.meters.ppk2_samples import COUNTER, RATE_HZ, Factors, SampleBytes
 from roambench.extras.meters.sample_clock import SampleClock
@@ -39,6 +40,7 @@ class Ppk2Port:
     clock: DeviceClock = field(default_factory=DeviceClock)
     unit: str = ""
     _device: Any = None
+    _copier: Copier | None = None
 
     async def open(self, take: Take, lost: Lost) -> None:
         """Read the device's calibration, then measure."""
@@ -52,18 +54,23 @@ class Ppk2Port:
             self._release()
             lost(why)
 
-        follow(device.ser.fileno(), samples.feed, gone)
+        self._copier = Copier(self.path, device.ser.fileno())
+        follow(self._copier.fileno(), samples.feed, gone)
         device.start_measuring()
 
     async def close(self) -> None:
         """Stop the samples; the board keeps its power."""
         if self._device is not None:
-            self._device.stop_measuring()
+            with contextlib.suppress(OSError):
+                self._device.stop_measuring()
             self._release()
 
     def _release(self) -> None:
         device, self._device = self._device, None
-        asyncio.get_running_loop().remove_reader(device.ser.fileno())
+        copier, self._copier = self._copier, None
+        if copier is not None:
+            asyncio.get_running_loop().remove_reader(copier.fileno())
+            copier.close()
         device.ser.close()
 
     def _begin(self, ppk2: Any) -> tuple[Any, Factors]:

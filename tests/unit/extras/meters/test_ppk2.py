@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -165,3 +166,21 @@ def test_an_output_that_is_off_gives_no_current() -> None:
     ((_, on),) = SampleBytes().feed(dialog.say(b"110 0.4 2.0"))
     assert (off & 0x3FFF).max() <= 24  # the offset of the converter
     assert (on & 0x3FFF).min() > 100
+
+
+@pytest.mark.asyncio
+async def test_a_reader_that_is_kept_from_running_loses_no_sample(library, start_emulator) -> None:
+    """As a controller is under load, by other processes and by its own threads: twice what the port holds."""
+    emulator = start_emulator({}, profile="ppk2", tolerance=0.0, time_scale=1.0)
+    meter = open_meter("ppk2", f"{emulator.port(0)}?volts=5.09", emulator.clock, reopen_allowed=True)
+    readings: list[Reading] = []
+    async with contextlib.aclosing(meter), asyncio.timeout(60):
+        async for item in meter:
+            if not isinstance(item, Reading):
+                continue
+            readings.append(item)
+            if len(readings) == 60:
+                time.sleep(2.0)
+            if len(readings) == 350:
+                break
+    assert np.diff([r.meter_ms for r in readings]).tolist() == [10] * 349
