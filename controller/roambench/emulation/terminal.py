@@ -19,7 +19,7 @@ from roambench.emulation.profiles import Dialog
 #: reader that opens the port cannot flush them, and arrive as if they were new.
 UNREAD_LIMIT: Final = 3500
 #: Of a meter that talks by request: what it holds back for a slow reader, 1 s of 100,000 samples. A real one
-#: holds less, but is not kept from running by other processes, as this one is, after which it says all at once.
+#: holds less, but is not kept from running by other processes, as this one is, and then says all at once.
 HELD_LIMIT: Final = 400_000
 
 

@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 #: Device time over which the least delay of all arrivals is looked for.
-_BLOCK_NS: Final = 250_000_000
+_BLOCK_NS: Final = 500_000_000
 #: A delay that stays longer than this, over two blocks, is a loss and no wait for this process.
 _STAYS_NS: Final = 4e6
 #: A crystal is no worse than this.

@@ -180,7 +180,7 @@ async def test_a_reader_that_is_kept_from_running_loses_no_sample(library, start
                 continue
             readings.append(item)
             if len(readings) == 60:
-                time.sleep(2.0)
+                time.sleep(2.0)  # noqa: ASYNC251 - nothing else of this process runs
             if len(readings) == 350:
                 break
     assert np.diff([r.meter_ms for r in readings]).tolist() == [10] * 349
