@@ -58,8 +58,18 @@ def list_hosts(
             "login": ":".join(str(word) for word in (host.ssh_user, host.ssh_port) if word)
             or "as ssh has it",
             "interface": host.interface,
-            "meter": " ".join(filter(None, (meter.driver, meter.serial, "(emulated)" * meter.emulated))),
-            "port": " of the ".join(filter(None, (meter.port, meter.host))),
+            "meter": " ".join(
+                filter(
+                    None,
+                    (
+                        meter.driver,
+                        meter.serial,
+                        meter.host and f"(read by the {meter.host})",
+                        "(emulated)" * meter.emulated,
+                    ),
+                )
+            ),
+            "port": meter.port,
             "calibration": f"x {meter.gain:g} {meter.offset_watts:+g} W" if fitted else "",
             "power": outlet_of(host),
             "tags": " ".join(host.tags),
