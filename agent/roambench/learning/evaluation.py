@@ -91,7 +91,7 @@ def _answers(
 
 def _asked(module: nn.Module, pixels: Tensor, memory_format: torch.memory_format) -> Tensor:
     """The outputs of the module, its weights and the images both in this memory format."""
-    module.to(memory_format=memory_format)
+    module.to(memory_format=memory_format)  # type: ignore[call-overload]  # of the stubs
     with torch.inference_mode():
         outputs: Tensor = module(pixels.contiguous(memory_format=memory_format))
     return outputs

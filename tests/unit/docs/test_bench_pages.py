@@ -14,8 +14,8 @@ TEXT = (PAGES / "prove.md").read_text(encoding="utf-8")
 OPERATE = (PAGES / "operate.md").read_text(encoding="utf-8")
 CHECKS = [
     "SSH", "OS image", "agent", "wheels", "claim", "certificate", "clock", "time sync", "way to controller",
-    "ways to boards", "disk", "memory", "governor", "power supply", "Wi-Fi power save", "torch", "meter", "autorun",
-    "meter's port", "idle watts",
+    "ways to boards", "disk", "memory", "governor", "power supply", "Wi-Fi power save", "torch", "meter",
+    "autorun", "meter's port", "idle watts",
 ]  # fmt: skip
 
 

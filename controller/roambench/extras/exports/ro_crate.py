@@ -110,8 +110,9 @@ def export_ro_crate(
                 for run, folder in zip(found, runs_of_crate, strict=True)
                 for text in _copied(run, folder)
             ]
-            for part in missing_parts if say is not None else ():
-                say(f"missing in {part}")
+            if say is not None:
+                for part in missing_parts:
+                    say(f"missing in {part}")
             whole_report = report(runs_of_crate)
             _describe(crate, found, finding_of(whole_report.summaries), about)
             _fill(crate, found, whole_report, Path(scratch), missing_parts)

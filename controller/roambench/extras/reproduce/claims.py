@@ -193,7 +193,7 @@ def _difference(claim: Claim, against: Values | None, runs: _Runs, varied: set[s
     named = {key for key, _ in leaves(claim.of)} & {key for key, _ in leaves(against or {})}
     mine = _by_cell(claim, claim.of, runs, varied - named)
     if against is None:
-        beside = dict.fromkeys(mine, (0.0, False))
+        beside: dict[tuple[str, ...], tuple[float | None, bool]] = dict.fromkeys(mine, (0.0, False))
     else:
         beside = {
             cell: figure_of(run, claim.metric)
