@@ -40,6 +40,8 @@ class _Axis:
         self.layout = layout
         self.start, self.end = (start + part * (end - start) for part in (low, high))
         self.names: list[str] = list(layout.get("categoryarray") or ())
+        # Names that lie below each other need a line's height, those side by side their length.
+        self._tick_px = 11.0 if start > end else 160.0
         self._is_log = layout.get("type") == "log"
         self._seen: list[float] = []
 
@@ -82,7 +84,7 @@ class _Axis:
         """Values and their texts."""
         low, high = sorted(self.ends())
         if self.names:
-            every = one_in(len(self.names), max(1, int(abs(self.end - self.start) / 11)))
+            every = one_in(len(self.names), max(1, int(abs(self.end - self.start) / self._tick_px)))
             found = [(float(place), name) for place, name in enumerate(self.names)][::every]
         else:
             raw = (high - low) / max(2.0, min(6.0, abs(self.end - self.start) / 45.0)) or 1.0
@@ -283,7 +285,7 @@ def _points(
             for (a, b), wide in zip(points, sizes, strict=False)
             if (wide or 0) >= 1 and math.isfinite(a + b)
         )
-        wide = max((part for part in sizes if part), default=6)
+        wide = sum(part or 0 for part in sizes) / len(sizes)
         style = f"stroke:{_colour(trace, 'marker')};stroke-width:{wide};stroke-linecap:round{opacity}"
         found.append(f'<path d="{dots}" style="{style}"/>')
     texts = trace.get("text")
