@@ -24,7 +24,7 @@ METERS: Final = "meters"
 
 @dataclass(slots=True)
 class HeardMeter:
-    """What a meter says, on this machine's monotonic clock; nothing is kept on disk."""
+    """Words of a meter, on this machine's monotonic clock; nothing is kept on disk."""
 
     clock: DeviceClock = field(default_factory=DeviceClock)
     watch: MeterWatch = field(default_factory=MeterWatch)
@@ -41,7 +41,7 @@ class HeardMeter:
         """Note nothing."""
 
     def status(self) -> dict[str, Any]:
-        """As an agent tells its own meter's."""
+        """Status, in the form in which an agent gives that of its meter."""
         return self.watch.status(self.clock.now_ns())
 
     def readings(self, seconds: float) -> tuple[float, PowerSeries]:

@@ -56,8 +56,8 @@ async def keep_reading(
     listener: MeterListener,
     unavailable: Callable[[AgentEvent], None],
 ) -> None:
-    """Read until cancelled, and look again for a meter that is away; each new fault of it is told once."""
-    told = ""
+    """Read until cancelled, and look again for a meter that is away; each new fault of it is reported once."""
+    reported = ""
     while True:
         try:
             await read_meter(settings, clock, spool, folder, listener)
@@ -65,8 +65,8 @@ async def keep_reading(
             raise
         except (ConfigError, MeterError, OSError) as error:
             reason = str(error) if isinstance(error, RoambenchError) else why(error)
-            if reason != told:
-                told = reason
+            if reason != reported:
+                reported = reason
                 unavailable(AgentEvent(EventKind.METER_UNAVAILABLE, clock.now_ns(), reason))
         await asyncio.sleep(_RETRY_S)
 

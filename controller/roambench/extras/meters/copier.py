@@ -1,7 +1,7 @@
 """A process that fetches a serial port's bytes into a large pipe, so that no byte waits for Python.
 
 The kernel holds 4 KiB of a serial port, and 64 KiB before that: at 400 kB/s a reader that is kept from
-running for 0.2 s, by other processes or by other threads of its own, loses samples. `cat` does nothing else;
+running for 0.2 s, by other processes or by its other threads, loses samples. `cat` does nothing else;
 the pipe holds 2.6 s.
 """
 

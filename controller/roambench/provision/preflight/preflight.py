@@ -38,7 +38,7 @@ from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
 _IDLE_S, _LOGIN_S = 30.0, 6.0
-#: A meter that hangs on this machine is heard so long before anyone logs in.
+#: Seconds for which a meter that hangs on this machine is heard before the first login.
 _HEARD_S: Final = 8.0
 #: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
 _SETTLED_S: Final = 60.0
