@@ -63,8 +63,8 @@ def ask_readings(link: HostLink, seconds: float) -> tuple[float, PowerSeries]:
 
 
 def series_of(answer: Mapping[str, Any]) -> PowerSeries:
-    """Series of an answer of `MeterWatch.since`, without what is inconsistent or off; a KeyError, TypeError, ValueError or
-    OverflowError for anything else."""
+    """Series of an answer of `MeterWatch.since`, without what is inconsistent or off; a KeyError, TypeError,
+    ValueError or OverflowError for anything else."""
     at_ns = np.array(answer["ns"], dtype=np.int64)
     watts = np.array([np.nan if value is None else value for value in answer["watts"]], dtype=np.float64)
     flags = np.array(answer["flags"], dtype=np.int64)

@@ -78,7 +78,7 @@ def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_plac
         meter = { serial = "SN5", host = "controller" }
     """
     assert _problems(tmp_path, hosts) == [
-        "mine.toml: hosts: pi-3: meter.i2c: expected none with a meter.host (no kernel is set there), "
+        "mine.toml: hosts: pi-3: meter.i2c: expected none with a meter.host (its kernel is not set), "
         "got 'ina226@1-0040'",
         "mine.toml: hosts: pi-4: meter.port: expected none with reader=, as meter.host says who reads it, "
         "got '/dev/ttyUSB0?reader=controller'",

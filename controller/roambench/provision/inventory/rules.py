@@ -106,7 +106,7 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
         yield f"{where}.port: expected none with reader=, as meter.host says who reads it, got {meter.port!r}"
     for key in ("i2c", "update_ms") if meter.host else ():
         if value := getattr(meter, key):
-            yield f"{where}.{key}: expected none with a meter.host (no kernel is set there), got {value!r}"
+            yield f"{where}.{key}: expected none with a meter.host (its kernel is not set), got {value!r}"
     if meter.driver != HWMON:
         for key in ("i2c", "shunt_uohm", "update_ms"):
             if value := getattr(meter, key):
