@@ -56,7 +56,7 @@ async def keep_reading(
     listener: MeterListener,
     unavailable: Callable[[AgentEvent], None],
 ) -> None:
-    """Read until cancelled, and look again for a meter that is away; each new fault of it is reported once."""
+    """Read until cancelled, and look again for a meter that is away; each new fault is reported once."""
     reported = ""
     while True:
         try:
