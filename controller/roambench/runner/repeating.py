@@ -42,7 +42,9 @@ def one_run(path: Path) -> Path:
     if len(runs) > 1:
         names = ", ".join(str(run.relative_to(place)) for run in runs[:5])
         way = "unpack it and name one" if place != path else "name one"
-        raise RunError(f"{path}: holds {count(len(runs), 'run')}, and one is repeated at a time; {way}: {names}")
+        raise RunError(
+            f"{path}: holds {count(len(runs), 'run')}, and one is repeated at a time; {way}: {names}"
+        )
     if not (runs[0] / "run.json").is_file():
         raise RunError(f"{path}: holds no run to repeat (no run.json), and an experiment is a TOML file")
     return runs[0]
