@@ -64,6 +64,9 @@ def train(message, context):
     part = context.node_config["partition-id"]
     if f"die:{part};" in misfortune:
         os._exit(7)
+    if f"garbage:{part};" in misfortune:
+        os.write(4, b"A" + (7).to_bytes(8, "big") + bytes([255] * 7))
+        os._exit(0)
     if f"raise:{part};" in misfortune and message.content["config"]["server-round"] == 2:
         raise ValueError("mine")
     w = message.content["arrays"]["w"].numpy()

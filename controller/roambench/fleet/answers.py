@@ -67,8 +67,8 @@ def answer_from(
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply_or_mistake)
     if not message.HasField("upload") or received is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
-    told = word_of(UploadReply, message.upload, model=received.model)
-    reply = replace(told, message=received.message)
+    report = word_of(UploadReply, message.upload, model=received.model)
+    reply = replace(report, message=received.message)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
@@ -104,9 +104,9 @@ def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
 
 
 def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
-    """What the answer says of samples and losses is not believed: nobody between the programs knows."""
-    told = word_of(TrainReply, message.train)
-    reply = replace(told, samples=0, sgd_steps=0, mean_loss=math.nan, mean_squared_loss=math.nan)
+    """Samples and losses in the answer are not believed: they are known to the programs alone."""
+    report = word_of(TrainReply, message.train)
+    reply = replace(report, samples=0, sgd_steps=0, mean_loss=math.nan, mean_squared_loss=math.nan)
     spent = (reply.cpu_s, reply.device_s, reply.late_s, reply.download_s)
     if len(reply.model_digest) != 64 or not all(0.0 <= seconds < math.inf for seconds in spent):
         return _garbage(order, "says done, but its program report is empty or holds NaN or infinity")

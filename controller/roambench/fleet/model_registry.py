@@ -46,7 +46,7 @@ class ModelRegistry:
             del self.blobs[digest]
 
     def admit(self, order: UploadOrder, total_bytes: int) -> None:
-        """ModelError where what the order asks for cannot be so long: nothing of it is read, then."""
+        """Refuse, by a ModelError and before it is read, an upload of a length that the order excludes."""
         if order.message_bytes:
             most_bytes = order.message_bytes + MESSAGE_HEADER_BYTES
             if total_bytes > most_bytes:

@@ -225,7 +225,7 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
 
 
 def task_of_programs(programs: tuple[ProgramSpec, ...], *, channels_last: bool) -> LearningTask:
-    """The task of devices whose programs have data and models of their own: it has none."""
+    """The task of devices whose programs have data and models: it has none."""
     from roambench.learning.layout import Layout
 
     images, labels = np.zeros((0, 1, 1, 1), np.float32), np.zeros(0, np.int64)

@@ -55,7 +55,7 @@ class ProgramOrder:
     step: int
     ap: int
     digest: str  # hex digest of the message's blob
-    evaluates: bool = False  # no training: a phase of its own, and never wasted
+    evaluates: bool = False  # no training: its phase is another, and never wasted
     download_mbit_s: float = 0.0  # 0: the link's native speed
 
     @property
@@ -87,7 +87,7 @@ class UploadOrder:
     upload_mbit_s: float = 0.0
     keeps_model: bool = False  # the model stays on the device as its own (the MIDDLE family)
     free: bool = False  # not communication: unpaced, outside every measured phase, counted as no bytes
-    message_bytes: int = 0  # of a program's answer: at most so many; 0: a model of the run
+    message_bytes: int = 0  # of a program's answer: the most; 0: a model of the run
     evaluates: bool = False  # the answer is of a program order that does
 
     @property
@@ -260,7 +260,7 @@ class AnswerStatus(StrEnum):
 @dataclass(frozen=True, slots=True)
 class TrainReply:
     """A finished training: sample counts and losses; the model itself stays on the device. Of a program's
-    answer, which nobody here reads, neither samples, steps nor losses (NaN) are known.
+    answer, which is not read, neither samples, steps nor losses (NaN) are known.
 
     It lasted `device_s` of device time; `late_s` (emulation only) is how much longer the host needed.
     """

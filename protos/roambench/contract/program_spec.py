@@ -1,4 +1,4 @@
-"""What a device has to know of a program that answers messages in a process beside its trainer."""
+"""The settings of a program that answers messages on a device, in a process beside its trainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a program's file in a process of its own: `python -P program_host.py FILE MODE MEMORY_BYTES`.
+"""Runs a program's file in a separate process: `python -P program_host.py FILE MODE MEMORY_BYTES`.
 
 Frames go to and fro over what were standard input and output: a letter, the length (8 bytes, big endian) and
 the body; the first has the settings. What the program prints goes to standard error. MODE "answer": each

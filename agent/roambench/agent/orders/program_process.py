@@ -69,12 +69,12 @@ class ProgramProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Return whether the process has not ended, and nobody has ended it."""
+        """Return whether the process runs and was not killed."""
         return not self._killed and self._process.returncode is None
 
     @property
     def cpu_s(self) -> float:
-        """Processor seconds of the process so far, to the nanosecond, and those of its own that ended, to a
+        """Processor seconds of the process so far, to the nanosecond, and of its children that ended, to a
         clock tick: as the kernel has them, not as the program says. ProgramEnded where it has ended."""
         pid = self._process.pid
         try:

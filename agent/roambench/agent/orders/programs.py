@@ -1,6 +1,6 @@
 """Programs that answer messages on a device, beside its trainer.
 
-A program is a Python file that `program_host` loads in a process of its own. It has
+A program is a Python file that `program_host` loads in a separate process. It has
 
     load(settings: dict, folder: pathlib.Path) -> callable that takes a message (bytes) and returns its answer
 

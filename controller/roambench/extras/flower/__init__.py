@@ -1,1 +1,1 @@
-"""Flower apps, unchanged, on our fleets: the app's two halves run in processes of their own."""
+"""Flower apps, unchanged, on our fleets: the app's two halves run in separate processes."""

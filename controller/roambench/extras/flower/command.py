@@ -76,7 +76,7 @@ def run_app(
 ) -> None:
     """Run a Flower app's ServerApp and ClientApp, unchanged, and report its joules.
 
-    Each device is a node; its ClientApp runs in a process of its own. What the ServerApp writes is in
+    Each device is a node; its ClientApp runs in a separate process. What the ServerApp writes is in
     the run's folder `server-app`.
 
     Examples:

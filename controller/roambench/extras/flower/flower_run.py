@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -64,7 +65,7 @@ _MOST_METRICS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the controller knows of a message: nothing else of it is read here."""
+    """All that the controller reads of a message."""
 
     id: str
     node: int
@@ -77,8 +78,15 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """A question for the nodes that are reachable; `waited`: the app has slept since its last one."""
+
+    waited: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What the app's own process says of a batch's replies."""
+    """A summary of a batch's replies, by the app's own process."""
 
     failed: Mapping[str, str] = field(default_factory=dict)
     examples: Mapping[str, float] = field(default_factory=dict)
@@ -99,7 +107,7 @@ class FlowerRun:
 
     @property
     def needs(self) -> FleetNeeds:
-        """Devices with programs of their own."""
+        """Devices with a program each."""
         trace = self.movement.trace
         devices = len(trace.device_names)
         return FleetNeeds((0,) * devices, aps=len(trace.ap_names), peak_models=2 * devices, entries=0)
@@ -108,7 +116,7 @@ class FlowerRun:
         """Nothing: runs of a ServerApp are not resumed."""
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
-        """Where the app left what it wrote."""
+        """The places of the app's files."""
         return [
             f"what the ServerApp wrote and printed: {folder.path / SERVER_FOLDER}, {folder.path / SERVER_LOG}"
         ]
@@ -156,7 +164,8 @@ class FlowerRun:
             letter, body = await server.receive()
             match letter:
                 case b"N":
-                    await server.send(b"N", json.dumps(await steps.nodes(b"true" in body)).encode())
+                    nodes = await steps.nodes(_read(Question, body).waited)
+                    await server.send(b"N", json.dumps(nodes).encode())
                 case b"M":
                     header, _, message = body.partition(b"\n")
                     batch.append((_read(Header, header), message))
@@ -179,7 +188,7 @@ class FlowerRun:
 
 
 def _read(kind: type[Any], body: bytes) -> Any:
-    found = json_or_none(kind, body)
+    found = json_or_none(kind, body, finite=False)
     if found is None:
         raise PluginError("a ServerApp's process sent a frame that cannot be read")
     return found
@@ -362,7 +371,8 @@ class _Steps:
                     OutcomeDecided(order.step, order.device, order.order_id, Outcome.FAILED, reason)
                 )
             else:
-                used.append((order, max(0.0, report.examples.get(name, 1.0))))
+                examples = report.examples.get(name, 1.0)
+                used.append((order, examples if 0.0 < examples < math.inf else 0.0))
         records += _aggregations(self.step, used)
         await self._close(records, report.metrics, len(used))
 
@@ -370,7 +380,8 @@ class _Steps:
         self, records: Iterable[RoundRecord], metrics: Mapping[str, float] | None = None, aggregated: int = 0
     ) -> None:
         self._journal.extend(list(records))
-        metrics = dict(list((metrics or {}).items())[:_MOST_METRICS])
+        finite = [(name, value) for name, value in (metrics or {}).items() if math.isfinite(value)]
+        metrics = dict(finite[:_MOST_METRICS])
         evaluated = bool(self._carried) and all(one.header.evaluates for one in self._carried)
         accuracy, loss = _score(metrics) if evaluated else (None, None)
         if metrics:
@@ -385,7 +396,7 @@ class _Steps:
 
 def _aggregations(step: int, used: Sequence[tuple[ProgramOrder, float]]) -> list[RoundRecord]:
     """All trainings whose replies the app has got; it says nothing of what it does with them. Weights are its
-    numbers of examples, which strategies weigh by unless they are told otherwise."""
+    numbers of examples, by which strategies weigh by default."""
     records: list[RoundRecord] = []
     aps = sorted({order.ap for order, _ in used})
     for ap in aps:

@@ -1,4 +1,4 @@
-"""What Flower adds to our tables."""
+"""Flower's rows of our tables."""
 
 from __future__ import annotations
 

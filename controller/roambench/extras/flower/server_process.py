@@ -1,4 +1,4 @@
-"""A ServerApp in a process of its own: its Grid hands messages to the controller, and gets the replies.
+"""A ServerApp in a separate process: its Grid hands messages to the controller, and gets the replies.
 
 Run by `agent.orders.program_host`, in an interpreter that has flwr and what the app imports: nothing of
 roambench is imported here. Frames to the controller:
@@ -30,7 +30,7 @@ _TOGETHER_S = 0.3
 
 
 class _Sleeps(threading.local):
-    """Whether this thread of the app has slept since it asked for nodes."""
+    """A flag: this thread of the app has slept since it asked for nodes."""
 
     slept = False
 
@@ -72,6 +72,20 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
     from flwr.proto.message_pb2 import Message as ProtoMessage
     from flwr.serverapp import Grid
     from flwr.supercore.run import Run
+
+    def readable(body: bytes, asked: Any) -> Any:
+        """The reply; an error where the device sent what is none. Who it is of is not its own to say."""
+        try:
+            reply = message_from_proto(ProtoMessage.FromString(body))
+            if not (reply.has_content() or reply.has_error()):
+                raise ValueError("neither content nor error")
+        except Exception as error:
+            text = f"its reply cannot be read: {type(error).__name__}: {error}"
+            reply = Message(Error(8, text[:300]), reply_to=asked)
+        known = asked.metadata
+        reply.metadata.__dict__["_reply_to_message_id"] = known.message_id
+        reply.metadata.__dict__["_src_node_id"] = known.dst_node_id
+        return reply
 
     class PipeGrid(Grid):  # type: ignore[misc]  # flwr has no types here
         def __init__(self) -> None:
@@ -129,7 +143,7 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
                 message.metadata.__dict__.update(about)
 
         def _carry_together(self, sent: list[Any]) -> None:
-            """Strategies of the older interface send each message from a thread of its own."""
+            """Strategies of the older interface send each message from another thread."""
             with self._gate:
                 self._waiting += sent
                 leads, self._is_led = not self._is_led, True
@@ -150,9 +164,9 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
             with self._turn:
                 for message in batch:
                     known = message.metadata
-                    told = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
+                    about = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
                     sent = message_to_proto(message).SerializeToString(deterministic=True)
-                    pipe.send(b"M", json.dumps(told).encode() + b"\n" + sent)
+                    pipe.send(b"M", json.dumps(about).encode() + b"\n" + sent)
                 pipe.send(b"B", b"")
                 by_id = {message.metadata.message_id: message for message in batch}
                 replies: dict[str, Any] = {}
@@ -160,9 +174,7 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
                     header, _, body = frame[1].partition(b"\n")
                     about = json.loads(header)
                     if frame[0] == b"M":
-                        reply = message_from_proto(ProtoMessage.FromString(body))
-                        reply.metadata.__dict__["_reply_to_message_id"] = about["id"]
-                        reply.metadata.__dict__["_src_node_id"] = by_id[about["id"]].metadata.dst_node_id
+                        reply = readable(body, by_id[about["id"]])
                     else:
                         reply = Message(Error(about["code"], about["reason"]), reply_to=by_id[about["id"]])
                     replies[about["id"]] = reply
@@ -175,14 +187,14 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
         def _received(self) -> tuple[bytes, bytes]:
             frame: tuple[bytes, bytes] | None = pipe.receive()
             if frame is None:
-                os._exit(1)  # the controller is gone, and with it whoever could be told
+                os._exit(1)  # the controller is gone
             return frame
 
     return PipeGrid()
 
 
 def report_of(sent: dict[str, Any], replies: dict[str, Any]) -> dict[str, Any]:
-    """What a batch's replies say: errors, numbers of examples, and the metrics' means by these."""
+    """Summarise a batch's replies: errors, numbers of examples, and the metrics' means by these."""
     failed: dict[str, str] = {}
     examples: dict[str, float] = {}
     sums: dict[str, float] = {}

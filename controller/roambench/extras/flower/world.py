@@ -1,4 +1,4 @@
-"""The world of a Flower app: its devices are nodes, and whoever the trace has present is reachable."""
+"""The world of a Flower app: its devices are nodes, reachable while the trace has them present."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from roambench.runs.folder import RunFolder
 
 #: A device's node id is its index and this; 0 and 1 are Flower's own.
 FIRST_NODE: Final = 1000
-#: Any number: it tells runs apart, and here each has processes of its own.
+#: Any number: it tells runs apart, and here each has separate processes.
 RUN_ID: Final = 1
 _STEP_S: Final = 60.0
 #: Of a trace in which all are there all the time.
@@ -69,7 +69,7 @@ class FlowerWorld:
         return task_of_programs(programs, channels_last=self.experiment.learning.channels_last)
 
     def settings_of(self, device: int, devices: int) -> Mapping[str, Any]:
-        """What a device's ClientApp starts with."""
+        """The settings of a device's ClientApp."""
         return {
             "folder": str(self.app.folder),
             "clientapp": self.app.clientapp,

@@ -144,7 +144,9 @@ async def program_fleet(
                 raise FleetError(f"{folders[place].name}: {error}") from None
 
     try:
-        await asyncio.gather(*(load(place) for place in range(len(specs))))
+        loads = await asyncio.gather(*(load(place) for place in range(len(specs))), return_exceptions=True)
+        for failure in filter(None, loads):
+            raise failure
         yield ProgramFleet(programs, device, cpu_slowdown=cpu_slowdown, at_once=at_once, limit_s=limit_s)
     finally:
         await asyncio.gather(*(program.close() for program in programs))

@@ -20,7 +20,6 @@ from roambench.experiment.sections import Experiment
 from roambench.experiment.simulated_section import SimulatedSection
 from roambench.fleet.simulated.job import StackedSetting, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows, free_of_others
-from roambench.fleet.simulated.program_fleet import program_fleet
 from roambench.fleet.simulated.simulated_fleet import SimulatedFleet, VirtualDevice, Workload
 from roambench.fleet.simulated.stacked import StackedTrainer
 from roambench.fleet.simulated.trainer import TrainingBackend
@@ -60,6 +59,10 @@ class SimulatedPlace(ThisMachine):
         if checkpoints is None or checkpoints.found is None:
             save_link_model_json(folder.path, load_link_model(world.experiment.links.model))
         if programs := world.learning_task.programs:
+            from roambench.fleet.simulated.program_fleet import (
+                program_fleet,  # with the agent's end comes grpc
+            )
+
             experiment = world.experiment
             folders = [folder.path / "agents" / name for name in folder.info.device_names]
             async with program_fleet(

@@ -1,4 +1,4 @@
-"""What plays a run: one row per sort of system, each a `World` of an experiment."""
+"""The table of what plays a run: one row per sort of system, each a `World` of an experiment."""
 
 from __future__ import annotations
 
