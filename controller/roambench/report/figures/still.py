@@ -42,7 +42,7 @@ class _Axis:
         self.names: list[str] = list(layout.get("categoryarray") or ())
         # Names that lie below each other need a line's height, those side by side their length.
         self._tick_px = 11.0 if start > end else 160.0
-        self._is_log = layout.get("type") == "log"
+        self.is_linear = layout.get("type") != "log"
         self._seen: list[float] = []
 
     def values(self, coordinates: Iterable[Any]) -> list[float]:
@@ -51,14 +51,18 @@ class _Axis:
         self._seen += [value for value in found if math.isfinite(value)]
         return found
 
+    def place(self, at: Any) -> float:
+        """A coordinate as a number; of a name that the axis does not have its end."""
+        return float(len(self.names)) if isinstance(at, str) and at not in self.names else self._number(at)
+
     def _number(self, at: Any) -> float:
         if isinstance(at, str):
             if at not in self.names:
                 self.names.append(at)
             return float(self.names.index(at))
-        if at is None or (self._is_log and at <= 0):
+        if at is None or (not self.is_linear and at <= 0):
             return math.nan
-        return math.log10(at) if self._is_log else float(at)
+        return float(at) if self.is_linear else math.log10(at)
 
     def ends(self) -> tuple[float, float]:
         """The values at its start and its end."""
@@ -90,12 +94,12 @@ class _Axis:
             raw = (high - low) / max(2.0, min(6.0, abs(self.end - self.start) / 45.0)) or 1.0
             power = 10.0 ** math.floor(math.log10(raw))
             step = next(part * power for part in (1, 2, 5, 10) if part * power >= raw * 0.999)
-            step = max(1.0, step) if self._is_log else step
+            step = step if self.is_linear else max(1.0, step)
             places = [
                 number * step
                 for number in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)
             ]
-            found = [(at, f"{10.0**at if self._is_log else at + 0.0:,.6g}") for at in places]
+            found = [(at, f"{at + 0.0 if self.is_linear else 10.0**at:,.6g}") for at in places]
         return [tick for tick in found if low <= tick[0] <= high]
 
 
@@ -131,6 +135,7 @@ class _Drawing:
             parts += shape()
             if len(parts) > _MOST_CELLS:
                 return ""
+        parts += self._marks()
         parts += self._notes()
         for row, left, trace in self._legend:
             at = 12 + _LEGEND_ROW * row
@@ -143,27 +148,33 @@ class _Drawing:
     def _axis(self, name: str) -> _Axis:
         if name not in self._axes:
             layout = self._layout.get(f"{name[0]}axis{name[1:]}") or {}
-            ends = (self._left, _WIDTH - _RIGHT) if name[0] == "x" else (self._height - _BOTTOM, self._top)
-            self._axes[name] = _Axis(layout, *ends)
+            self._axes[name] = _Axis(layout, *self._ends(name[0]))
         return self._axes[name]
 
     def _shape(self, trace: Mapping[str, Any]) -> Any:
         x, y = self._axis(trace.get("xaxis", "x")), self._axis(trace.get("yaxis", "y"))
         if trace["type"] == "heatmap":
-            columns = x.values(trace.get("x") or range(len(trace["z"][0])))
-            rows = y.values(trace.get("y") or range(len(trace["z"])))
-            return lambda: _cells(trace, x, y, columns, rows)
+            columns = x.values(_places(trace, "x", len(trace["z"][0])))
+            rows = y.values(_places(trace, "y", len(trace["z"])))
+            for axis, middles in ((x, columns), (y, rows)):
+                axis.values(_edges(axis, middles))
+            scale = self._layout.get(str(trace.get("coloraxis"))) or {}
+            return lambda: _cells({**trace, **scale}, x, y, columns, rows)
         if trace["type"] == "bar":
             lengths, places, bars = (x, y, "x") if trace.get("orientation") == "h" else (y, x, "y")
             at = places.values(_flat(trace.get("y" if bars == "x" else "x") or range(len(trace[bars]))))
-            spans = []
+            spans: list[tuple[float, float, float]] = []
             for place, length in zip(at, trace[bars], strict=True):
                 key = (f"{id(lengths)}", place, (length or 0) < 0)
                 start = self._sums[key] if self._layout.get("barmode") in ("stack", "relative") else 0.0
                 self._sums[key] = start + (length or 0.0)
-                spans.append((place, start, self._sums[key]))
-            lengths.values([0.0, *(end for _, _, end in spans)])
-            beside: list[Mapping[str, Any]] = [it for it in self._data if it["type"] == "bar"]
+                begin, end = (lengths.place(value) if value else 0.0 for value in (start, self._sums[key]))
+                spans.append((place, begin, end))
+                lengths.values([0.0, self._sums[key]])
+            places.values(_edges(places, at))
+            beside: list[Mapping[str, Any]] = [
+                it for it in self._data if it["type"] == "bar" and it.get("xaxis") == trace.get("xaxis")
+            ]
             if self._layout.get("barmode", "group") != "group":
                 beside = [trace]
             part = (next(k for k, it in enumerate(beside) if it is trace), len(beside))
@@ -190,6 +201,33 @@ class _Drawing:
         yield _text(_title(y), max(2.0, left - _LEFT + 8), high - 7)
         yield frame
 
+    def _marks(self) -> Iterator[str]:
+        """Lines and areas that stand for no trace: levels, limits, outages."""
+        for shape in self._layout.get("shapes") or ():
+            x0, x1 = (self._at(shape, "x", end) for end in ("x0", "x1"))
+            y0, y1 = (self._at(shape, "y", end) for end in ("y0", "y1"))
+            if shape.get("type") == "rect":
+                box = (min(x0, x1), min(y0, y1), abs(x1 - x0), abs(y1 - y0))
+                yield _rect(*box, str(shape.get("fillcolor") or "none"))
+                continue
+            colour = shape.get("line_color") or (shape.get("line") or {}).get("color") or "var(--muted)"
+            yield f'<path d="M{x0:.1f} {y0:.1f}L{x1:.1f} {y1:.1f}" style="stroke:{colour};stroke-width:1"/>'
+            yield _text((shape.get("label") or {}).get("text") or "", min(x0, x1) + 4, y1 - 4)
+
+    def _at(self, shape: Mapping[str, Any], letter: str, end: str) -> float:
+        """The pixel of a shape's end: on an axis, or a part of its length or of the whole picture's."""
+        ref, at = str(shape.get(f"{letter}ref") or letter), shape[end]
+        if ref == "paper":
+            start, stop = self._ends(letter)
+            return start + float(at) * (stop - start)
+        axis = self._axis(ref.removesuffix(" domain"))
+        if ref.endswith("domain"):
+            return axis.start + float(at) * (axis.end - axis.start)
+        return axis.pixel(axis.place(at))
+
+    def _ends(self, letter: str) -> tuple[float, float]:
+        return (self._left, _WIDTH - _RIGHT) if letter == "x" else (self._height - _BOTTOM, self._top)
+
     def _notes(self) -> Iterator[str]:
         for note in self._layout.get("annotations") or ():
             if note.get("xref", "paper") == note.get("yref", "paper") == "paper":
@@ -204,12 +242,14 @@ def _cells(
     values = [value for row in trace["z"] for value in row if value is not None]
     if not values:
         return []
-    low, high = trace.get("zmin", min(values)), trace.get("zmax", max(values))
+    low, high = (
+        next((trace[key] for key in (f"c{end}", f"z{end}") if key in trace), found(values))
+        for end, found in (("min", min), ("max", max))
+    )
     scale = trace.get("colorscale") or [[0.0, "var(--scale-1)"], [1.0, "var(--scale-5)"]]
 
     def colour(value: float | None) -> str:
-        part = -1.0 if value is None else (value - low) / ((high - low) or 1.0)
-        return str(next((name for end, name in reversed(scale) if end <= part + 1e-9), "none"))
+        return "none" if value is None else _scaled(scale, (value - low) / ((high - low) or 1.0))
 
     half = (columns[1] - columns[0]) / 2 if len(columns) > 1 else 0.5
     tall = (rows[1] - rows[0]) / 2 if len(rows) > 1 else 0.5
@@ -221,6 +261,31 @@ def _cells(
             left, right = sorted((x.pixel(spans[0] - half), x.pixel(spans[-1] + half)))
             found.append(_rect(left, top, right - left, bottom - top - 1, name))
     return found
+
+
+def _scaled(scale: Sequence[Sequence[Any]], part: float) -> str:
+    """The colour of a part of a scale, which has one step of 5 % between two of its colours or more."""
+    part = min(max(part, 0.0), 1.0)
+    index = next(k for k in range(len(scale) - 1, -1, -1) if scale[k][0] <= part + 1e-9)
+    (below, colour), (above, other) = scale[index], scale[min(index + 1, len(scale) - 1)]
+    share = 5 * round(20 * (part - below) / (above - below)) if above > below else 0
+    return f"color-mix(in srgb,{other} {share}%,{colour})" if share and other != colour else str(colour)
+
+
+def _places(trace: Mapping[str, Any], letter: str, count: int) -> Sequence[Any]:
+    """The middles of a heat map's columns or rows."""
+    if f"d{letter}" in trace:
+        return [trace[f"{letter}0"] + trace[f"d{letter}"] * index for index in range(count)]
+    return trace.get(letter) or range(count)
+
+
+def _edges(axis: _Axis, places: Sequence[float]) -> tuple[float, ...]:
+    """Half a step before the first of some numbers and after the last: cells and bars have a width."""
+    steps = sorted(set(places))
+    if axis.names or not steps or not axis.is_linear:
+        return ()
+    half = 0.5 * min((b - a for a, b in pairwise(steps)), default=1.0)
+    return steps[0] - half, steps[-1] + half
 
 
 def _bars(
@@ -280,14 +345,15 @@ def _points(
     if "markers" in mode and seen:
         size = marker.get("size", 6)
         sizes = size[::every] if isinstance(size, list) else [size] * len(points)
-        dots = "".join(
-            f"M{a:.1f} {b:.1f}h0"
-            for (a, b), wide in zip(points, sizes, strict=False)
-            if (wide or 0) >= 1 and math.isfinite(a + b)
-        )
+        dots: dict[str, str] = defaultdict(str)
+        colours = _colours_of_marks(trace, len(across))[::every]
+        for (a, b), wide, colour in zip(points, sizes, colours, strict=False):
+            if (wide or 0) >= 1 and math.isfinite(a + b):
+                dots[colour] += f"M{a:.1f} {b:.1f}h0"
         wide = sum(part or 0 for part in sizes) / len(sizes)
-        style = f"stroke:{_colour(trace, 'marker')};stroke-width:{wide};stroke-linecap:round{opacity}"
-        found.append(f'<path d="{dots}" style="{style}"/>')
+        for colour, path in dots.items():
+            style = f"stroke:{colour};stroke-width:{wide};stroke-linecap:round{opacity}"
+            found.append(f'<path d="{path}" style="{style}"/>')
     texts = trace.get("text")
     if "text" in mode and isinstance(texts, list):
         anchor = "start" if "right" in str(trace.get("textposition")) else "middle"
@@ -327,6 +393,17 @@ def _placed_legend(named: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, fl
             row, left = row + 1, 8.0
         yield row, left, trace
         left += wide
+
+
+def _colours_of_marks(trace: Mapping[str, Any], count: int) -> list[str]:
+    marker = trace.get("marker") or {}
+    colours = marker.get("color")
+    if not isinstance(colours, list):
+        return [_colour(trace, "marker")] * count
+    if isinstance(colours[0], str):
+        return colours
+    low, high = marker.get("cmin", min(colours)), marker.get("cmax", max(colours))
+    return [_scaled(marker["colorscale"], (value - low) / ((high - low) or 1.0)) for value in colours]
 
 
 def _colour(trace: Mapping[str, Any], first: str = "line") -> str:
