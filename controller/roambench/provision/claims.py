@@ -38,6 +38,7 @@ _READ: Final = Script(f"{_DIGEST}; head -c 4096 {layout.CLAIM} 2>/dev/null; true
 #: The digest of the claim as it was read, the claim to put in its place, and who takes the board from another
 #: bench ("" for none): the board's agent tells that to the controller of its run.
 CLAIMED: Final = Script(f"""\
+# write the claim of a bench
 before=$1 after=$2 taker=$3
 mkdir -p {layout.ETC} && exec 9<{layout.ETC} && flock 9 || exit 1
 [ "$({_DIGEST})" = "$before" ] || exit {OVERTAKEN}

@@ -112,6 +112,20 @@ def test_a_script_is_told_by_its_first_line_with_its_values() -> None:
     assert brief(Script("cat " + 80 * "x"), ()) == "cat " + 53 * "x" + "..."
 
 
+def test_a_script_of_several_lines_says_in_the_first_what_it_does() -> None:
+    assert brief(Script("# write a file\npath=$1\ncat >$path"), ("/etc/x",)) == "write a file"
+    begins = {
+        f"{name}: {text}"
+        for name, tree in _sources(r"\bScript\(f?r?\"\"\"")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Script"
+        if isinstance(node.args[0], ast.Constant | ast.JoinedStr)
+        for text in [ast.unparse(node.args[0]).lstrip("rf'\"").replace("\\n", "\n").lstrip()]
+        if "\n" in text and not text.startswith("# ")
+    }
+    assert begins == set()
+
+
 def test_sudo_answers_in_english_under_every_locale(tmp_path: Path) -> None:
     sudo = tmp_path / "sudo"
     sudo.write_text(

@@ -14,6 +14,7 @@ _MOST_BYTES: Final = 1 << 16
 _LONGEST: Final = 100
 _NUMBERED: Final = re.compile(r"[0-9]+:")
 _SCRIPT: Final = Script(r"""
+# ask a board what it is
 for what in serial-number model; do
     printf '%s ' $what
     tr -d '\000' <"/proc/device-tree/$what"

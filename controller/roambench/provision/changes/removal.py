@@ -19,7 +19,8 @@ from roambench.provision.subjects.environment import KEEP
 _PATIENCE_S: Final = 300.0
 
 #: Every line may find its thing gone already: a half-provisioned host is unprovisioned like any other.
-_UNPROVISION: Final = Script(f"""
+_UNPROVISION: Final = Script(f"""\
+# remove all that provisioning left
 export DEBIAN_FRONTEND=noninteractive
 systemctl disable --quiet --now {layout.UNIT} {layout.BOARD_UNIT} 2>/dev/null
 pkill -KILL -f '^{layout.OPT}/'  # an installation whose connection was lost goes on otherwise
@@ -66,7 +67,9 @@ _SWAPPED: Final = Script(
     )
     + "\nfi"
 )
-_ROLLED_BACK: Final = Script(f"""set -e
+_ROLLED_BACK: Final = Script(f"""\
+# go back to the build before
+set -e
 cd {layout.OPT}
 {_SWAPPED}
 ln -sfn "builds/$current/venv" previous.new

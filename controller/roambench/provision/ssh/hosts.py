@@ -43,6 +43,7 @@ _MOST_BYTES: Final = 64 * 2**20
 #: Path, owner, mode. Into a file that this shell has made (-C), and by its descriptor: the folder may be the
 #: agent's, which could lay a link in the way.
 _PUT: Final = Script("""\
+# write a file
 path=$1 owner=$2 mode=$3 fresh=$1.new
 mkdir -p -- "${path%/*}" || exit 1
 umask 077; set -C; rm -f -- "$fresh"; exec 3>"$fresh"
@@ -50,6 +51,7 @@ chown -- "$owner" /proc/self/fd/3 && chmod -- "$mode" /proc/self/fd/3 && cat >&3
     sync -- "$fresh" && mv -fT -- "$fresh" "$path" || { rm -f -- "$fresh"; exit 1; }""")
 #: Where the file system is mounted that a path is on, or would be.
 _MOUNT: Final = Script("""\
+# find the file system of a folder
 path=$1; until [ -e "${path:-/}" ]; do path=${path%/*}; done
 df --output=target -- "${path:-/}" | tail -n 1""")
 

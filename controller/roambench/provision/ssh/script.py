@@ -33,6 +33,7 @@ def shell_words(
 
 
 def brief(script: Script, values: tuple[str, ...]) -> str:
-    """The script's first line for a person, its values in the place of "$@"."""
-    line = script.strip().partition("\n")[0].removeprefix("exec ").replace('"$@"', shlex.join(values))
+    """What a script does: the comment that it begins with, or its first line with its values in the place of
+    "$@"."""
+    line = script.strip().partition("\n")[0].removeprefix("# ").removeprefix("exec ").replace('"$@"', shlex.join(values))
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."

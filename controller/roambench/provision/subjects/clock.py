@@ -63,6 +63,7 @@ TIMESYNCD: Final = TimeClient(
 )
 #: Its unit, and journalctl's words for where it logs: systemctl would only say where to look.
 _STARTED: Final = Script("""\
+# start the service of the clock
 unit=$1; shift
 systemctl daemon-reload && systemctl enable --quiet "$unit" && systemctl restart "$unit" ||
     { journalctl "$@" -n 1 -o cat --no-pager >&2; exit 1; }""")

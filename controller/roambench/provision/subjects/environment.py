@@ -50,6 +50,7 @@ _LOAD = (
 
 
 _SHIPPED = Script(f"""\
+# put wheels in their place
 target=$1
 cd "$target.new" || exit 1
 sha256sum --check --quiet --strict SHA256SUMS || {{
@@ -62,7 +63,9 @@ _UNLOADED = "/(tests|torch/(_dynamo|_inductor|onnx)|sympy|networkx)/|/torch/test
 #: Nothing where another caller has finished it. Hashes of the build and its wheelhouse, the wheels of pip and
 #: of roambench, what build.json says; digests
 #: and names of the user's own packages, and their wheels.
-_INSTALLED = Script(f"""set -e
+_INSTALLED = Script(f"""\
+# install a build
+set -e
 folder={layout.BUILDS}/$1 house={layout.WHEELS}/$2 pip=$3 wheel=$4 about=$5 sums=$6 names=$7; shift 7
 venv=$folder/venv
 exec 9>{layout.LOCK}; flock 9
@@ -94,7 +97,9 @@ KEEP = Script(
 )
 #: A build and its wheelhouse, and the build that stays for `fleet rollback` where none runs; older ones and
 #: their wheels go. What runs is asked here: another caller may have switched since the facts were gathered.
-_SWITCHED = Script(f"""set -e
+_SWITCHED = Script(f"""\
+# switch to a build
+set -e
 build=$1 house=$2 other=$3
 {KEEP}
 exec 9>{layout.LOCK}; flock 9

@@ -14,7 +14,9 @@ from roambench.provision.wanted import Wanted
 _PATIENCE_S = 900.0
 _LISTED = "dpkg-query -W -f '${db:Status-Abbrev} ${Package}\\n' | sed -n 's/^ii  *//p' | sort"
 _APT = 'apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@"'
-_INSTALLED = Script(f"""set -e
+_INSTALLED = Script(f"""\
+# install packages by apt
+set -e
 export DEBIAN_FRONTEND=noninteractive
 install -d -m 0755 {layout.ETC}
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT

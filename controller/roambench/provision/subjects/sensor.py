@@ -23,7 +23,9 @@ from roambench.provision.wanted import Wanted
 _LINES: Final = (layout.BOOT_MARK, "[all]", "dtparam=i2c_arm=on")
 _ON: Final = re.compile(r"^dtparam=(?:.*,)?i2c(?:_arm|1)?(?:=on)?(?:,.*)?$", re.MULTILINE)
 #: `dtparam` is Raspberry Pi OS's own; where it does not help, the next boot does.
-_BUS_ON: Final = Script(f"""set -e
+_BUS_ON: Final = Script(f"""\
+# describe a sensor in config.txt
+set -e
 {{ cat {layout.BOOT_CONFIG}; echo; printf '%s\\n' "$@"; }} >{layout.BOOT_CONFIG}.new
 mv {layout.BOOT_CONFIG}.new {layout.BOOT_CONFIG}
 dtparam i2c_arm=on 2>/dev/null || echo "the I2C bus is there from the next boot on"

@@ -30,12 +30,14 @@ _WORTH_BYTES: Final = 2**16
 _APPENDED: Final = Script('while [ $# -gt 0 ]; do head -c "$1" >>"$2" || exit 1; shift 2; done')
 #: Empties the folder `$1` of what is not of this shipment; says what older wheelhouses have.
 _BEGUN: Final = Script(f"""\
+# make a folder for wheels
 install -d "$1" || exit 1
 find {layout.WHEELS} -mindepth 1 -maxdepth 1 -name '*.new' ! -path "$1" -exec rm -rf {{}} +
 rm -f "$1/SHA256SUMS"
 cd {layout.WHEELS} && grep -s . */SHA256SUMS /dev/null || true""")
 #: Links files into the folder `$1`, then says what is there.
 _LINKED: Final = Script("""\
+# list the wheels of a build
 fresh=$1; shift
 for file; do ln -f "$file" "$fresh/" 2>/dev/null; done
 find "$fresh" -mindepth 1 -maxdepth 1 -type f -printf '%s %f\\0'""")
