@@ -33,6 +33,7 @@ class Lead:
     better: str
     beside: str
     figure: Callable[[RawRun], float] = RawRun.final
+    fitted: bool = False  # the simulated city follows the paper in it
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,13 @@ STUDIES = {
     "mohawk": Tiny(
         "systems",
         'systems = ["mohawk", "hierfavg", "macfl"]\n' + K2,
-        Lead("MOHAWK aggregates more models in a step", "mohawk", "macfl", RawRun.aggregated_per_step),
+        Lead(
+            "MOHAWK aggregates more models in a step",
+            "mohawk",
+            "macfl",
+            RawRun.aggregated_per_step,
+            fitted=True,
+        ),
         ("rounds.accuracy_threshold=0.2", *CITY),
     ),
     "mohawk-batch": Tiny(
@@ -264,5 +271,6 @@ def lead_is(page: str, kinds: dict[str, dict[int, RawRun]], lead: Lead) -> None:
     mean, half = lead_interval(ours, theirs)
     assert shown(row["lead"]) == pytest.approx([mean, half], abs=0.0501)
     assert row["seeds"] == "2"
-    decided = "reproduced" if mean > half else "NOT REPRODUCED, the other way round" if -mean > half else ""
+    good = "fitted, not reproduced" if lead.fitted else "reproduced"
+    decided = good if mean > half else "NOT REPRODUCED, the other way round" if -mean > half else ""
     assert row["outcome"] == (decided or "not decided at this scale")

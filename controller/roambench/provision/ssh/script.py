@@ -35,5 +35,11 @@ def shell_words(
 def brief(script: Script, values: tuple[str, ...]) -> str:
     """What a script does: the comment that it begins with, or its first line with its values in the place of
     "$@"."""
-    line = script.strip().partition("\n")[0].removeprefix("# ").removeprefix("exec ").replace('"$@"', shlex.join(values))
+    line = (
+        script.strip()
+        .partition("\n")[0]
+        .removeprefix("# ")
+        .removeprefix("exec ")
+        .replace('"$@"', shlex.join(values))
+    )
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
