@@ -66,8 +66,8 @@ def flags_of(
             Flag(
                 "lower local.time_scale or use fewer agents: this machine could not keep up, emulated "
                 f"trainings ended up to {orders.lateness_p99_s:.2f} s late (99th percentile, limit "
-                f"{LATENESS_LIMIT_S:.2f} s{share}), and the boards drew idle power meanwhile (where a program "
-                "answers: the power of computing, so that its joules are too high)"
+                f"{LATENESS_LIMIT_S:.2f} s{share}), and the boards drew idle power meanwhile (where a "
+                "program answers: the power of computing, so that its joules are too high)"
             )
         )
     flags += _note_flags(boards)
