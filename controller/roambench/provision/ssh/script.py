@@ -33,7 +33,7 @@ def shell_words(
 
 
 def brief(script: Script, values: tuple[str, ...]) -> str:
-    """The purpose of a script: the comment that it begins with, or its first line with its values in the place of
+    """A script's purpose: the comment that it begins with, or its first line with its values in the place of
     "$@"."""
     line = (
         script.strip()
