@@ -47,14 +47,15 @@ def runs(
     from roambench.runner.screen import print_json, say, screen
 
     fulfils = run_filter(where) if where else None
-    shown = chosen_columns([name.strip() for name in columns.split(",") if name.strip()])
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    chosen_columns(names)  # a wrong name is said before folders are read
     (by,) = chosen_columns([sort])
     found = [run for run in listed_runs(folder) if fulfils is None or fulfils(run)]
     found = sorted_by(by, found, descending=not ascending)
     if as_json:
         print_json(documents(found))
         return
-    console = screen()
+    console, shown = screen(), chosen_columns(names, found)
     if not found:
         say(console, f"no run in {folder}" + (f" with {where}" if where else ""))
         return

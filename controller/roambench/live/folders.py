@@ -15,6 +15,7 @@ from roambench.report.run_figures import FIGURES, RunFigures, figures_for
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import ANY_DEPTH, REPORT, is_run, run_folders
 from roambench.runs.info import RunInfo, RunState
+from roambench.runs.settings import names_in_sweeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class WatchedFolder:
         self._since_utc = since_utc
         self._known: dict[Path, tuple[int, FoundRun]] = {}
         self._figures: dict[Path, tuple[int, RunFigures, str]] = {}
+        self._settings: dict[Path, str] = {}  # of a sweep's points; "" of other runs
         found = Path(os.path.realpath(path))
         if not found.is_dir():
             problem = "not a folder" if found.exists() else "no such folder"
@@ -93,8 +95,14 @@ class WatchedFolder:
     def listed(self, within_s: float) -> list[tuple[FoundRun, ListedRun]]:
         """All runs with their figures, the last first. A run that is over and whose end wrote none is
         accounted once, as many as the time allows; one that goes on has none yet."""
-        until_s = time.monotonic() + within_s
-        return [(found, self._with_figures(found, until_s)) for found in self.runs()]
+        until_s, runs = time.monotonic() + within_s, self.runs()
+        paths = {found.path.resolve() for found in runs}
+        if paths - self._settings.keys():
+            self._settings = dict.fromkeys(paths, "") | names_in_sweeps(list(paths))
+        return [
+            (found, replace(self._with_figures(found, until_s), setting=self._settings[found.path.resolve()]))
+            for found in runs
+        ]
 
     def _with_figures(self, found: FoundRun, until_s: float) -> ListedRun:
         nothing = ListedRun(found.name, found.info, RunFigures(), found.problem)

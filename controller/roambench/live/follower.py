@@ -293,6 +293,7 @@ def _listed(found: FoundRun, run: ListedRun) -> Message:
         return {"name": found.name, "problem": found.problem, "cells": {}}
     return {
         "name": found.name,
+        "setting": run.setting,
         "system": info.system,
         "fleet": info.fleet,
         "seed": info.seed,

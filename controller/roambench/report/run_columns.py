@@ -21,12 +21,13 @@ Kind = Literal["number", "text", "date"]
 @dataclass(frozen=True, slots=True)
 class ListedRun:
     """A run folder of a list. `name`: its path below the folder that is listed; `problem` says why `info` is
-    None, or which figures are not there and why."""
+    None, or which figures are not there and why; `setting`: of a sweep's point, what varies in the sweep."""
 
     name: str
     info: RunInfo | None
     figures: RunFigures
     problem: str = ""
+    setting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,9 @@ _FACTS: Final = (
     _fact("reason", "reason", lambda info: info.reason),
     Column(
         "basis", "basis", "text", lambda run: run.figures.basis, lambda run: run.figures.basis or numbers.NONE
+    ),
+    Column(
+        "setting", "setting", "text", lambda run: run.setting or None, lambda run: run.setting or numbers.NONE
     ),
 )
 #: By name: facts, the short names, and every quantity.

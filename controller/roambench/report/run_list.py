@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from roambench.report.run_columns import COLUMNS, SHOWN, Column, ListedRun, json
 from roambench.report.run_figures import figures_for
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import is_run, run_folders
+from roambench.runs.settings import names_in_sweeps
 
 #: Folders that a run may lie below the one that is listed: those of a sweep's points are five deep.
 _DEPTH: Final = 6
@@ -23,8 +25,15 @@ def listed_runs(folder: Path) -> list[ListedRun]:
     problem. RunError where it is no folder."""
     if not folder.is_dir():
         raise RunError(f"{folder}: no such folder; expected a folder of runs, as runs is")
-    paths = [folder] if is_run(folder) else run_folders(folder, _DEPTH, half=True)
-    return [listed(path, path.name if path == folder else str(path.relative_to(folder))) for path in paths]
+    paths = [folder] if is_run(folder) else list(run_folders(folder, _DEPTH, half=True))
+    settings = names_in_sweeps(paths)
+    return [
+        replace(
+            listed(path, path.name if path == folder else str(path.relative_to(folder))),
+            setting=settings.get(path.resolve(), ""),
+        )
+        for path in paths
+    ]
 
 
 def listed(path: Path, name: str) -> ListedRun:
@@ -39,11 +48,15 @@ def listed(path: Path, name: str) -> ListedRun:
     return ListedRun(name, info, figures, problem or without)
 
 
-def chosen_columns(names: Sequence[str]) -> list[Column]:
-    """The columns of these names, the usual ones for none; ConfigError names those that are known."""
+def chosen_columns(names: Sequence[str], runs: Sequence[ListedRun] = ()) -> list[Column]:
+    """The columns of these names; for none the usual ones, with the setting where one of `runs` has one.
+    ConfigError names those that are known."""
     if unknown := [name for name in names if name not in COLUMNS]:
         raise ConfigError([f"no column {name}; known: {', '.join(COLUMNS)}" for name in unknown])
-    return [COLUMNS[name] for name in names or SHOWN]
+    usual = list(SHOWN)
+    if any(run.setting for run in runs):
+        usual.insert(1, "setting")
+    return [COLUMNS[name] for name in names or usual]
 
 
 def lines(runs: Sequence[ListedRun], columns: Sequence[Column], width: int) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 
 from roambench.cli.main import main
 from roambench.contract.errors import ConfigError
+from roambench.live.folders import WatchedFolder
 from roambench.report.quantities import QUANTITIES
 from roambench.report.run_columns import COLUMNS, SHOWN, ListedRun, sorted_by
 from roambench.report.run_figures import RunFigures, write_figures
@@ -116,3 +117,20 @@ def test_the_command_lists_what_ends_wrote_what_records_give_and_what_is_damaged
     assert found["board"]["u"]["whole_run_j"] > 0.0
     assert "not JSON" in found["bad"]["problem"]
     assert listed_runs(tmp_path / "runs/board")[0].name == "board"
+
+
+def test_points_of_a_sweep_are_listed_by_what_varies_in_it(tmp_path: Path) -> None:
+    for number, alpha in enumerate((0.1, 100.0)):
+        place = tmp_path / f"sweep/points/mohawk-{number}/runs/mohawk"
+        place.parent.mkdir(parents=True)
+        simulated(place)
+        file = place / "experiment.json"
+        experiment = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps({**experiment, "learning": {"alpha": alpha}}))
+    found = listed_runs(tmp_path / "sweep")
+    assert [run.setting.split(" seed=")[0] for run in found] == ["mohawk alpha=0.1", "mohawk alpha=100.0"]
+    assert "setting" in [column.name for column in chosen_columns([], found)]
+    simulated(tmp_path / "alone")
+    assert [run.setting for run in listed_runs(tmp_path / "alone")] == [""]
+    served = WatchedFolder(tmp_path / "sweep").listed(1.0)
+    assert {run.setting for _, run in served} == {run.setting for run in found}

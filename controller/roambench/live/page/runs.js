@@ -54,7 +54,7 @@
       report.href = "/report?run=" + encodeURIComponent(run.name);
       cell.append(" ", report);
     }
-    for (const text of [run.reason, run.problem]) if (text) cell.append(make("span", text, "note"));
+    for (const text of [run.setting, run.reason, run.problem]) if (text) cell.append(make("span", text, "note"));
     return cell;
   };
   const rowOf = (run) => {
