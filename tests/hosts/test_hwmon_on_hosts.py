@@ -69,10 +69,11 @@ def meter_of(text: str, more: str = "") -> str:
 
 @pytest.fixture
 def described(provisioned: BenchHosts) -> Iterator[str]:
-    """The bench file as it was, and is again."""
+    """The bench file as it was; it is so again, and the tree is gone from the card."""
     text = provisioned.bench.read_text()
     yield text
     provision(provisioned, text)
+    provisioned.inside(HOST, f"rm -r {TREE}")
 
 
 def told(hosts: BenchHosts, fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
