@@ -96,7 +96,7 @@ def test_every_record_of_a_quiet_run_is_in_both_stores_and_none_was_sent_in_a_me
     assert not [path for path in files if b"s3cret-t0ken" in path.read_bytes()]
     keys, points = keys_in_influxdb(influxd, "quiet")
     assert keys == keys_in_folder(run.folder())
-    assert points == len(keys) > 50  # no two records met in one point
+    assert points == len(keys) > 100  # no two records met in one point
     clock = clock_of(run.folder())
     arrivals = [(clock.from_host_ns(ns), device) for ns, _, device in shim.requests()]
     assert {device for _, device in arrivals} == {"pi-01", "pi-02"}
@@ -151,7 +151,7 @@ def test_the_controller_forwards_what_agents_drained_though_the_server_is_killed
         run.finish()
         keys, points = keys_in_influxdb(influxd, "forwarded")
         assert keys == keys_in_folder(run.folder())
-        assert points == len(keys) > 100
+        assert points == len(keys) > 50
         (tags,) = influxd.query('SHOW TAG VALUES FROM "power" WITH KEY = "run"', "forwarded")
         assert tags["values"] == [["run", run_id := RunFolder.open(run.folder()).info.run_id]]
         assert re.fullmatch(r"small-mohawk\.[0-9a-f]{8}", run_id)
