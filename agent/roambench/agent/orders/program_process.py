@@ -17,6 +17,7 @@ from roambench.agent.orders.program_host import HEADER_BYTES, MOST_REFUSAL_BYTES
 #: Of what a program prints.
 _MOST_LOG_BYTES: Final = 2**20
 _PIECE_BYTES: Final = 2**16
+_LOOK_S: Final = 0.01  # how often it is seen whether a killed process has ended
 _TICK_S: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -131,11 +132,19 @@ class ProgramProcess:
     async def end(self) -> None:
         """End the process and what it forked, and wait for that."""
         self.kill()
-        await self._process.wait()
+        self._process._transport.close()  # type: ignore[attr-defined]  # our ends of its pipes: no public way
+        await self._exit_status()
         self._log.cancel()
 
+    async def _exit_status(self) -> int:
+        """Not `wait`, which first waits for the end of all pipes: of one that is full nobody reads the end,
+        and a child that escaped holds it open."""
+        while self._process.returncode is None:  # noqa: ASYNC110  # nobody tells
+            await asyncio.sleep(_LOOK_S)
+        return self._process.returncode
+
     async def _end_in_words(self) -> str:
-        status = await self._process.wait()
+        status = await self._exit_status()
         await asyncio.wait({self._log}, timeout=1.0)
         ended = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
         last = self._last.decode(errors="replace").strip().rpartition("\n")[2]

@@ -20,9 +20,9 @@ _WIDTH: Final = 1000
 _LEFT, _RIGHT, _BOTTOM = 70, 40, 48
 _LEGEND_ROW: Final = 18
 _LETTER: Final = 6.4  # mean width of a letter of 12 pixels
-#: More points of one trace, or more rectangles of one figure, would make the page too large.
+#: More points of one trace, or a longer picture, would make the page too large.
 _MOST_POINTS: Final = 300
-_MOST_CELLS: Final = 3000
+_MOST_BYTES: Final = 100_000
 _DASHES: Final = {
     "dash": "7 4",
     "dot": "2 3",
@@ -104,7 +104,7 @@ class _Axis:
 
 
 def still(figure: Figure) -> str:
-    """The figure as an SVG element; "" where it would have too many cells."""
+    """The figure as an SVG element; "" where it would be too long."""
     return _Drawing(figure).svg()
 
 
@@ -133,7 +133,7 @@ class _Drawing:
         parts = [part for x, y in pairs for part in self._frame(self._axis(x), self._axis(y))]
         for shape in later:
             parts += shape()
-            if len(parts) > _MOST_CELLS:
+            if sum(map(len, parts)) > _MOST_BYTES:
                 return ""
         parts += self._marks()
         parts += self._notes()
@@ -153,6 +153,8 @@ class _Drawing:
 
     def _shape(self, trace: Mapping[str, Any]) -> Any:
         x, y = self._axis(trace.get("xaxis", "x")), self._axis(trace.get("yaxis", "y"))
+        if trace["type"] == "heatmap" and not trace["z"]:
+            return list
         if trace["type"] == "heatmap":
             columns = x.values(_places(trace, "x", len(trace["z"][0])))
             rows = y.values(_places(trace, "y", len(trace["z"])))
@@ -253,22 +255,23 @@ def _cells(
 
     half = (columns[1] - columns[0]) / 2 if len(columns) > 1 else 0.5
     tall = (rows[1] - rows[0]) / 2 if len(rows) > 1 else 0.5
-    found = []
+    paths: dict[str, str] = defaultdict(str)  # of one colour
     for at, row in zip(rows, trace["z"], strict=True):
         top, bottom = sorted((y.pixel(at - tall), y.pixel(at + tall)))
         for name, run in groupby(zip(columns, row, strict=True), lambda cell: colour(cell[1])):
             spans = [place for place, _ in run]
             left, right = sorted((x.pixel(spans[0] - half), x.pixel(spans[-1] + half)))
-            found.append(_rect(left, top, right - left, bottom - top - 1, name))
-    return found
+            wide = max(0.5, right - left)
+            paths[name] += f"M{left:.1f} {top:.1f}h{wide:.1f}v{max(0.5, bottom - top - 1):.1f}h-{wide:.1f}z"
+    return [f'<path d="{path}" style="fill:{name}"/>' for name, path in paths.items()]
 
 
 def _scaled(scale: Sequence[Sequence[Any]], part: float) -> str:
-    """The colour of a part of a scale, which has one step of 5 % between two of its colours or more."""
+    """The colour of a part of a scale, which has steps of 10 % between two of its colours or more."""
     part = min(max(part, 0.0), 1.0)
     index = next(k for k in range(len(scale) - 1, -1, -1) if scale[k][0] <= part + 1e-9)
     (below, colour), (above, other) = scale[index], scale[min(index + 1, len(scale) - 1)]
-    share = 5 * round(20 * (part - below) / (above - below)) if above > below else 0
+    share = 10 * round(10 * (part - below) / (above - below)) if above > below else 0
     return f"color-mix(in srgb,{other} {share}%,{colour})" if share and other != colour else str(colour)
 
 
@@ -398,7 +401,7 @@ def _placed_legend(named: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, fl
 def _colours_of_marks(trace: Mapping[str, Any], count: int) -> list[str]:
     marker = trace.get("marker") or {}
     colours = marker.get("color")
-    if not isinstance(colours, list):
+    if not isinstance(colours, list) or not colours:
         return [_colour(trace, "marker")] * count
     if isinstance(colours[0], str):
         return colours

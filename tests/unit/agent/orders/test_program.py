@@ -65,6 +65,26 @@ def do_fork(folder, message):
 def do_huge(folder, message):
     os.write(4, b"A" + (10**9).to_bytes(8, "big") + b"x" * 1000)
     time.sleep(1000)
+def do_flood(folder, message):
+    import threading
+    def flood():
+        time.sleep(0.1)
+        os.write(4, b"A" + (10**7).to_bytes(8, "big"))
+        while True:
+            os.write(4, bytes(2**20))
+    threading.Thread(target=flood).start()
+    return b""
+def do_escape(folder, message):
+    if os.fork() == 0:
+        os.setsid()
+        for fd in range(3, 10):
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        time.sleep(20)  # with the standard error of its parent
+        os._exit(0)
+    os._exit(5)
 def do_garbage(folder, message):
     os.write(4, b"\\x00garbage that is no frame at all")
     time.sleep(1000)
@@ -137,6 +157,28 @@ async def test_what_is_no_answer_fails_its_own_order_alone(
         with pytest.raises(kind) as raised:
             await device.call(name)
         assert told in str(raised.value)
+        assert await device.call("echo") == b"echoecho"
+
+
+async def test_one_that_sends_more_than_anybody_reads_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with living(tmp_path, monkeypatch) as device:
+        assert await device.call("flood") == b""
+        await asyncio.sleep(1.0)  # the pipe is full by then, and reading has paused
+        async with asyncio.timeout(30.0):
+            with pytest.raises(TrainerDied, match="its program sent 10,000,000 bytes"):
+                await device.call("echo", 300.0)
+        assert await device.call("echo") == b"echoecho"
+
+
+async def test_one_whose_child_escapes_is_over_when_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with living(tmp_path, monkeypatch) as device:
+        async with asyncio.timeout(15.0):
+            with pytest.raises(TrainerDied, match="exit status 5"):
+                await device.call("escape", 300.0)
         assert await device.call("echo") == b"echoecho"
 
 
