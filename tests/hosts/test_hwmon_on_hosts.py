@@ -89,6 +89,7 @@ def told(hosts: BenchHosts, fits: Callable[[dict[str, Any]], bool]) -> dict[str,
         time.sleep(1.0)
 
 
+@pytest.mark.slow
 def test_a_sensor_of_the_kernel_measures_a_run_and_its_faults_are_told(
     provisioned: BenchHosts, described: str, tmp_path: Path
 ) -> None:
