@@ -137,9 +137,9 @@ class ProgramProcess:
         self._log.cancel()
 
     async def _exit_status(self) -> int:
-        """Not `wait`, which first waits for the end of all pipes: of one that is full nobody reads the end,
+        """Not `wait`, which first waits for the end of all pipes: the end of a full one is never read,
         and a child that escaped holds it open."""
-        while self._process.returncode is None:  # noqa: ASYNC110  # nobody tells
+        while self._process.returncode is None:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
         return self._process.returncode
 
