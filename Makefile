@@ -158,7 +158,7 @@ docs: test-setup $(VENV)/.docs
 pictures: test-setup
 	$(BIN)/python packaging/pictures.py
 
-# The example report is never an older release's: its run is made anew.
+# The example report is never an older release's: it is made of a new run.
 release: test-setup servers
 	rm -rf build/pictures
 	$(MAKE) pictures

@@ -336,7 +336,7 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
         assert title in told
 
 
-#: What reaches beyond the paper's width, but for the drawings of figures, which are made anew for paper.
+#: What reaches beyond the paper's width, but for the drawings of figures, which are drawn again for paper.
 _BEYOND = """
 JSON.stringify([...document.querySelectorAll("body *")].filter(one =>
   !one.closest("svg, .plot, .unseen, .skip") && one.checkVisibility()

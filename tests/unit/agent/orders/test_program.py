@@ -213,5 +213,5 @@ async def test_one_that_cannot_be_loaded_says_why(tmp_path: Path, monkeypatch: p
 
 async def test_an_unknown_program_and_a_missing_interpreter_are_sentences(tmp_path: Path) -> None:
     program = Program(tmp_path)
-    with pytest.raises(ConfigError, match="unknown program 'nobody'"):
-        await program.prepare(ProgramSpec("nobody", "{}"))
+    with pytest.raises(ConfigError, match="unknown program 'none-such'"):
+        await program.prepare(ProgramSpec("none-such", "{}"))
