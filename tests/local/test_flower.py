@@ -1,4 +1,4 @@
-"""A Flower app on agents: measured joules by phase, and clients that die or lie hurt only their own devices."""
+"""A Flower app on agents: measured joules by phase, and clients that die or lie hurt themselves alone."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_claims_of_the_catalogue_find_runs_on_both_sides(
 def test_a_claim_compares_one_run_of_each_side_that_differ_only_in_what_both_name(
     tmp_path: Path, scale: Scale
 ) -> None:
-    """Every claim of every shipped study: a figure of its own for each run, paired a second way by comparing all of
+    """Every claim of every shipped study: a figure of its own for each run, paired again by comparing all of
     the experiments' values."""
     tried = 0
     for study in read_catalogue(CATALOGUE).studies:
