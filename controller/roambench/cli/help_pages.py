@@ -44,7 +44,7 @@ def with_help_page(command: Any) -> None:
             each.display_type_rich = partial(_beside, choices)
     command.make_context = _in_own_words(command.make_context)
     if isinstance(command, TyperGroup):
-        command.context_settings["token_normalize_func"] = current_spelling
+        command.context_settings = {**command.context_settings, "token_normalize_func": current_spelling}
 
 
 def _in_own_words(make_context: Callable[..., Any]) -> Callable[..., Any]:

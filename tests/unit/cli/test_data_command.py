@@ -104,7 +104,7 @@ def test_the_page_holds_everything_itself(
     experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     page = tmp_path / "deep" / "page.html"
-    code, out, _ = run(capsys, "data", "show", str(experiment), "--html", str(page))
+    code, out, _ = run(capsys, "data", "show", str(experiment), "-o", str(page))
     assert code == 0
     assert f"page: {page}" in out.replace("\n", "")
     text = page.read_text()
@@ -118,7 +118,7 @@ def test_the_page_holds_everything_itself(
 def test_a_page_that_cannot_be_written_is_one_line(
     experiment: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    code, _, err = run(capsys, "data", "show", str(experiment), "--html", str(tmp_path))
+    code, _, err = run(capsys, "data", "show", str(experiment), "-o", str(tmp_path))
     assert code == 2
     assert err.startswith(f"roambench: {tmp_path}: cannot be written (")
     assert err.count("\n") == 1

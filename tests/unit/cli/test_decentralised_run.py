@@ -28,7 +28,7 @@ def test_a_decentralised_experiment_runs_from_the_command_line_to_its_report(tmp
             "simulated",
             "--runs-dir",
             str(tmp_path / "runs"),
-            "--html",
+            "-o",
             str(html),
             "--full",
         ],

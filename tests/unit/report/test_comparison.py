@@ -76,7 +76,7 @@ def test_json_and_only_json_is_printed(hand_made):
 def test_the_page_is_one_file_and_no_name_can_do_anything_in_it(hand_made, tmp_path):
     out = tmp_path / "new" / "compare.html"
     path = hand_made("demo", names=(HOSTILE, "pi-02"))
-    result = CliRunner().invoke(app, ["compare", str(path), "--html", str(out)])
+    result = CliRunner().invoke(app, ["compare", str(path), "-o", str(out)])
     assert result.exit_code == 0, result.output
     text = out.read_text()
     assert "<img" not in text.split("Plotly", 1)[0]
@@ -162,7 +162,7 @@ def test_transfers_that_the_meter_missed_are_counted_not_compared(hand_made):
 
 def test_a_page_that_cannot_be_written_says_where(hand_made, tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    code, words = refused(capsys, str(hand_made()), "--html", str(tmp_path / "file" / "c.html"))
+    code, words = refused(capsys, str(hand_made()), "-o", str(tmp_path / "file" / "c.html"))
     assert code == 1
     assert "file/c.html: cannot be written" in words
 

@@ -53,9 +53,9 @@ def test_a_page_that_does_not_fit_leaves_the_one_before(
     page = tmp_path / "pages" / "trace.html"
     page.parent.mkdir()
     for words in (
-        ["report", run, "--html", str(page)],
-        ["compare", run, "--html", str(page)],
-        ["data", "show", str(tmp_path / "t.toml"), "--html", str(page)],
+        ["report", run, "-o", str(page)],
+        ["compare", run, "-o", str(page)],
+        ["data", "show", str(tmp_path / "t.toml"), "-o", str(page)],
         ["trace", "plot", str(city), "-o", str(page.parent)],
     ):
         page.write_text(GOOD)
@@ -92,19 +92,19 @@ def test_a_page_goes_where_a_link_points_keeps_its_rights_and_passes_through_a_p
     real.chmod(0o600)
     (tmp_path / "linked.html").symlink_to(real)
     with pytest.raises(SystemExit) as ended:
-        main(["report", run, "--html", str(tmp_path / "linked.html")])
+        main(["report", run, "-o", str(tmp_path / "linked.html")])
     assert ended.value.code == 0
     assert (tmp_path / "linked.html").readlink() == real
     assert real.read_text().startswith("<!doctype html>")
     assert real.stat().st_mode & 0o777 == 0o600
     with pytest.raises(SystemExit):
-        main(["report", run, "--html", "/dev/null"])
+        main(["report", run, "-o", "/dev/null"])
     assert Path("/dev/null").is_char_device()
     pipe = tmp_path / "pipe.html"
     os.mkfifo(pipe)
     with subprocess.Popen(["head", "-c", "9", str(pipe)], stdout=subprocess.PIPE) as reading:
         with pytest.raises(SystemExit) as ended:
-            main(["report", run, "--html", str(pipe)])
+            main(["report", run, "-o", str(pipe)])
         assert reading.communicate(timeout=30)[0] == b"<!doctype"
     assert ended.value.code == 1  # the reader went away before the end of the page
     assert pipe.is_fifo()
@@ -115,7 +115,7 @@ def test_a_disk_that_is_really_full_keeps_the_report_that_is_on_it(
 ) -> None:
     run, disk = hand_made(), tmp_path / "disk"
     disk.mkdir()
-    made = f"{ROAMBENCH} report {run} --html {disk}/r.html"
+    made = f"{ROAMBENCH} report {run} -o {disk}/r.html"
     script = f"""
         set -e; mount -t tmpfs -o size=1m tmpfs {disk}
         {made} >/dev/null; cp {disk}/r.html {tmp_path}/first.html

@@ -116,14 +116,14 @@ def pages(hand_made: Callable[..., Path], tmp_path: Path) -> dict[str, Path]:
     (tmp_path / "peers.toml").write_text(PEERS)
     local, other = hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())
     virtual = hand_made("virtual", fleet="simulated", readings=False, phases=False)
-    roambench("report", local, other, "--html", tmp_path / "report.html")
-    roambench("report", virtual, "--html", tmp_path / "report of virtual devices.html")
-    roambench("compare", local, "--html", tmp_path / "compare.html")
+    roambench("report", local, other, "-o", tmp_path / "report.html")
+    roambench("report", virtual, "-o", tmp_path / "report of virtual devices.html")
+    roambench("compare", local, "-o", tmp_path / "compare.html")
     swept(tmp_path / "sweep")
-    roambench("report", tmp_path / "sweep", "--html", tmp_path / "settings.html")
+    roambench("report", tmp_path / "sweep", "-o", tmp_path / "settings.html")
     rehearsed = ("--fleet", "rehearsal", "--runs-dir", tmp_path / "runs")
-    roambench("run", tmp_path / "peers.toml", *rehearsed, "--html", tmp_path / "run.html")
-    roambench("data", "show", tmp_path / "tryout.toml", "--html", tmp_path / "data show.html")
+    roambench("run", tmp_path / "peers.toml", *rehearsed, "-o", tmp_path / "run.html")
+    roambench("data", "show", tmp_path / "tryout.toml", "-o", tmp_path / "data show.html")
     city = ("--seed", 3, "--set", "devices=20", "--set", "steps=24")
     roambench("trace", "generate", "city", "-o", tmp_path / "city.parquet", *city)
     roambench("trace", "plot", tmp_path / "city.parquet", "-o", tmp_path)
@@ -300,7 +300,7 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
 ) -> None:
     page = tmp_path / "report.html"
     local, other = hand_made(), hand_made("demo-hierfavg", system="hierfavg", aggregated=())
-    roambench("report", local, other, "--html", page)
+    roambench("report", local, other, "-o", page)
     with chromium(tmp_path / "profile") as browser:
         browser.call(
             "Browser.grantPermissions", permissions=["clipboardReadWrite", "clipboardSanitizedWrite"]

@@ -102,7 +102,7 @@ def test_its_tables_are_ready_for_a_paper(grid: Path) -> None:
 
 def test_a_sweep_is_reported_and_drawn_by_its_settings(grid: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    said = CliRunner().invoke(app, ["report", str(grid), "--html", str(page)])
+    said = CliRunner().invoke(app, ["report", str(grid), "-o", str(page)])
     assert said.exit_code == 0, said.output
     assert "Final accuracy: alpha=0.9 is best with" in said.output
     assert f"all tables: roambench report {grid / 'points'} --full" in said.output
