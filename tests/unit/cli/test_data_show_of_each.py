@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from scipy.io import savemat
 
 from roambench.cli.main import main
@@ -89,6 +90,23 @@ def huggingface() -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def imagefolder() -> dict[str, bytes]:
+    out = io.BytesIO()
+    Image.new("L", (8, 8)).save(out, "png")
+    counts = {"train/cat": 3, "train/dog": 2, "test/cat": 1, "test/dog": 1}
+    return {f"{folder}/{n}.png": out.getvalue() for folder, count in counts.items() for n in range(count)}
+
+
+def spokendigits() -> dict[str, bytes]:
+    out = io.BytesIO()
+    with wave.open(out, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8_000)
+        file.writeframes(bytes(8_000))
+    return {f"recordings/{digit}_ann_{n}.wav": out.getvalue() for digit in range(10) for n in range(7)}
+
+
 #: Data set -> its files, and how many training samples, test samples and classes they hold.
 SMALL: dict[str, tuple[Callable[[], dict[str, bytes]], tuple[int, int, int]]] = {
     "digits": (dict, (1437, 360, 10)),
@@ -104,7 +122,9 @@ SMALL: dict[str, tuple[Callable[[], dict[str, bytes]], tuple[int, int, int]]] = 
     "svhn": (svhn, (4, 4, 10)),
     "har": (har, (4, 4, 6)),
     "huggingface": (huggingface, (80, 20, 10)),
+    "imagefolder": (imagefolder, (5, 2, 2)),
     "speechcommands": (speech, (19, 10, 10)),
+    "spokendigits": (spokendigits, (20, 50, 10)),
 }
 
 

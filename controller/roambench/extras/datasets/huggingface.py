@@ -7,32 +7,29 @@ FOLDER/SPLIT/state.json              its Arrow files, each a stream
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.contract.extra_packages import pip_install
-from roambench.extras.datasets.speech_commands import log_mel, sound_of
+from roambench.extras.datasets.pictures import (
+    expect_packages,
+    pictures_of_images,
+    pictures_of_sounds,
+    standardised,
+)
 from roambench.learning.datasets.data_files import default_folder
 from roambench.learning.datasets.dataset import IMAGE_SIDE, Dataset
-from roambench.learning.datasets.pixels import normalised, statistics
 from roambench.learning.shards import Images, Labels
 
 _SPLITS: Final = "dataset_dict.json"
 #: The kind of feature in dataset_info.json -> what we call such a column.
 _INPUTS: Final = {"Image": "image", "Audio": "audio", "Value": "text"}
 _LETTERS: Final = IMAGE_SIDE * IMAGE_SIDE
-_MOST_PIXELS: Final = 2**26
-_AUDIO_AT_ONCE: Final = 256
-Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +63,7 @@ def load_huggingface(folder: Path | None) -> Dataset:
     or columns that are none of these, DataError naming the split and row of what cannot be read.
     """
     folder = default_folder("huggingface") if folder is None else folder
-    if absent := [name for name in ("pyarrow", "PIL") if find_spec(name) is None]:
-        raise ConfigError(
-            [
-                f"data set huggingface: {', '.join(absent)} is not installed: "
-                + pip_install("pyarrow>=18", "pillow>=12,<14")
-            ]
-        )
+    expect_packages("huggingface", pyarrow="pyarrow>=18", PIL="pillow>=12,<14")
     _expect_splits(folder)
     columns = {name: _columns(folder / name) for name in ("train", "test")}
     if columns["train"] != columns["test"]:
@@ -177,67 +168,18 @@ def _named(value: Any) -> str:
 
 
 def _images(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:
-    from PIL import Image
-
-    def opened(value: Any, where: str) -> Bytes:
-        content = _content(value, where, folder)
-        try:
-            with Image.open(io.BytesIO(content)) as image:
-                if image.width * image.height > _MOST_PIXELS:
-                    raise DataError(f"{where}: {image.width}x{image.height} pixels are too many")
-                grey = image.mode in ("1", "L", "LA", "I", "I;16")
-                whole = image.convert("L" if grey else "RGB")
-                side = (IMAGE_SIDE, IMAGE_SIDE)
-                if max(whole.size) > IMAGE_SIDE:
-                    whole = whole.resize(side, Image.Resampling.BILINEAR)
-                pixels = np.asarray(whole, np.uint8)
-        except DataError:
-            raise
-        except Exception as error:  # a decoder of foreign bytes may raise anything
-            raise DataError(f"{where}: not an image ({error})") from None
-        planes = pixels[None] if pixels.ndim == 2 else pixels.transpose(2, 0, 1)
-        black = np.zeros((len(planes), IMAGE_SIDE, IMAGE_SIDE), np.uint8)
-        top, left = (IMAGE_SIDE - planes.shape[1]) // 2, (IMAGE_SIDE - planes.shape[2]) // 2
-        black[:, top : top + planes.shape[1], left : left + planes.shape[2]] = planes
-        return black
-
-    parts = {"train": train, "test": test}
-    found = {
-        name: [opened(value, f"{folder / name}, row {row}") for row, value in enumerate(part)]
-        for name, part in parts.items()
-    }
-    channels = max(len(planes) for part in found.values() for planes in part)
-    stacked = [
-        np.stack([np.broadcast_to(planes, (channels, IMAGE_SIDE, IMAGE_SIDE)) for planes in part])
-        for part in found.values()
-    ]
-    means, deviations = statistics(stacked[0])
-    return normalised(stacked[0], means, deviations), normalised(stacked[1], means, deviations)
+    return pictures_of_images(_contents(train, "train", folder), _contents(test, "test", folder))
 
 
 def _sounds(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:
-    def drawn(part: list[Any], name: str) -> Images:
-        pictures = []
-        for first in range(0, len(part), _AUDIO_AT_ONCE):
-            some = range(first, min(first + _AUDIO_AT_ONCE, len(part)))
-            wheres = [f"{folder / name}, row {row}" for row in some]
-            pictures.append(
-                log_mel(
-                    np.stack(
-                        [
-                            sound_of(_content(part[row], where, folder), where)
-                            for row, where in zip(some, wheres, strict=True)
-                        ]
-                    )
-                )
-            )
-        return np.concatenate(pictures)
+    train_files, test_files = _contents(train, "train", folder), _contents(test, "test", folder)
+    return standardised(pictures_of_sounds(train_files), pictures_of_sounds(test_files))
 
-    pictures = drawn(train, "train"), drawn(test, "test")
-    mean, deviation = np.mean(pictures[0], dtype=np.float64), np.std(pictures[0], dtype=np.float64)
-    scale = deviation if deviation > 1e-9 else 1.0
-    first, second = (((part - mean) / scale).astype(np.float32)[:, None] for part in pictures)
-    return first, second
+
+def _contents(part: list[Any], name: str, folder: Path) -> Iterator[tuple[str, bytes]]:
+    for row, value in enumerate(part):
+        where = f"{folder / name}, row {row}"
+        yield where, _content(value, where, folder)
 
 
 def _texts(train: list[Any], test: list[Any], folder: Path) -> tuple[Images, Images]:

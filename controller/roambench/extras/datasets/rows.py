@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from roambench.extras.datasets import har, huggingface, speech_commands, svhn
+from roambench.extras.datasets import folders, har, huggingface, speech_commands, svhn
 from roambench.learning.datasets.dataset import Dataset, FileLoader
 
 
@@ -24,6 +24,16 @@ def _speech_commands(folder: Path | None, download: bool) -> Dataset:
 def _huggingface(folder: Path | None, download: bool) -> Dataset:
     del download  # `datasets` does that before it saves
     return huggingface.load_huggingface(folder)
+
+
+def _imagefolder(folder: Path | None, download: bool) -> Dataset:
+    del download  # your own files
+    return folders.load_images(folder)
+
+
+def _spokendigits(folder: Path | None, download: bool) -> Dataset:
+    del download  # a checkout of its repository
+    return folders.load_digits(folder)
 
 
 SVHN: Final = FileLoader(
@@ -46,4 +56,16 @@ HUGGINGFACE: Final = FileLoader(
     "huggingface",
     _huggingface,
     huggingface.missing,
+)
+IMAGEFOLDER: Final = FileLoader(
+    "Images of your own by class: train/CLASS/FILE and test/CLASS/FILE, reduced to 32x32",
+    "imagefolder",
+    _imagefolder,
+    folders.missing_images,
+)
+SPOKENDIGITS: Final = FileLoader(
+    "Free Spoken Digit Dataset: 3,000 recordings of zero to nine as 32x32 log-mel pictures",
+    "spokendigits",
+    _spokendigits,
+    folders.missing_digits,
 )

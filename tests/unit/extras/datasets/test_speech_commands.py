@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roambench.contract.errors import ConfigError, DataError
-from roambench.extras.datasets.speech_commands import WORDS, log_mel, mel_filters, sound_of
+from roambench.extras.datasets.pictures import log_mel, mel_filters, sound_of
+from roambench.extras.datasets.speech_commands import WORDS
 from roambench.learning.datasets.catalogue import load_dataset
 
 
