@@ -95,7 +95,7 @@ STUDIES = {
     ),
     "mohawk-boards": Tiny(
         "systems",
-        'systems = ["mohawk", "hierfavg"]\n' + K2,
+        'systems = ["mohawk", "hierfavg"]\nrounds.stop_at_threshold = [false]\n' + K2,
         Lead("", "", ""),  # test_reproduced_pages.py has its joules
         CITY,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -77,6 +77,8 @@ def show(
         roambench data show my.toml
         roambench data show my.toml --devices 5 -o data.html
     """
+    import numpy as np
+
     from roambench.experiment.load import load_experiment
     from roambench.runner.screen import print_json, say, screen
 
@@ -85,10 +87,11 @@ def show(
     from roambench.cli import data_tables
     from roambench.contract.whole_file import write_whole
     from roambench.report.pages.data import data_page
-    from roambench.report.summaries.data_shares import shares_of
+    from roambench.report.summaries.data_shares import ap_distances, shares_of
     from roambench.runner.world import learning_task_of, movement_of
 
-    count = experiment.fleet.agents_of(len(movement_of(experiment).trace.device_names))
+    trace = movement_of(experiment).trace
+    count = experiment.fleet.agents_of(len(trace.device_names))
     learning_task = learning_task_of(experiment, count)
     names = [f"pi-{number:02d}" for number in range(1, count + 1)]
     groups = learning_task.dataset.groups
@@ -97,15 +100,18 @@ def show(
     shares = shares_of(names, groups, learning_task.parts, learning_task.dataset.group_count)
     learning = experiment.learning
     title = f"{learning.dataset}, {learning.partition}, {count} devices, seed {experiment.seed}"
+    at_aps = None if trace.ap is None else ap_distances(shares, trace)
     used = f"{shares.distinct} of {int(shares.held.sum())} training images are held by some device"
     if as_json:
-        facts = {
+        facts: dict[str, Any] = {
             "dataset": learning.dataset,
             "partition": learning.partition,
             "alpha": learning.alpha,
             "seed": experiment.seed,
             "test_images": len(learning_task.dataset.test_labels),
         }
+        if at_aps is not None:
+            facts["distance_of_aps"] = [None if np.isnan(each) else each for each in at_aps.tolist()]
         print_json(facts | data_tables.shares_document(shares))
     else:
         console = screen()
@@ -114,10 +120,13 @@ def show(
         console.print()
         console.print(data_tables.spread_table(shares))
         say(console, f"{used}.")
+        if at_aps is not None:
+            say(console, data_tables.aps_sentence(at_aps))
     if html is not None:
         lines = [
             f"{used}; the test set has {len(learning_task.dataset.test_labels)}.",
             _rule(learning.partition, learning.alpha),
+            *([] if at_aps is None else [data_tables.aps_sentence(at_aps)]),
         ]
         try:
             html.parent.mkdir(parents=True, exist_ok=True)

@@ -86,6 +86,13 @@ def spread_table(shares: DataShares) -> Table:
     return table
 
 
+def aps_sentence(distances: npt.NDArray[np.float64]) -> str:
+    """The mean distance of the access points' mixes in the first, fifth and tenth step and the last."""
+    steps = [step for step in (1, 5, 10, len(distances)) if step <= len(distances)]
+    parts = [f"{distances[step - 1]:.2f} in step {step}" for step in dict.fromkeys(steps)]
+    return f"An access point's devices together are this far from the whole set's mix: {', '.join(parts)}."
+
+
 def shares_document(shares: DataShares) -> dict[str, Any]:
     """The same in JSON types, every device and class."""
 

@@ -206,6 +206,11 @@ _ROWS: Final = (
     *(_joules("consumed", LEARNING, "spent.{kind}.cumulative_consumed", kind) for kind in KINDS),
     *(_joules("wasted", WASTED, "spent.{kind}.cumulative_wasted", kind) for kind in KINDS),
     *(_joules("failed", FAILED, "spent.{kind}.cumulative_failed", kind) for kind in KINDS),
+    *(
+        _joules(f"{name}_per_{each}", f"{title} per {each}", f"spent.gross.per_{each}_{name}.mean", "gross")
+        for each in ("training", "round")
+        for name, title in (("consumed", LEARNING), ("wasted", WASTED))
+    ),
     _joules("to_threshold", f"{LEARNING} up to the threshold", _to_threshold, tracked=""),
     *(_of_phase(phase, kind) for phase in Phase for kind in KINDS),
     Quantity("modelled_j", "transfers by Eq. 1", _transfers, "J", "lower", "", 1, "modelled"),

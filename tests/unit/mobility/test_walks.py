@@ -169,6 +169,19 @@ def test_devices_change_their_edge_with_the_chance_given():
     assert np.abs(counts[1:] - n / 9).max() <= 5 * math.sqrt(n * 8 / 81)
 
 
+def test_devices_may_move_among_few_edges():
+    edges = hops(EdgeHoppingParameters(devices=200, steps=301, aps=10, p=0.5, places=2), 42)
+    visited = [set(edges[:, device].tolist()) for device in range(200)]
+    assert {len(places) for places in visited} == {2}
+    assert edges[0].tolist() == [device // 20 for device in range(200)]
+    others = np.array([(places - {first}).pop() for places, first in zip(visited, edges[0], strict=True)])
+    # Each edge is the other one of 20 devices of 200: sd sqrt(200 * .09), five of them.
+    assert np.abs(np.bincount(others, minlength=10) - 20).max() <= 5 * math.sqrt(200 * 0.09)
+    for places in (1, 11):
+        with pytest.raises(ConfigError, match=rf"places is {places}, expected 2 to 10 \(aps\), or 0 for all"):
+            EdgeHoppingParameters(aps=10, places=places)
+
+
 def test_each_device_may_have_a_chance_of_its_own():
     edges = hops(EdgeHoppingParameters(devices=3, steps=1001, aps=4, p=[0.0, 1.0, 0.1]), 1)
     moves = (edges[1:] != edges[:-1]).sum(axis=0)

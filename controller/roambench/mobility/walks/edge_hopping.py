@@ -35,6 +35,7 @@ class EdgeHoppingParameters:
     step_s: float = 60.0
     aps: int = 10
     p: float | Sequence[float] = 0.5  # chance to move per step; a list gives each device its own
+    places: int = 0  # edges that a device moves among, its first and drawn others; 0: all
     moves_at: Sequence[int] = ()  # the only steps at which a device moves; none: at every step
     spacing_m: float = 1000.0  # between neighbouring edges
     reach_m: float = 100.0  # how far a device's spot is from its edge, at most
@@ -48,6 +49,8 @@ class EdgeHoppingParameters:
             problems.append(f"p has {len(self.p)} chances, expected one for each of {self.devices} devices")
         if self.aps == 1 and any(chances):
             problems.append("p is more than 0, but with one access point there is no other to move to")
+        if self.places and not 2 <= self.places <= self.aps:
+            problems.append(f"places is {self.places}, expected 2 to {self.aps} (aps), or 0 for all")
         if not 2 * self.reach_m < self.spacing_m:
             problems.append(f"reach_m is {self.reach_m:g}, expected less than half of spacing_m")
         refuse(
@@ -74,17 +77,32 @@ def edge_hopping(parameters: EdgeHoppingParameters, seed: int) -> Trace:
 
 def hops(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
     """The edge of every device in every step, shape (steps, devices)."""
+    places = parameters.places or parameters.aps
+    own = places_of(parameters, seed)
     chance: FloatColumn = np.broadcast_to(np.asarray(parameters.p, np.float64), (parameters.devices,))
     ap = np.empty((parameters.steps, parameters.devices), np.int32)
     ap[0] = fixed_assignment(parameters.devices, parameters.aps)
+    devices = np.arange(parameters.devices)
+    at = np.argmax(own == ap[0][:, None], axis=1)
     for step in range(1, parameters.steps):
         if parameters.moves_at and step not in parameters.moves_at:
             ap[step] = ap[step - 1]
             continue
         draws = generator(seed, "edge hops", step=step).random((parameters.devices, 2))
-        further = 1 + np.minimum((draws[:, 1] * (parameters.aps - 1)).astype(np.int32), parameters.aps - 2)
-        ap[step] = np.where(draws[:, 0] < chance, (ap[step - 1] + further) % parameters.aps, ap[step - 1])
+        further = 1 + np.minimum((draws[:, 1] * (places - 1)).astype(np.int32), places - 2)
+        at = np.where(draws[:, 0] < chance, (at + further) % places, at)
+        ap[step] = own[devices, at]
     return ap
+
+
+def places_of(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
+    """The edges that each device moves among, shape (devices, places)."""
+    every = np.broadcast_to(np.arange(parameters.aps, dtype=np.int32), (parameters.devices, parameters.aps))
+    if parameters.places in (0, parameters.aps):
+        return every
+    order = generator(seed, "edge places").random(every.shape)
+    order[np.arange(parameters.devices), fixed_assignment(parameters.devices, parameters.aps)] = -1.0
+    return np.argsort(order, axis=1)[:, : parameters.places].astype(np.int32)
 
 
 EDGE_HOPPING: Final = Generator(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from roambench.mobility.trace import Trace
+
 
 @dataclass(frozen=True, slots=True)
 class ShareSpread:
@@ -62,6 +64,25 @@ def shares_of(
         given[part] = True
     held = np.bincount(labels, minlength=classes).astype(np.int64)
     return DataShares(tuple(devices), counts, held, int(given.sum()))
+
+
+def ap_distances(shares: DataShares, trace: Trace) -> npt.NDArray[np.float64]:
+    """Total variation between the class mix of an access point's devices together and the training set's, as
+    the mean over the access points that have images, shape (steps,); NaN in a step without any. The trace has
+    recorded access points, and `shares` its devices."""
+    if trace.ap is None:
+        raise ValueError("the trace recorded no access points")
+    whole = shares.held / shares.held.sum()
+    found = np.full(trace.steps, np.nan)
+    for step in range(trace.steps):
+        rows = trace.rows(step)
+        at_ap = np.zeros((len(trace.ap_names), len(whole)), np.int64)
+        np.add.at(at_ap, trace.ap[rows], shares.counts[trace.device[rows]])
+        sizes = at_ap.sum(axis=1)
+        if sizes.any():
+            mixes = at_ap[sizes > 0] / sizes[sizes > 0, None]
+            found[step] = (np.abs(mixes - whole).sum(axis=1) / 2.0).mean()
+    return found
 
 
 def spread(values: npt.NDArray[np.int64] | npt.NDArray[np.float64]) -> ShareSpread:
