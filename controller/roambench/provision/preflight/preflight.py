@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from roambench.contract.errors import ConfigError, FleetError
-from roambench.contract.json_values import from_json
-from roambench.contract.printable import printable
 from roambench.provision.agent_asks import ask_agent, ask_readings, ask_smoke
 from roambench.provision.bench import NO_METER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
@@ -31,9 +27,9 @@ from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import AgentAnswers, Seen
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.judge import judge
+from roambench.provision.preflight.peer_ways import ways_between
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
-from roambench.provision.ssh.script import Script
 from roambench.provision.wheels.agent_build import expected_build
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
@@ -43,8 +39,6 @@ _HEARD_S: Final = 8.0
 #: An agent that has just begun (importing torch takes a Pi's core half a minute) gets time to come to rest.
 _SETTLED_S: Final = 60.0
 _CLOCK_EXCHANGES: Final = 8
-_PEERS_PROBE: Final = Path(__file__).parents[1] / "peers_probe.py"
-_PATIENCE_S: Final = 60.0
 
 
 def check(
@@ -98,23 +92,10 @@ def check(
 def _with_peers(bench: Bench, hosts: Sequence[Host], seen: Mapping[str, Seen]) -> dict[str, Seen]:
     """Add to what was seen which of the other hosts answer each host that answered, all asked at once."""
     addresses = {name: one.facts.own_address for name, one in seen.items() if one.facts is not None}
-
-    def reached(link: HostLink) -> dict[str, str]:
-        own = link.host.name
-        others = {name: address for name, address in addresses.items() if address and name != own}
-        ran = link.run(
-            Script('python3 - "$1"'), json.dumps(others), stdin=_PEERS_PROBE, timeout_s=_PATIENCE_S
-        )
-        try:
-            found = from_json(dict[str, str], ran.out, "peers")
-        except ConfigError as error:
-            found = dict.fromkeys(others, f"not known: {ran.why if ran.exit_code else error.problems[0]}")
-        return {f"{name} ({others[name]})": printable(found.get(name, "not known")) for name in others}
-
-    outcomes = on_hosts(bench, [host for host in hosts if host.name in addresses], reached)
-    ways = {outcome.host.name: outcome.value for outcome in outcomes}
+    ways = ways_between(bench, [host for host in hosts if addresses.get(host.name)], addresses)
+    unknown = {"others": "not known"}
     return {
-        name: one if one.facts is None else replace(one, peers=ways.get(name) or {"others": "not known"})
+        name: one if one.facts is None else replace(one, peers=ways.get(name, unknown))
         for name, one in seen.items()
     }
 
