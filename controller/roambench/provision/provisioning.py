@@ -13,13 +13,14 @@ from roambench.contract.errors import ConfigError
 from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
-from roambench.provision.claims import BoardClaim, claim_by, keep_off
+from roambench.provision.claims import BoardClaim, claim_by, foreign, keep_off
 from roambench.provision.facts import Facts, gather
 from roambench.provision.planning import plan, unfit
 from roambench.provision.ssh.host_error import ConnectionLost, HostError
 from roambench.provision.ssh.hosts import HostLink, HostOutcome, on_hosts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostPlan, HostRefusal, HostStep
+from roambench.provision.subjects.claim import claimed_for
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
@@ -68,7 +69,7 @@ def provision(
     are fetched when the first host of a kind needs them. `let_go` gets each host that could be logged in to
     as soon as nothing more is done to it, however that ended. `diff`: a dry run also fetches the files that
     would change. `packages`: the user's own, instead of those that the bench has. `take`:
-    also boards that another bench has claimed. ConfigError for an InfluxDB
+    also boards that another bench has claimed, before the wheels. ConfigError for an InfluxDB
     token that is missing.
     """
     builds = Builds(bench.state_dir, kept_packages(bench.state_dir) if packages is None else packages)
@@ -115,7 +116,14 @@ def _provision(
     _refuse(link, unfit(facts))
     platform = facts.platform
     assert platform is not None  # a host of another kind is unfit
-    build = builds.of(platform)
+    taken = tuple(claimed_for(facts, mine)) if not dry_run and foreign(facts.claim, mine) else ()
+    for step in taken:  # now: its owner hears of it, and wheels may take minutes
+        report(link.host, f"{step.subject}: {step.reason}")
+        perform(link, step)
+        facts = replace(facts, claim=mine.to_json())
+    build = builds.of(
+        platform, lambda: report(link.host, f"wheels: fetched once to this machine, for {platform}")
+    )
     reason = _identity_reason(link, facts)
     needs = bool(reason) and not dry_run
     wanted = Wanted(link.bench, link.host, build, Identity(reason), token, mine)
@@ -128,7 +136,7 @@ def _provision(
         _perform_all(link, todo, wanted.identity, sent, turns, report)
         if todo.steps:
             _look_again(link, wanted)
-    return Provisioned(build, todo, time.monotonic() - began_s)
+    return Provisioned(build, replace(todo, steps=taken + todo.steps), time.monotonic() - began_s)
 
 
 def _changing(link: HostLink, todo: HostPlan) -> dict[str, bytes]:

@@ -40,15 +40,15 @@ class Said:
         return found
 
 
-def roambench(*words: object, timeout_s: float = 300.0, cwd: Path | None = None) -> Said:
-    """Run `roambench WORDS` on a terminal wide enough for its tables."""
+def roambench(*words: object, timeout_s: float = 300.0, cwd: Path | None = None, **environment: str) -> Said:
+    """Run `roambench WORDS` on a terminal wide enough for its tables, with more of an environment."""
     ended = subprocess.run(
         [str(_ROAMBENCH), *map(str, words)],
         capture_output=True,
         text=True,
         timeout=timeout_s,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "COLUMNS": "300", "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "COLUMNS": "300", "OMP_NUM_THREADS": "1", **environment},
         cwd=cwd,
         check=False,
     )

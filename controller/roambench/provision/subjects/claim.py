@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from roambench.provision import layout
-from roambench.provision.claims import CLAIMED, OVERTAKEN, OVERTAKEN_WORDS, foreign
+from roambench.provision.claims import CLAIMED, OVERTAKEN, OVERTAKEN_WORDS, BoardClaim, foreign
 from roambench.provision.facts import Facts
 from roambench.provision.step import HostStep, Skip
 from roambench.provision.wanted import Wanted
@@ -18,9 +18,12 @@ _NO_CLAIM: Final = hashlib.sha256(b"").hexdigest()
 
 def claim(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """The step that makes the board this bench's; none where it is, or where no claim is wanted."""
-    mine = wanted.claim
-    if mine is None:
-        return
+    if wanted.claim is not None:
+        yield from claimed_for(facts, wanted.claim)
+
+
+def claimed_for(facts: Facts, mine: BoardClaim) -> Iterator[HostStep]:
+    """The step that makes the board that of the bench of `mine`; none where it is."""
     other = foreign(facts.claim, mine)
     if other is None and mine.bench_id in facts.claim:
         return

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,11 +53,14 @@ class Builds:
         self._lock = threading.Lock()
         self._made: dict[Platform, AgentBuild | Exception] = {}
 
-    def of(self, platform: Platform) -> AgentBuild:
-        """FleetError or ConfigError where it cannot be made, the same one for all hosts."""
+    def of(self, platform: Platform, fetching: Callable[[], None] = lambda: None) -> AgentBuild:
+        """FleetError or ConfigError where it cannot be made, the same one for all hosts. `fetching` is called
+        before wheels are fetched, which takes minutes."""
         with self._lock:
             if platform not in self._made:
                 try:
+                    if kept_wheelhouse(self._state_dir, source_root(), platform) is None:
+                        fetching()
                     self._made[platform] = self._make(platform)
                 except Exception as error:
                     self._made[platform] = error
