@@ -104,24 +104,24 @@ class _Channel:
         while self.view.look():
             pass
 
-    def changes(self) -> str | None:
-        """Look, and what changed since the last time; None: nothing did."""
+    def changes(self) -> tuple[str | None, bool]:
+        """Look, and what changed since the last time (None: nothing did); whether that is the run whole."""
         try:
             self.look()
         except RoambenchError as error:
             if str(error) == self._failed:
-                return None
+                return None, False
             self._failed = str(error)
-            return encoded({"failed": self._failed})
+            return encoded({"failed": self._failed}), False
         self._failed = ""
         message = self._messages.changes()
         if "whole" in message:
-            return encoded(message | self._about())
+            return encoded(message | self._about()), True
         now = {name: value for name, value in message["now"].items() if name not in ("t", "eta_s")}
         if len(message) == 1 and now == self._last:
-            return None
+            return None, False
         self._last = now
-        return encoded(message)
+        return encoded(message), False
 
     def whole(self) -> str:
         """The run as it was at the last look, and the one to hold it against."""
@@ -236,8 +236,8 @@ class Follower:
             else:
                 pages.setdefault(channel, []).append(subscriber)
         for channel, subscribers in pages.items():
-            text = await self._read(channel.changes)
-            whole: str | None = None
+            text, is_whole = await self._read(channel.changes)
+            whole = text if is_whole else None
             for subscriber in subscribers:
                 if subscriber.channel is channel and not subscriber.is_behind:
                     if text is not None:

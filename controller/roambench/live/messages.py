@@ -1,14 +1,14 @@
 """A run as messages to pages, values for JSON: whole, or what changed since the last look.
 
-Rows are lists in the order that their function's docstring says; a number that is not known is None. What a
-page shows of one step only (positions, links, the boards' cells) is sent of the newest steps: a page asks for
+Rows are lists in the order that their function's docstring says; a number that is not known is None. Local
+updates, of which there may be a million, are columns. What a page shows of one step only (positions, links, the boards' cells) is sent of the newest steps: a page asks for
 that of the step it shows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from roambench.report.quantities import QUANTITIES
 Row = list[Any]
 Message = dict[str, Any]
 
-_OUTCOMES: Final = tuple(Outcome)
+_PLACES: Final = {outcome: place for place, outcome in enumerate(Outcome)}
 #: A page shows a step, and where devices were in the one before.
 _NEWEST: Final = 2
 #: The quantities that a page shows of a run as it goes on.
@@ -47,7 +47,7 @@ class RunMessages:
             "head": self._head(),
             "now": self._now(),
             "steps": [self._step_row(step) for step in steps] + self._idle_rows(),
-            "updates": [self._update_row(index) for index in range(len(history.updates))],
+            "updates": self._update_columns(range(len(history.updates))),
             "boards": [self._board_row(device) for device in range(len(view.boards))],
             "events": [self._event_row(happening) for happening in history.happenings],
             "power": [
@@ -97,7 +97,7 @@ class RunMessages:
                 self._position_row(step) for step in known[-_NEWEST:] if step.step not in self._steps_sent
             ],
             "links": [[step, history.steps[step].links] for step in sorted(taken.links)],
-            "updates": [self._update_row(index) for index in sorted(taken.updates)],
+            "updates": self._update_columns(sorted(taken.updates)),
             "boards": [self._board_row(device) for device in sorted(taken.devices)],
             "cells": [row for device, steps in taken.cells.items() for row in self._cell_rows(device, steps)],
             "events": [self._event_row(happening) for happening in taken.happenings],
@@ -119,7 +119,7 @@ class RunMessages:
             "fleet": info.fleet,
             "basis": "measured" if kind.has_agents else "modelled" if kind.is_virtual else "",
             "emulated": kind.emulates,
-            "outcomes": [outcome.value for outcome in _OUTCOMES],
+            "outcomes": [outcome.value for outcome in Outcome],
             "created": info.created_utc,
             "steps": view.steps,
             "step_s": trace.step_s if trace is not None else None,
@@ -203,13 +203,24 @@ class RunMessages:
             [y_m for _, y_m in positions],
         ]
 
-    def _update_row(self, index: int) -> Row:
-        """Its number, device, step, outcome (its place in the head's `outcomes`), step in which that was
-        decided, why, joules."""
-        update = self._view.history.updates[index]
-        outcome = _OUTCOMES.index(update.outcome)
-        joules = _rounded(self._view.update_joules(index), 2)
-        return [index, update.device, update.step, outcome, update.decided_step, update.reason, joules]
+    def _update_columns(self, indices: Sequence[int]) -> Message:
+        """Local updates as columns: number, device and step, each less the one above; outcome (its place in
+        the head's `outcomes`); steps until it was decided; why (its place in `reasons`); joules."""
+        if not indices:
+            return {}
+        all_updates, joules = self._view.history.updates, self._view.update_joules
+        updates = [all_updates[index] for index in indices]
+        reasons = {reason: place for place, reason in enumerate({update.reason: None for update in updates})}
+        columns = {
+            "number": _differences(indices),
+            "device": _differences([update.device for update in updates]),
+            "step": _differences([update.step for update in updates]),
+            "outcome": [_PLACES[update.outcome] for update in updates],
+            "after": [update.decided_step - update.step for update in updates],
+            "why": [reasons[update.reason] for update in updates],
+            "joules": [_rounded(joules(index), 2) for index in indices],
+        }
+        return columns | {"reasons": list(reasons)}
 
     def _board_row(self, device: int) -> Row:
         """Device, phase, since when, access point, watts, temperature, what throttles it, when its newest
@@ -248,6 +259,11 @@ class RunMessages:
     def _event_row(self, happening: Happening) -> Row:
         """Step, device (-1: none), kind, gravity (2 the gravest), detail."""
         return [happening.step, happening.device, happening.kind, happening.gravity, happening.detail]
+
+
+def _differences(numbers: Sequence[int]) -> list[int]:
+    """Each number less the one above it; the first as it is."""
+    return np.diff(np.asarray(numbers, np.int64), prepend=0).tolist()
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -6,7 +6,9 @@ import http.client
 import json
 import signal
 import time
+import zlib
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,18 @@ def test_the_stream_begins_with_the_newest_run_whole(server: Watching) -> None:
     with server.stream("demo-virtual") as messages:
         assert next(messages)["head"]["basis"] == "modelled"
     assert server.get("/stream?run=../demo-mohawk")[0].status == 404
+
+
+def test_a_browser_gets_the_stream_zipped_and_reads_each_message_at_once(server: Watching) -> None:
+    link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    with closing(link):
+        link.request("GET", "/stream?run=demo-virtual", headers={"Accept-Encoding": "br, gzip"})
+        answer = link.getresponse()
+        assert answer.headers["content-encoding"] == "gzip"
+        unpacker, text = zlib.decompressobj(16 + zlib.MAX_WBITS), b""
+        while b"data: " not in text or not text.endswith(b"\n\n"):
+            text += unpacker.decompress(answer.read1())
+        assert json.loads(text.partition(b"data: ")[2])["name"] == "demo-virtual"
 
 
 def test_another_programs_parser_reads_the_figures(server: Watching) -> None:

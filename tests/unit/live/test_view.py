@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +38,17 @@ from roambench.spool.record_context import RecordContext
 from small_runs import S, folder_of, measured, simulated
 
 
+def updates_of(message: dict[str, Any]) -> dict[int, list[Any]]:
+    """By number: device, step, outcome, steps until it was decided, why, joules."""
+    sent = message.get("updates")
+    if not sent:
+        return {}
+    columns = [list(itertools.accumulate(sent[name])) for name in ("device", "step")]
+    columns += [sent["outcome"], sent["after"], [sent["reasons"][why] for why in sent["why"]], sent["joules"]]
+    rows = zip(*columns, strict=True)
+    return {number: list(row) for number, row in zip(itertools.accumulate(sent["number"]), rows, strict=True)}
+
+
 class Page:
     """What a page knows after the messages that it got, by the same rules as live.js."""
 
@@ -46,8 +59,9 @@ class Page:
         message = json.loads(json.dumps(message, allow_nan=False))
         if message.get("whole"):
             self.known = {}
-        for name in ("steps", "places", "links", "updates", "boards"):
+        for name in ("steps", "places", "links", "boards"):
             self.known.setdefault(name, {}).update({row[0]: row for row in message.get(name, ())})
+        self.known.setdefault("updates", {}).update(updates_of(message))
         self.known.setdefault("cells", {}).update({tuple(row[:2]): row for row in message.get("cells", ())})
         self.known.setdefault("events", []).extend(message.get("events", ()))
         for device, width_s, first, means in message.get("power", ()):
@@ -134,22 +148,28 @@ def test_changes_add_up_to_the_whole(tmp_path: Path, seed: int) -> None:
 
 
 def test_the_first_message_of_a_thousand_devices_in_744_steps_is_below_5_mb(tmp_path: Path) -> None:
-    """All are present all the time, a tenth of them trains in each step."""
+    """All are present all the time and train in each step; a browser takes it zipped."""
     trace = GENERATORS.load("city").generate(1, {"devices": 1000, "steps": 744, "presence": "always"})
     folder = folder_of(tmp_path / "run", "rehearsal", [])
     write_trace(trace, tmp_path / "run/trace.parquet")
     folder.update(device_names=trace.device_names)
+    draw = random.Random(1)
     view = looked_at(opened(tmp_path / "run"))
     for step in range(744):
         devices = trace.device[trace.rows(step)].tolist()
         view.history.add(StepOpened(step, tuple(devices), (step % 20,) * 1000, (0.0,) * 1000))
-        for device in range(step % 10, 1000, 10):
-            order = f"{step}/{device}"
-            view.history.add(OrderGiven(step, device, order, "train", 0))
-            view.history.add(OutcomeDecided(step, device, order, Outcome.AGGREGATED))
+        for device in devices:
+            view.history.add(OrderGiven(step, device, f"{step}/{device}", "train", 0))
+        for device in devices if step else ():
+            wasted = draw.random() < 0.2
+            outcome, reason = (Outcome.WASTED, "absent") if wasted else (Outcome.AGGREGATED, "")
+            view.history.add(OutcomeDecided(step, device, f"{step - 1}/{device}", outcome, reason))
+    for update in view.history.updates:
+        view.boards[update.device].by_update[update.order_id] = draw.uniform(50.0, 150.0)
     messages = RunMessages(view)
     whole = messages.whole()
-    assert len(encoded(whole)) < 5_000_000
+    assert len(zlib.compress(encoded(whole).encode(), level=1)) < 3_500_000
+    assert updates_of(whole)[743_001] == [1, 743, 0, -744, "", pytest.approx(100.0, abs=50.0)]
     assert len(encoded(messages.step(300))) < 100_000
     assert [row[10] for row in whole["steps"]] == [1000] * 744
     [corner, opposite] = whole["head"]["bounds"]
@@ -262,6 +282,6 @@ def test_orders_of_devices_that_the_run_does_not_have_break_nothing(tmp_path: Pa
     records = [StepOpened(0, (0, 99), (0, 0), (5.0, 5.0)), OrderGiven(0, 99, "t", "train", 0)]
     folder = folder_of(tmp_path / "run", "local", records)
     view = looked_at(opened(tmp_path / "run"))
-    assert RunMessages(view).whole()["updates"] == []
+    assert RunMessages(view).whole()["updates"] == {}
     assert [view.outcome_joules(outcome) for outcome in Outcome] == [0.0] * len(Outcome)
     folder.close(RunState.FINISHED)

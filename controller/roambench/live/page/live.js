@@ -23,7 +23,18 @@
 
   // ---- the stream ------------------------------------------------------------------------------
 
-  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), asked: new Set(), links: new Map(), updates: [], boards: [], cells: new Map(), events: [], power: new Map() });
+  const noUpdates = () => ({ device: [], step: [], outcome: [], decided: [], reason: [], joules: [] });
+  /* Numbers, devices and steps of local updates come as differences. */
+  const learn = (sent) => {
+    const known = run.updates;
+    let number = 0, device = 0, step = 0;
+    sent.number.forEach((more, k) => {
+      number += more; device += sent.device[k]; step += sent.step[k];
+      known.device[number] = device; known.step[number] = step; known.outcome[number] = sent.outcome[k];
+      known.decided[number] = step + sent.after[k]; known.reason[number] = sent.reasons[sent.why[k]]; known.joules[number] = sent.joules[k] || 0;
+    });
+  };
+  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), asked: new Set(), links: new Map(), updates: noUpdates(), boards: [], cells: new Map(), events: [], power: new Map() });
   const apply = (message) => {
     if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
     const moved = message.whole && (!run || run.name !== message.name);
@@ -35,7 +46,7 @@
     for (const row of message.steps || []) run.steps.set(row[0], row);
     for (const row of message.places || []) run.places.set(row[0], row);
     for (const row of message.links || []) run.links.set(row[0], row[1]);
-    for (const row of message.updates || []) run.updates[row[0]] = row;
+    if (message.updates && message.updates.number) learn(message.updates);
     for (const row of message.boards || []) run.boards[row[0]] = row;
     for (const row of message.cells || []) run.cells.set(row[0] + ":" + row[1], row);
     for (const row of message.events || []) run.events.push(row);
@@ -82,8 +93,19 @@
     for (const row of run.steps.values()) if (row[8] !== null && row[0] <= step) { sum += row[8]; any = true; }
     return any ? sum : null;
   };
-  const outcomeAt = (update, step) => (update[3] && update[4] <= step ? update[3] : 0);
-  const updatesTo = (step) => run.updates.filter((update) => update && update[2] <= step);
+  /* Local updates up to a step: all, the ended ones and joules by outcome, why the last one ended so. */
+  const outcomeAt = (update, step) => (run.updates.decided[update] <= step ? run.updates.outcome[update] : 0);
+  const tally = (step) => {
+    const names = run.head.outcomes, found = { all: 0, joules: 0 };
+    for (const name of names) found[name] = { count: 0, joules: 0, reason: "" };
+    run.updates.step.forEach((its, update) => {
+      if (its > step) return;
+      const joules = run.updates.joules[update], one = found[names[outcomeAt(update, step)]];
+      found.all += 1; found.joules += joules;
+      one.count += 1; one.joules += joules; one.reason = run.updates.reason[update];
+    });
+    return found;
+  };
   const ghostAt = (step) => {
     const rows = (run.ghost.rows || []).filter((row) => row[0] <= step);
     return rows[rows.length - 1];
@@ -170,32 +192,29 @@
   const tiles = (step) => {
     const head = run.head, rows = stepsTo(step), row = run.steps.get(step), ghost = ghostAt(step);
     const than = (text) => (ghost ? `${run.ghost.system} at this step: ${text}` : "");
-    const updates = updatesTo(step);
-    const ended = (name) => updates.filter((update) => head.outcomes[outcomeAt(update, step)] === name);
-    const wasted = ended("wasted"), failed = ended("failed");
-    const decided = updates.filter((update) => outcomeAt(update, step) > 0).length;
+    const updates = tally(step), { wasted, failed, pending } = updates, decided = updates.all - pending.count;
     const scored = rows.filter((r) => r[4] !== null);
     const score = scored.length ? scored[scored.length - 1][4] : null;
     const found = [];
     const watts = at === null ? run.now.watts : wattsIn(step);
     let note = at === null ? readingNote() : "mean of this step";
     if (at === null && isOver() && watts !== null) note = "the last readings";
-    if (head.basis !== "measured") found.push(tile("local updates", count(updates.length), "", `${count(updates.length - decided)} not decided yet`));
+    if (head.basis !== "measured") found.push(tile("local updates", count(updates.all), "", `${count(pending.count)} not decided yet`));
     else found.push(tile(at === null && !isOver() ? "power now" : "power", watts === null || watts === undefined ? "–" : watts.toFixed(2), watts === null || watts === undefined ? "" : "W", note));
     const joules = at === null ? run.now.joules : joulesTo(step);
     const sort = head.basis === "modelled" ? "modelled" : head.basis ? "provisional" : "";
     found.push(tile(joulesTitle(), ...energy(joules), [at === null && !isOver() ? "so far" : at === null ? "" : "to here", sort, ghost && ghost[2] ? than(energy(ghost[2]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    if (head.basis === "measured") found.push(tile(head.titles.consumed_j, ...energy(updates.reduce((sum, update) => sum + (update[6] || 0), 0)), `transfers and trainings; ${sort}`));
+    if (head.basis === "measured") found.push(tile(head.titles.consumed_j, ...energy(updates.joules), `transfers and trainings; ${sort}`));
     const wanted = threshold(), sameScore = ghost && ghost[1] !== null && run.ghost.metric === run.now.metric;
     const need = [isAccuracy() ? "" : `${run.now.better} is better`, wanted !== null ? `threshold ${scoreText(wanted, 0)}` : ""].filter(Boolean).join("; ");
     const [value, unit] = score === null ? ["–", ""] : isAccuracy() ? [(100 * score).toFixed(1), "%"] : [scoreText(score), ""];
     found.push(tile(run.now.metric, value, unit, sameScore ? than(scoreText(ghost[1])) : head.basis ? need : "nothing is trained"));
     const present = row ? row[10] : 0;
     found.push(tile("present", count(present), `of ${count(head.devices.length)}`, row && row[6] === null ? `${row[1]} local updates ordered` : `step ${step + 1} is over`));
-    found.push(tile(head.titles.wasted_trainings, count(wasted.length), `of ${count(decided)}`, [decided ? percent(wasted.length / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
-    const lost = head.basis ? wasted.reduce((sum, update) => sum + (update[6] || 0), 0) : null;
+    found.push(tile(head.titles.wasted_trainings, count(wasted.count), `of ${count(decided)}`, [decided ? percent(wasted.count / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
+    const lost = head.basis ? wasted.joules : null;
     found.push(tile(head.titles.wasted_j, ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
-    if (failed.length) found.push(tile(head.titles.failed_trainings, count(failed.length), `of ${count(decided)}`, failed[failed.length - 1][5]));
+    if (failed.count) found.push(tile(head.titles.failed_trainings, count(failed.count), `of ${count(decided)}`, failed.reason));
     $("tiles").replaceChildren(...found);
   };
   const wattsIn = (step) => {
@@ -217,13 +236,14 @@
 
   let done = null;
   const did = (step) => {
-    const stamp = `${run.name}:${step}:${run.updates.length}:${run.now.t}`;
+    const stamp = `${run.name}:${step}:${run.updates.step.length}:${run.now.t}`;
     if (!done || done.stamp !== stamp) {
       done = { stamp, trained: new Set(), used: new Set() };
-      for (const update of run.updates) {
-        if (update && update[2] === step) done.trained.add(update[1]);
-        if (update && update[4] === step && update[3] === 1) done.used.add(update[1]);
-      }
+      const { device, step: steps, outcome, decided } = run.updates;
+      device.forEach((its, update) => {
+        if (steps[update] === step) done.trained.add(its);
+        if (decided[update] === step && outcome[update] === 1) done.used.add(its);
+      });
     }
     return done;
   };
@@ -353,15 +373,16 @@
   };
 
   const outcomes = (step) => {
-    const updates = updatesTo(step), all = run.head.devices;
+    const { device, step: steps } = run.updates, all = run.head.devices, cells = [];
     // Of many devices only those that trained have a row.
-    const rows = all.length > 40 ? [...new Set(run.updates.map((update) => update[1]))].sort((a, b) => a - b) : all.map((_, device) => device);
+    const rows = all.length > 40 ? [...new Set(device)].sort((a, b) => a - b) : all.map((_, device) => device);
     const place = new Map(rows.map((device, row) => [device, row]));
+    steps.forEach((its, update) => { if (its <= step) cells.push([its, place.get(device[update]), run.head.outcomes[outcomeAt(update, step)]]); });
     charts.grid($("outcomes"), {
       columns: run.head.steps || step + 1, rows: rows.length, names: rows.map(who),
-      cells: updates.map((update) => [update[2], place.get(update[1]), run.head.outcomes[outcomeAt(update, step)]]),
+      cells,
       at: step >= 0 ? step : null,
-      label: `Outcomes of ${updates.length} local updates of ${rows.length} devices`,
+      label: `Outcomes of ${cells.length} local updates of ${rows.length} devices`,
     });
     $("outcomes-caption").textContent = "Each mark is a local update, in the step in which it was ordered. Its outcome is known some steps later; an update that the system has no use for is wasted, one that something broke failed." + (rows.length < all.length ? ` ${rows.length} of ${all.length} devices have trained so far, each in a row.` : "");
   };
