@@ -1,8 +1,8 @@
 """A run as messages to pages, values for JSON: whole, or what changed since the last look.
 
 Rows are lists in the order that their function's docstring says; a number that is not known is None. Local
-updates, of which there may be a million, are columns. What a page shows of one step only (positions, links, the boards' cells) is sent of the newest steps: a page asks for
-that of the step it shows.
+updates, of which there may be a million, are columns. What a page shows of one step only (positions, links,
+the boards' cells) is sent of the newest steps: a page asks for that of the step it shows.
 """
 
 from __future__ import annotations

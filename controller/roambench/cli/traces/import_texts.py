@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -59,8 +59,12 @@ def box(text: str | None, problems: list[str]) -> Box | PlaneBox | None:
     return None
 
 
-def utc_s(text: str | None, problems: list[str]) -> int | None:
-    """Seconds since 1970 of an ISO 8601 time; a mistake is added to `problems`."""
+def utc_s(text: str | None, zone: str, problems: list[str]) -> int | None:
+    """Seconds since 1970 of an ISO 8601 time, which is in `zone` where it names none ("": UTC); mistakes are
+    added to `problems`."""
+    from roambench.mobility.readers.zones import zone_of
+
+    where = zone_of(zone, problems, "--time-zone")
     if text is None:
         return None
     try:
@@ -72,7 +76,7 @@ def utc_s(text: str | None, problems: list[str]) -> int | None:
             f"--from {text}: expected an ISO 8601 time, for example 2012-04-17T00:00Z, or seconds"
         )
         return None
-    return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp())
+    return round((when if when.tzinfo else when.replace(tzinfo=where)).timestamp())
 
 
 def column_map(text: str | None, problems: list[str], option: str = "--columns") -> dict[str, str]:

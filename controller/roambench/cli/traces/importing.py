@@ -54,7 +54,8 @@ def import_(
         typer.Option(
             "--from",
             metavar="TIME",
-            help="First step: ISO 8601 (UTC) or seconds. Default: the densest midnight or second 0.",
+            help="First step: ISO 8601 (in --time-zone if it names no zone) or seconds. Default: the "
+            "densest midnight or second 0.",
         ),
     ] = None,
     steps: Annotated[
@@ -164,7 +165,9 @@ def import_(
             raise ConfigError(problems)
         named = len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:])
         paths = arguments[1:] if named and not Path(arguments[0]).exists() else arguments
-        reader = _detected([Path(path) for path in paths], column_map, output)
+        reader, paths, ap_list = _detected([Path(path) for path in paths], column_map, output)
+        if ap_list is not None and ap_source == "auto":
+            ap_source = str(ap_list)
         if output is None or not reader:
             return
     else:
@@ -174,7 +177,7 @@ def import_(
     if output is None:
         problems.append("-o: missing, the trace file to write")
     area = texts.area(box, box_corners, problems)
-    start_utc_s = texts.utc_s(from_, problems)
+    start_utc_s = texts.utc_s(from_, time_zone, problems)
     hosts = texts.hosts(ap_hosts, problems)
     source, aps_file = texts.ap_source(ap_source, problems)
     if ap_map and aps_file is None:
@@ -228,15 +231,21 @@ def import_(
     written(output, trace, write_trace(trace, output), as_json=as_json)
 
 
-def _detected(paths: Sequence[Path], columns: Mapping[str, str], output: Path | None) -> str:
-    """Return the best guess and print all; "" after a proposal, whose columns a user has to look at.
+def _detected(
+    paths: Sequence[Path], columns: Mapping[str, str], output: Path | None
+) -> tuple[str, list[str], Path | None]:
+    """Return the best guess, its files and the list of access points among them, and print all guesses; ""
+    after a proposal, whose columns a user has to look at.
 
     TraceError when nothing is recognised, or a file was to be written of what is proposed only.
     """
-    from roambench.mobility.readers.detecting import UnknownFormat, detect
+    from roambench.mobility.readers.detecting import UnknownFormat, detect, without_ap_list
 
+    paths, ap_list = without_ap_list(paths)
+    if ap_list is not None:
+        typer.echo(f"looks like a list of access points, no movement: {ap_list} (--ap-source)", err=True)
     try:
-        guesses = detect(paths, columns)
+        guesses = detect(paths, columns, ap_list)
     except UnknownFormat as error:
         for line in error.advice:
             typer.echo(line)
@@ -245,10 +254,10 @@ def _detected(paths: Sequence[Path], columns: Mapping[str, str], output: Path | 
         if output is not None:
             raise TraceError(f"{error.assumption}, and type it; {output} was not written") from None
         typer.echo(error.assumption, err=True)
-        return ""
+        return "", [], ap_list
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
-    return guesses[0].reader
+    return guesses[0].reader, [*map(str, paths)], ap_list
 
 
 def _reader_problems(reader: str, paths: Sequence[str]) -> list[str]:

@@ -127,6 +127,26 @@ const charts = (() => {
     canvas.setAttribute("aria-label", spec.label);
   };
 
+  /* Of more rows than pixels each pixel once: the last cell there, in runs of one colour. */
+  const dense = (pen, box, spec, cw, ch) => {
+    const wide = Math.ceil(box.w), tall = Math.ceil(box.h), names = [], pixels = new Uint8Array(wide * tall);
+    for (const [column, row, name] of spec.cells) {
+      let number = names.indexOf(name) + 1;
+      if (!number) number = names.push(name);
+      const y = wide * Math.floor(row * ch), x = Math.floor(column * cw);
+      pixels.fill(number, y + x, y + Math.max(x + 1, Math.min(wide, Math.floor((column + 1) * cw))));
+    }
+    names.forEach((name, number) => {
+      pen.fillStyle = colour("outcome-" + name);
+      for (let at = 0; at < pixels.length; at++) {
+        if (pixels[at] !== number + 1) continue;
+        const from = at, end = (Math.floor(at / wide) + 1) * wide;
+        while (at + 1 < end && pixels[at + 1] === number + 1) at++;
+        pen.fillRect(box.x + from % wide, box.y + Math.floor(from / wide), at - from + 1, 1);
+      }
+    });
+  };
+
   /* Cells by column and row. spec: columns, rows, names, cells [[column, row, colour]], at, label, xLabel. */
   const grid = (canvas, spec) => {
     const named = spec.rows <= 40;
@@ -155,7 +175,8 @@ const charts = (() => {
     }
     const gap = Math.min(2, cw * 0.15);
     const thick = Math.max(1, Math.min(ch * 0.72, 14));
-    for (const [column, row, name] of spec.cells) {
+    if (ch < 1) dense(pen, box, spec, cw, ch);
+    else for (const [column, row, name] of spec.cells) {
       pen.fillStyle = colour("outcome-" + name);
       const [x, y] = [box.x + column * cw + gap / 2, box.y + (row + 0.5) * ch - thick / 2];
       const w = Math.max(1, cw - gap);

@@ -11,12 +11,12 @@ from typing import Final
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers import READERS
-from roambench.mobility.readers.archives import Archives
+from roambench.mobility.readers.archives import Archives, is_archive
 from roambench.mobility.readers.documents import Head
 from roambench.mobility.readers.fixes import Reader
-from roambench.mobility.readers.opening import documents_of, head_of, spread_of
+from roambench.mobility.readers.opening import document, documents_of, head_of, spread_of
 from roambench.mobility.readers.proposing import propose
-from roambench.mobility.readers.stations import names_access_points
+from roambench.mobility.readers.stations import lists_access_points
 from roambench.mobility.readers.tables import columns_needed
 
 _LOOKED_AT: Final = 8  # files of a directory or archive
@@ -42,8 +42,8 @@ class UnknownFormat(TraceError):
     `assumption` says what that command takes them for.
     """
 
-    def __init__(self, paths: Sequence[Path], head: Head | None) -> None:
-        is_list = head is not None and names_access_points(head.rows[0])
+    def __init__(self, paths: Sequence[Path], head: Head | None, ap_list: Path | None = None) -> None:
+        is_list = head is not None and lists_access_points(head)
         proposal = None if head is None or is_list else propose(head)
         self.advice: tuple[str, ...] = ()
         self.assumption = ""
@@ -52,6 +52,7 @@ class UnknownFormat(TraceError):
         if proposal is not None:
             files = " ".join(shlex.quote(str(path)) for path in paths)
             command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
+            command += f" --ap-source {shlex.quote(str(ap_list))}" if ap_list is not None else ""
             self.advice = (command, *proposal.notes)
             self.assumption = (
                 f"{paths[0]}: may be a table of {proposal.reader}: look at the columns of this command"
@@ -70,25 +71,48 @@ def _about_columns(head: Head) -> str:
     )
 
 
-def detect(paths: Sequence[Path], columns: Mapping[str, str] | None = None) -> tuple[Guess, ...]:
+def without_ap_list(paths: Sequence[Path]) -> tuple[list[Path], Path | None]:
+    """The files of movement, and the list of access points that lies among them (None: none does). Raises
+    TraceError for files that cannot be read, and for two lists."""
+    if len(paths) < 2:
+        return [*paths], None
+    lists = [
+        path
+        for path in paths
+        if path.is_file() and not is_archive(path.name) and lists_access_points(_head(path))
+    ]
+    if len(lists) == len(paths):
+        return [*paths], None
+    if len(lists) > 1:
+        raise TraceError(f"{lists[1]}: lists access points, as {lists[0]} does: expected one such list")
+    return [path for path in paths if path not in lists], next(iter(lists), None)
+
+
+def _head(path: Path) -> Head:
+    return head_of(document(path), {})
+
+
+def detect(
+    paths: Sequence[Path], columns: Mapping[str, str] | None = None, ap_list: Path | None = None
+) -> tuple[Guess, ...]:
     """The formats that files of `paths` look like, the most special first; none twice.
 
-    `columns` is the user's column map: only formats that it fits are guessed. Raises TraceError for files
-    that cannot be read, UnknownFormat where nothing is recognised.
+    `columns` is the user's column map: only formats that it fits are guessed; `ap_list` goes into a proposal.
+    Raises TraceError for files that cannot be read, UnknownFormat where nothing is recognised.
     """
     columns = columns or {}
     if not paths:
         raise TraceError("no trace file given")
     with closing(Archives()) as archives:
         documents = [
-            document
+            found
             for path in paths
-            for document in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
+            for found in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
         ]
-        guesses = _guesses([(document.path, head_of(document, columns)) for document in documents])
+        guesses = _guesses([(found.path, head_of(found, columns)) for found in documents])
         if not guesses:
-            spread = (spread_of(document, columns) for document in documents)
-            raise UnknownFormat(paths, next((head for head in spread if head.rows), None))
+            spread = (spread_of(found, columns) for found in documents)
+            raise UnknownFormat(paths, next((head for head in spread if head.rows), None), ap_list)
     return guesses
 
 

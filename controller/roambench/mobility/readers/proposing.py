@@ -94,6 +94,14 @@ def propose(head: Head) -> Proposal | None:
     return _Guessing(columns).proposal()
 
 
+def has_times(head: Head) -> bool:
+    """Tell if a column of the table is named like a time, or holds times."""
+    return any(
+        _time_format(it) or it.all(_DATE) or it.is_called("time") or it.is_called("start")
+        for it in _columns(head)
+    )
+
+
 def _columns(head: Head) -> Iterator[_Column]:
     rows = [row.removeprefix("\ufeff") for row in head.rows]
     if len(rows) < 2:

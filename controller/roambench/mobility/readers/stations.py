@@ -16,9 +16,10 @@ import numpy as np
 
 from roambench.contract.errors import TraceError
 from roambench.mobility.readers.account import KEPT_MALFORMED
-from roambench.mobility.readers.documents import decoded
+from roambench.mobility.readers.documents import Head, decoded
 from roambench.mobility.readers.fixes import Stations
 from roambench.mobility.readers.opening import TraceFile, document, file_source
+from roambench.mobility.readers.proposing import has_times
 from roambench.mobility.readers.spellings import one_spelling
 from roambench.mobility.readers.tables import columns_needed, first_row, layout_of, lines_ahead, rows_below
 
@@ -36,10 +37,20 @@ _KNOWN: Final = {
 _WIGLE: Final = "wiglewifi-"
 
 
-def names_access_points(first: str) -> bool:
-    """Tell if a table with this first line is such an export: a list of access points, no movement."""
-    cells = {cell.strip().lower() for cell in first.strip("\ufeff").split(",")}
-    return first.strip("\ufeff").lower().startswith(_WIGLE) or cells >= set(_CELL.split("+"))
+def lists_access_points(head: Head) -> bool:
+    """Tell if a table is a list of access points, no movement: such an export, or names and positions of
+    access points without any time."""
+    if not head.rows:
+        return False
+    first = head.rows[0].strip("\ufeff")
+    cells = {cell.strip().lower() for cell in first.split(",")}
+    if first.lower().startswith(_WIGLE) or cells >= set(_CELL.split("+")):
+        return True
+    try:
+        fields = layout_of(first, {}, _KNOWN, head.name, head.rows[1:]).columns.keys()
+    except TraceError:
+        return False
+    return "ap" in fields and bool(fields & {"lat", "x"}) and not has_times(head)
 
 
 def read_stations(

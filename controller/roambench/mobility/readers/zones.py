@@ -37,7 +37,7 @@ def time_form(name: str, zone: str, time_doubts: TimeDoubts) -> Form:
     """The form of that name, or of a pattern as `strptime` has it (`%d.%m.%Y %H:%M`), in UTC. Times that name
     no zone are in `zone` (`Europe/Berlin`, `+02:00`; "": UTC). ConfigError for what is neither."""
     mistakes: list[str] = []
-    where = _zone(zone, mistakes)
+    where = zone_of(zone, mistakes)
     pattern = "%" in name
     form = _pattern(name, mistakes) if pattern else TIME_FORMS.get(name)
     if form is None and not pattern:
@@ -96,7 +96,8 @@ class _InZone:
             self._doubts[REPEATED if change > 0 else SKIPPED] += rows
 
 
-def _zone(name: str, mistakes: list[str]) -> tzinfo:
+def zone_of(name: str, mistakes: list[str], option: str = "time_zone") -> tzinfo:
+    """The zone of that name (`Europe/Berlin`, `+02:00`; "": UTC); a mistake is added to `mistakes`."""
     if not name or name.upper() in ("UTC", "Z"):
         return UTC
     if found := _OFFSET.fullmatch(name):
@@ -105,7 +106,7 @@ def _zone(name: str, mistakes: list[str]) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, KeyError):  # KeyError: no such zone
-        mistakes.append(f"time_zone: {name!r}, expected a zone such as Europe/Berlin, or +02:00")
+        mistakes.append(f"{option}: {name!r}, expected a zone such as Europe/Berlin, or +02:00")
         return UTC
 
 

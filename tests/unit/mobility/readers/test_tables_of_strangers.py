@@ -194,6 +194,48 @@ def test_lists_of_wigle_and_opencellid_are_access_points(
     assert "It lists access points, no movement: give it as --ap-source" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("taxis", "said"),
+    [
+        ("device,time,lat,lon\na,2024-03-04T05:00Z,48,11\nb,2024-03-04T05:00Z,48.01,11\n", "looks like csv"),
+        ("Taxi,Zeit,Nord,Ost\na,2024-03-04 05:00,48.10,11.20\na,2024-03-04 06:00,48.11,11.21\n", "--columns"),
+    ],
+)
+def test_a_list_of_access_points_among_files_of_movement_is_proposed_as_such(
+    taxis: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "taxis.csv").write_text(taxis)
+    (tmp_path / "aps.csv").write_text("Name;lat;lon\nnorth;48,2;11\nsouth;48;11\n")
+    assert imported("--detect", tmp_path / "aps.csv", tmp_path / "taxis.csv") == 0
+    printed = capsys.readouterr()
+    assert f"looks like a list of access points, no movement: {tmp_path}/aps.csv" in printed.err
+    assert said in printed.err + printed.out
+    if "looks like csv" in said:
+        out = tmp_path / "t.parquet"
+        assert (
+            imported("--detect", tmp_path / "aps.csv", tmp_path / "taxis.csv", "-o", out, "--steps", "1") == 0
+        )
+        assert read_trace(out).ap_names == ("north", "south")
+    else:
+        assert printed.out.splitlines()[0].endswith(f"--ap-source {tmp_path}/aps.csv")
+        assert printed.out.splitlines()[0].count("aps.csv") == 1
+    (tmp_path / "more.csv").write_text("ap,lat,lon\neast,48,12\n")
+    assert imported("--detect", *(tmp_path / f"{name}.csv" for name in ("aps", "taxis", "more"))) == 2
+    assert "more.csv: lists access points, as" in capsys.readouterr().err
+
+
+def test_the_first_step_is_a_time_of_the_zone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, out = tmp_path / "a.csv", tmp_path / "t.parquet"
+    file.write_text("device,time,lat,lon\na,2018-07-28 02:30,55,11\n")
+    words = ("csv", file, "-o", out, "--steps", "1", "--time-zone")
+    for begin, zone in (("2018-07-28T02:00", "Europe/Berlin"), ("2018-07-28T00:00Z", "+02:00")):
+        assert imported(*words, zone, "--from", begin) == 0
+        assert read_trace(out).start_utc_s == 1_532_736_000
+        assert len(read_trace(out).step) == 1
+    assert imported(*words, "Europe/Nowhere", "--from", "2018-07-28") == 2
+    assert capsys.readouterr().err.count("--time-zone: 'Europe/Nowhere', expected a zone") == 1
+
+
 def test_a_list_of_access_points_has_a_column_map_and_names_a_few_of_its_wrong_rows(tmp_path: Path) -> None:
     file = tmp_path / "aps.csv"
     file.write_text("tower;north;east\n" + "".join(f"{at};x;1\n" for at in range(40)) + "a;48,5;11,5\n")
