@@ -65,7 +65,8 @@ class PackageFacts:
 class Facts:
     """Facts that a host reports of itself, before it is provisioned and before a run. None: not known.
 
-    `builds` maps the hash of an agent's build to what its build.json says, None while it is not whole;
+    `builds` maps the hash of an agent's build to what its build.json says, None while it is not whole; so
+    does `programs` for folders of programs and their about.json;
     `wheels` is one digest over all wheels that the running build has.
     """
 
@@ -109,6 +110,7 @@ class Facts:
     claim: str = ""  # of a bench on this board (`claims.BoardClaim`), as it stands there
     boot_config: str = ""  # Raspberry Pi OS's config.txt
     wheels: str | None = None
+    programs: dict[str, dict[str, str] | None] = field(default_factory=dict)  # None: not whole
     python_packages: Mapping[str, PackageFacts] = field(default_factory=dict)  # of those asked for, by name
 
     @property

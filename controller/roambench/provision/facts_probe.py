@@ -58,6 +58,7 @@ def probe(request: dict[str, Any], root: Path) -> dict[str, Any]:
         "current": _link(opt / "current"),
         "previous": _link(opt / "previous"),
         "builds": {path.name: _json(path / "build.json") for path in _folders(opt / "builds")},
+        "programs": {path.name: _json(path / "about.json") for path in _folders(opt / "programs")},
         "wheelhouses": [path.name for path in _folders(opt / "wheels")],
         "certificate_pem": _text(root / "etc/roambench/identity/cert.pem"),
         "authority_pem": _text(root / "etc/roambench/identity/ca.pem"),

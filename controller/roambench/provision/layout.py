@@ -11,6 +11,7 @@ BOARD_UNIT: Final = "roambench-board.service"
 OPT: Final = "/opt/roambench"
 BUILDS: Final = f"{OPT}/builds"  # BUILDS/HASH/venv, and beside it build.json once it is whole
 WHEELS: Final = f"{OPT}/wheels"  # WHEELS/HASH: a wheelhouse, there only if it is whole
+PROGRAMS: Final = f"{OPT}/programs"  # PROGRAMS/DIGEST: a program; PROGRAMS/env-HASH: what it imports
 CURRENT: Final = f"{OPT}/current"  # -> builds/HASH/venv
 PREVIOUS: Final = f"{OPT}/previous"
 

@@ -18,6 +18,8 @@ from roambench.provision.subjects.identity import identity
 from roambench.provision.subjects.journal import journal
 from roambench.provision.subjects.meter import meter
 from roambench.provision.subjects.packages import packages
+from roambench.provision.subjects.program import needed_bytes as program_bytes
+from roambench.provision.subjects.program import program
 from roambench.provision.subjects.sensor import sensor
 from roambench.provision.subjects.service import running, service
 from roambench.provision.subjects.settings import settings
@@ -36,6 +38,7 @@ SUBJECTS: Final[tuple[Subject, ...]] = (
     meter,
     sensor,
     environment,
+    program,
     identity,
     settings,
     board,
@@ -70,7 +73,7 @@ def unfit(facts: Facts) -> tuple[HostRefusal, ...]:
 
 
 def _room(facts: Facts, wanted: Wanted) -> Iterator[HostRefusal]:
-    needed = needed_bytes(facts, wanted)
+    needed = needed_bytes(facts, wanted) | program_bytes(facts, wanted.build)
     if facts.disk_free_bytes < sum(needed.values()):
         for_what = ", ".join(f"{size / 1e6:.0f} for {what}" for what, size in needed.items())
         yield HostRefusal(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from roambench.contract.errors import ConfigError
 from roambench.provision import layout
@@ -24,6 +24,7 @@ from roambench.provision.subjects.claim import claimed_for
 from roambench.provision.subjects.identity import IDENTITY_SUBJECT, identity_reason
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild, Builds
+from roambench.provision.wheels.program_kit import ProgramKit, kept_kit
 from roambench.provision.wheels.shipping import Sent, ship
 from roambench.provision.wheels.turns import Turns
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages
@@ -61,6 +62,7 @@ def provision(
     report: Report,
     let_go: Callable[[Host], None],
     packages: tuple[UserPackage, ...] | None = None,
+    kit: ProgramKit | Literal["kept"] | None = "kept",
     take: bool = False,
 ) -> list[HostOutcome[Provisioned]]:
     """Make every host what the bench wants; a host where that fails is a row with its reason.
@@ -68,11 +70,15 @@ def provision(
     Doing it again changes nothing. `report` gets each step as it begins, from several threads. The wheels
     are fetched when the first host of a kind needs them. `let_go` gets each host that could be logged in to
     as soon as nothing more is done to it, however that ended. `diff`: a dry run also fetches the files that
-    would change. `packages`: the user's own, instead of those that the bench has. `take`:
-    also boards that another bench has claimed, before the wheels. ConfigError for an InfluxDB
-    token that is missing.
+    would change. `packages`: the user's own, instead of those that the bench has; `kit`: its program, None:
+    without one. `take`: also boards that another bench has claimed, before the wheels. ConfigError for an
+    InfluxDB token that is missing.
     """
-    builds = Builds(bench.state_dir, kept_packages(bench.state_dir) if packages is None else packages)
+    builds = Builds(
+        bench.state_dir,
+        kept_packages(bench.state_dir) if packages is None else packages,
+        kept_kit(bench.state_dir) if kit == "kept" else kit,
+    )
     token, mine = _token(bench), claim_by(bench)
     turns = Turns()
 

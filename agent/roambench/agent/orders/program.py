@@ -111,7 +111,7 @@ class Program:
             self._process = await ProgramProcess.start(
                 file_of(spec.name),
                 "answer",
-                spec.settings,
+                spec.settings_there,
                 python=spec.python,
                 folder=self._folder / "state",
                 log=self._folder / "program.log",

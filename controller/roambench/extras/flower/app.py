@@ -26,10 +26,13 @@ _VERSION: Final = "import importlib.metadata as m; print(m.version('flwr'))"
 
 @dataclass(frozen=True, slots=True)
 class FlowerApp:
-    """An app in `folder`: the objects of its halves, "package.module:name", and its run config, flat."""
+    """An app in `folder`: the objects of its halves, "package.module:name", its run config, flat, and the
+    requirements that its project names."""
 
     folder: Path
     name: str
+    version: str
+    requires: tuple[str, ...]
     serverapp: str
     clientapp: str
     run_config: Mapping[str, ConfigValue]
@@ -59,10 +62,13 @@ def read_app(folder: Path, settings: Mapping[str, Any]) -> FlowerApp:
             problems.append(f"program.settings.{key}: expected a text, a number or a boolean, got {value!r}")
     if problems:
         raise ConfigError(problems)
-    name = _table(project, "project").get("name")
+    about = _table(project, "project")
+    name, version, requires = (about.get(key) for key in ("name", "version", "dependencies"))
     return FlowerApp(
         folder.resolve(),
-        name if isinstance(name, str) else folder.name,
+        name if isinstance(name, str) else folder.resolve().name,
+        version if isinstance(version, str) else "0",
+        tuple(str(need) for need in requires) if isinstance(requires, list) else (),
         components["serverapp"],
         components["clientapp"],
         {**config, **settings},

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from roambench.agent.orders.programs import ProgramRow
 from roambench.experiment.sections import Experiment
+from roambench.provision.wheels.program_kit import ProgramKit
 from roambench.runner.system_runs.system_run import World
 
 CLIENT_APP = ProgramRow("roambench.extras.flower.client_process", "a Flower ClientApp")
@@ -14,3 +17,10 @@ def flower_world(experiment: Experiment) -> World:
     from roambench.extras.flower.world import FlowerWorld
 
     return FlowerWorld.of(experiment)
+
+
+def flower_kit(experiment: Experiment) -> ProgramKit:
+    """What boards need of a Flower app."""
+    from roambench.extras.flower.kit import kit_of_app
+
+    return kit_of_app(Path(experiment.program.folder or "."))

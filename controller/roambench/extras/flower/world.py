@@ -60,6 +60,7 @@ class FlowerWorld:
             ProgramSpec(
                 section.name,
                 json.dumps(self.settings_of(device, devices), sort_keys=True),
+                str(self.app.folder),
                 section.python,
                 section.memory_mib * 2**20,
                 section.message_mib * 2**20,
@@ -71,7 +72,6 @@ class FlowerWorld:
     def settings_of(self, device: int, devices: int) -> Mapping[str, Any]:
         """The settings of a device's ClientApp."""
         return {
-            "folder": str(self.app.folder),
             "clientapp": self.app.clientapp,
             "run_config": dict(self.app.run_config),
             "run_id": RUN_ID,

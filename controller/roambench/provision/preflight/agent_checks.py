@@ -17,6 +17,8 @@ from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts, PackageFacts
 from roambench.provision.preflight.facts import AgentAnswers
+from roambench.provision.subjects.program import described
+from roambench.provision.wheels.program_kit import ProgramKit
 
 _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"
@@ -136,6 +138,20 @@ def packages(facts: Facts, needed: Mapping[str, PackageFacts]) -> Check:
     return Check(
         "packages", CheckVerdict.PASS, ", ".join(f"{name} {one.version}" for name, one in needed.items())
     )
+
+
+def program(facts: Facts, kit: ProgramKit) -> Check:
+    """Return whether the host has the program of the experiment, as it is on this machine."""
+    name, spec = "program", kit.spec
+    there = facts.programs.get(kit.digest)
+    expected = f"{spec.name} {spec.version} ({kit.digest})"
+    if there is not None and facts.programs.get(there.get("environment", "")) is not None:
+        return Check(name, CheckVerdict.PASS, expected)
+    others = [
+        f"{described(one)} ({digest})" for digest, one in facts.programs.items() if one and "name" in one
+    ]
+    has = ", ".join(others) or "none"
+    return Check(name, CheckVerdict.FAIL, has, expected, f"roambench fleet {spec.program} BENCH APP_DIR")
 
 
 def _unlike(name: str, here: PackageFacts, there: PackageFacts | None) -> str:

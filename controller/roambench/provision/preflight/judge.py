@@ -13,6 +13,7 @@ from roambench.provision.platforms import Platform
 from roambench.provision.preflight import agent_checks, host_checks
 from roambench.provision.preflight.agent_checks import Trust
 from roambench.provision.preflight.facts import Seen
+from roambench.provision.wheels.program_kit import ProgramKit
 
 
 def judge(
@@ -23,14 +24,15 @@ def judge(
     trust: Trust | None,
     now: dt.datetime,
     needed: Mapping[str, PackageFacts] | None = None,
+    kit: ProgramKit | None = None,
 ) -> tuple[HostChecks, ...]:
     """The checks of every host. `builds`: the agent that this server provisions, by kind of host; where it is
     not known, the one that most hosts run is what is compared with. `needed`: the user's packages, by
-    name, as they are here."""
+    name, as they are here. `kit`: the program that they have to have."""
     return tuple(
         HostChecks(
             host.name,
-            _checks(host, found, seen, builds, trust, now, needed or {}),
+            _checks(host, found, seen, builds, trust, now, needed or {}, kit),
             found.facts.machine_id if found.facts else "",
         )
         for host in hosts
@@ -46,6 +48,7 @@ def _checks(
     trust: Trust | None,
     now: dt.datetime,
     needed: Mapping[str, PackageFacts],
+    kit: ProgramKit | None,
 ) -> tuple[Check, ...]:
     facts, clock, agent = found.facts, found.clock, found.agent
     if facts is None or clock is None:
@@ -67,6 +70,7 @@ def _checks(
         agent_checks.build(facts, agent, builds.get(facts.platform, "") if facts.platform else "", most_run),
         agent_checks.wheels(facts, alike),
         *([agent_checks.packages(facts, needed)] if needed else []),
+        *([agent_checks.program(facts, kit)] if kit is not None else []),
         *agent_checks.claim(found.claimed_by),
         agent_checks.certificate(facts, host, trust, now),
         host_checks.clock_bound(clock),

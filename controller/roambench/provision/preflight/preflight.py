@@ -31,6 +31,7 @@ from roambench.provision.preflight.peer_ways import ways_between
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink, on_hosts
 from roambench.provision.wheels.agent_build import expected_build
+from roambench.provision.wheels.program_kit import ProgramKit
 
 #: Idle is what the board drew in this half minute, but for the last seconds: a login costs a core.
 _IDLE_S, _LOGIN_S = 30.0, 6.0
@@ -49,12 +50,14 @@ def check(
     ends_runs: bool = False,
     needed: Mapping[str, PackageFacts] | None = None,
     peers: bool = False,
+    kit: ProgramKit | None = None,
 ) -> Preflight:
     """Ask the hosts (all of the bench's by default) at once, and judge; no host's trouble is an error here.
 
     `smoke` trains a step on every host. `ends_runs`: the bench is ours; a run that a host is in without a
     controller is ended there. `needed`: the user's packages that hosts shall have as they are
     here, by name. `peers`: hosts exchange models with each other, so each has to reach each other's address.
+    `kit`: the program that hosts shall have.
     """
     asked = tuple(bench.hosts if hosts is None else hosts)
     asked_s = time.time()
@@ -85,7 +88,7 @@ def check(
         seen = _with_peers(bench, asked, seen)
     now = dt.datetime.now(dt.UTC)
     builds, trust = builds_of(bench, seen), trust_of(bench)
-    judged = judge(asked, seen, builds=builds, trust=trust, now=now, needed=needed)
+    judged = judge(asked, seen, builds=builds, trust=trust, now=now, needed=needed, kit=kit)
     return Preflight(bench.name, asked_s, judged)
 
 

@@ -12,6 +12,7 @@ from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Shipment, Skip
 from roambench.provision.wanted import Wanted
+from roambench.provision.wheels.wheelhouse import Wheelhouse
 
 _CHECKING_S = 300.0  # of 150 MB on an SD card
 _INSTALLING_S = 1800.0  # a Pi 3B+ unpacks torch to its SD card
@@ -124,7 +125,7 @@ def environment(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     build = wanted.build
     if facts.builds.get(build.hash) is None:
         if build.wheelhouse.hash not in facts.wheelhouses:
-            yield _ship(wanted)
+            yield ship_step(build.wheelhouse)
         yield _install(facts, wanted)
     if facts.current != build.hash:
         yield HostStep(
@@ -150,8 +151,8 @@ def needed_bytes(facts: Facts, wanted: Wanted) -> dict[str, int]:
     return {**needed, "a run": LEAST_DISK_BYTES}
 
 
-def _ship(wanted: Wanted) -> HostStep:
-    house = wanted.build.wheelhouse
+def ship_step(house: Wheelhouse) -> HostStep:
+    """The step that brings the wheels."""
     target = f"{layout.WHEELS}/{house.hash}"
     return HostStep(
         "wheels",

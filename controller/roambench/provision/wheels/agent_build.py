@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +17,15 @@ from roambench.contract.errors import FleetError
 from roambench.contract.whole_file import take_place
 from roambench.provision.bench import Bench
 from roambench.provision.platforms import EPOCH, Platform
+from roambench.provision.wheels.program_kit import BoardKit, ProgramKit
 from roambench.provision.wheels.source_tree import source_root
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages, refuse_unfit
-from roambench.provision.wheels.wheelhouse import Wheelhouse, build_wheelhouse, kept_wheelhouse
+from roambench.provision.wheels.wheelhouse import (
+    Wheelhouse,
+    build_beside,
+    build_wheelhouse,
+    kept_wheelhouse,
+)
 
 _PATIENCE_S: Final = 120.0
 #: In the place of a build's hash.
@@ -29,13 +35,14 @@ NOT_MADE: Final = "not made yet"
 @dataclass(frozen=True, slots=True)
 class AgentBuild:
     """`code` is of the wheel's content; `hash` also of all it is installed with, and names the folder on
-    the host. `packages`: the user's own, beside it."""
+    the host. `packages`: the user's own, beside it. `kit`: a program, which is no part of the build."""
 
     code: str
     wheel: Path
     version: str
     wheelhouse: Wheelhouse
     packages: tuple[UserPackage, ...] = ()
+    kit: BoardKit | None = None
 
     @property
     def hash(self) -> str:
@@ -47,9 +54,12 @@ class AgentBuild:
 class Builds:
     """The builds of one command, made when the first host of a kind wants one. For several threads."""
 
-    def __init__(self, state_dir: Path, packages: tuple[UserPackage, ...]) -> None:
+    def __init__(
+        self, state_dir: Path, packages: tuple[UserPackage, ...], kit: ProgramKit | None = None
+    ) -> None:
         self._state_dir = state_dir
         self._packages = packages
+        self._kit = kit
         self._lock = threading.Lock()
         self._made: dict[Platform, AgentBuild | Exception] = {}
 
@@ -73,7 +83,13 @@ class Builds:
         house = build_wheelhouse(self._state_dir, source_root(), platform)
         build = _build(self._state_dir, house, self._packages)
         refuse_unfit(build.packages, house, build.version, platform)
-        return build
+        if self._kit is None:
+            return build
+        spec = self._kit.spec
+        wheels = build_beside(
+            self._state_dir, source_root(), platform, house, spec.roots, lock=spec.lock, alone=spec.alone
+        )
+        return replace(build, kit=BoardKit(self._kit, wheels))
 
 
 def expected_build(bench: Bench, platform: Platform) -> str:

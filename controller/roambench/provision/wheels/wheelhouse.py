@@ -18,7 +18,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -124,6 +124,52 @@ def build_wheelhouse(state_dir: Path, root: Path, platform: Platform, *, refresh
         except ConfigError as error:
             raise ConfigError([f"{LOCK}: {problem}" for problem in error.problems]) from None
         return _pack(folder, platform, wheels, found)
+
+
+def build_beside(
+    state_dir: Path,
+    root: Path,
+    platform: Platform,
+    house: Wheelhouse,
+    roots: Sequence[str],
+    *,
+    lock: str,
+    alone: Sequence[str],
+) -> Wheelhouse:
+    """The wheels that `roots` need in an environment beside the agent's, which finds in that what it lacks.
+
+    `lock` is a file of the source tree that goes before LOCK; what is in neither is the newest that the index
+    has. Packages in `alone` come without what they need. Kept as `build_wheelhouse` keeps its wheels.
+    ConfigError where the agent's wheels, or others, do not meet a requirement.
+    """
+    pinned = read_lock(root / lock, platform.markers)
+    wanted = {**read_lock(root / LOCK, platform.markers), **pinned}
+    there = {wheel.name: wheel for wheel in house.wheels if wheel.name not in pinned}
+    asked = [house.hash, *roots, *alone, *wanted.values()]
+    key = hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:16]
+    folder = state_dir / "wheelhouse" / f"beside-{platform.machine}-{platform.python}-{key}"
+    if (kept := _load(folder)) is not None:
+        return kept
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        wheels = Path(scratch)
+
+        def fetch(needs: Sequence[str]) -> Iterable[Wheel]:
+            before = set(wheels.iterdir())
+            names = {canonicalize_name(Requirement(need).name): need for need in needs}
+            lacking = {name: need for name, need in names.items() if name not in there}
+            locked = [wanted[name] for name in lacking if name in wanted]
+            _pip_download(locked, platform, wheels, "--require-hashes")
+            _pip_download([need for name, need in lacking.items() if name not in wanted], platform, wheels)
+            found = [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
+            found += [there[name] for name in names if name in there]
+            return [
+                replace(wheel, requires=()) if wheel.name in there or wheel.name in alone else wheel
+                for wheel in found
+            ]
+
+        found = closure(roots, platform.markers, fetch)
+        return _pack(folder, platform, wheels, [wheel for wheel in found if wheel.name not in there])
 
 
 def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhouse | None:

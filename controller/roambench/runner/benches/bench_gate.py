@@ -19,6 +19,7 @@ from roambench.provision.facts import PackageFacts
 from roambench.provision.meter_map import doubts as meter_doubts
 from roambench.provision.meter_map import read_map
 from roambench.provision.preflight.preflight import check
+from roambench.provision.wheels.program_kit import ProgramKit
 from roambench.runner.screen import say, warn
 from roambench.runs.measured.meters import VALID_FOR
 
@@ -32,14 +33,15 @@ def passed_gate(
     console: Console,
     needed: Mapping[str, PackageFacts] | None = None,
     peers: bool = False,
+    kit: ProgramKit | None = None,
 ) -> list[str]:
     """The doubts that the report must tell; FleetError where the bench is not fit and no option waives it.
     `needed`: the user's packages that the experiment has to find on every host, by name.
-    `peers`: the hosts exchange models with each other."""
+    `peers`: the hosts exchange models with each other. `kit`: the program that hosts shall have."""
     machine_ids: dict[str, str] = {}
     doubts = []
     if preflight:
-        doubts += _preflight(bench, hosts, machine_ids, console, needed or {}, peers=peers)
+        doubts += _preflight(bench, hosts, machine_ids, console, needed or {}, peers=peers, kit=kit)
     else:
         doubts.append("the run began without a preflight of the bench (--no-preflight)")
         doubts += claim_doubts(bench, hosts, console)
@@ -122,9 +124,10 @@ def _preflight(
     needed: Mapping[str, PackageFacts],
     *,
     peers: bool,
+    kit: ProgramKit | None,
 ) -> list[str]:
     """The warnings; FleetError with every check that failed. `machine_ids` gets who answered."""
-    made = check(bench, hosts, ends_runs=True, needed=needed, peers=peers)
+    made = check(bench, hosts, ends_runs=True, needed=needed, peers=peers, kit=kit)
     if not made.passed:
         failed = [host.host for host in made.hosts if host.of(CheckVerdict.FAIL)]
         raise HostsFailed(

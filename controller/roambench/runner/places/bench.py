@@ -23,6 +23,7 @@ from roambench.meters.traits import MeterTraits
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
+from roambench.provision.wheels.program_kit import ProgramKit
 from roambench.provision.wheels.user_packages import kept_packages
 from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.checkpoints import Checkpoints
@@ -32,6 +33,7 @@ from roambench.runner.benches.bench_gate import claim_doubts, energy_doubts, pas
 from roambench.runner.foreign_code import needed_on_boards
 from roambench.runner.influx_live import influx_settings, write_joules
 from roambench.runner.places.ready_agents import ready_agents
+from roambench.runner.program_kits import kit_of
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.decentralised import is_decentralised
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
@@ -53,7 +55,8 @@ class BenchPlace:
 
     `experiment` has as many devices, and the hosts' calibrations. `missing` says which devices it has no host
     for, `fewer_by` which boards were left out that would have played one. `resumed`: the run folder that goes
-    on here, whose boards are in it still. `lease`: while it is held.
+    on here, whose boards are in it still. `lease`: while it is held. `kit`: the program that plays the run,
+    as boards have to have it.
     """
 
     bench: Bench
@@ -65,6 +68,7 @@ class BenchPlace:
     doubts: tuple[str, ...] = ()
     fewer_by: tuple[str, ...] = ()
     lease: HeldLease | None = None
+    kit: ProgramKit | None = None
     kind: ClassVar[FleetKind] = FLEET_KINDS["bench"]
     time_scale: ClassVar[float] = 1.0
 
@@ -76,7 +80,15 @@ class BenchPlace:
         hosts, fitting, missing = taking_part(experiment, bench, options)
         whole, _, _ = taking_part(experiment, bench, replace(options, left_out=()))
         fewer_by = options.left_out if len(hosts) < len(whole) else ()
-        return cls(bench, hosts, calibrated(fitting, hosts), options, missing, fewer_by=fewer_by)
+        return cls(
+            bench,
+            hosts,
+            calibrated(fitting, hosts),
+            options,
+            missing,
+            fewer_by=fewer_by,
+            kit=kit_of(experiment),
+        )
 
     @classmethod
     def again(cls, experiment: Experiment, folder: RunFolder, options: BenchOptions) -> BenchPlace:
@@ -162,6 +174,7 @@ class BenchPlace:
                 if options.preflight
                 else {},
                 peers=is_decentralised(self.experiment),
+                kit=self.kit,
             ),
             *energy_doubts(self.experiment.energy, self.hosts, console, baselines=baselines),
         )
@@ -180,6 +193,7 @@ class BenchPlace:
             "hosts": hosts,
             "doubts": list(self.doubts),
             "influxdb": influx and {name: getattr(influx, name) for name in ("url", "bucket", "org", "api")},
+            "program": self.kit and self.kit.as_json(),
             "packages": [package.pin for package in kept_packages(self.bench.state_dir)],
         }
         write_whole(path / BENCH_FILE, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
@@ -206,8 +220,13 @@ class BenchPlace:
     ) -> AbstractAsyncContextManager[ReadyFleet]:
         """The agents of the hosts that the run's devices need."""
         hosts = self.hosts[: len(world.learning_task.parts)]
+        task = world.learning_task
+        if self.kit is not None:
+            where, python = self.kit.folder, self.kit.python
+            there = tuple(replace(one, folder=where, python=python) for one in task.programs)
+            task = replace(task, programs=there)
         agents = bench_fleet(
-            world.experiment, world.learning_task, folder, self.bench, hosts, console, checkpoints=checkpoints
+            world.experiment, task, folder, self.bench, hosts, console, checkpoints=checkpoints
         )
         return ready_agents(world, folder, agents)
 
