@@ -27,12 +27,14 @@ from roambench.written.lines import KeyLines
 from roambench.written.mistakes import Mistake, mistakes_of
 from roambench.written.toml_file import beyond_all_tables, read_toml
 
+_PYTHON = ("program", "python")
 _LINK_MODEL = ("links", "model")
 _ORDERS = ("rounds", "orders")
 #: Keys that hold paths; in a file they are relative to it, on the command line to the current folder.
 _PATH_KEYS = (
     ("trace", "file"),
     ("program", "folder"),
+    _PYTHON,
     ("learning", "data_path"),
     ("influxdb", "token_file"),
     ("energy", "calibration_file"),
@@ -132,6 +134,9 @@ def anchored(change: Override, folder: Path) -> Override:
     if change.path == _LINK_MODEL:
         found = link_model_path(change.value, folder)
         return change if found is None else Override(change.path, str(found))
+    if change.path == _PYTHON:  # a name is looked for on PATH; a link is not followed: it leads out of a venv
+        there = str((folder / Path(change.value).expanduser()).absolute())
+        return Override(change.path, there) if "/" in change.value else change
     before, path = "", change.value
     if change.path == _ORDERS:
         if not change.value.startswith(REPLAY):

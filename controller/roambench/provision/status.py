@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from roambench.contract.json_values import json_or_none
 from roambench.contract.printable import printable
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision import layout
@@ -15,8 +16,13 @@ from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
+from roambench.provision.ssh.script import Script
+from roambench.provision.subjects.program import described
 
 _CLOCK_EXCHANGES: Final = 3
+_ABOUT: Final = Script(
+    f'for file in {layout.PROGRAMS}/*/about.json; do head -c 4096 -- "$file" 2>/dev/null; echo; done'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,7 @@ class HostStatus:
 
     The clock offset is the host's minus this machine's and lies within `clock_bound_s` on either side.
     `spool_depth` counts records that the controller has yet to get, `unsent_runs` names the finished runs
-    whose records `fleet fetch` can collect.
+    whose records `fleet fetch` can collect. `program`: what answers messages there, with its version.
     """
 
     version: str = ""
@@ -44,6 +50,7 @@ class HostStatus:
     meter_state: str = ""
     watts: float | None = None
     meter_age_s: float | None = None
+    program: str = ""
     trouble: str = ""
     next_action: str = ""
 
@@ -61,7 +68,14 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
             status = replace(status, next_action=link.make_room(layout.STATE))
         if other := foreign(read(link).text, mine):
             status = replace(status, next_action=f"it belongs to {other.described()}")
-    return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s)
+    return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s, program=_program(link))
+
+
+def _program(link: HostLink) -> str:
+    """The program that the board has, "" for none."""
+    lines = link.run(_ABOUT).text.splitlines()
+    found = [json_or_none(dict[str, str], line) or {} for line in lines]
+    return printable(", ".join(described(about) for about in found if "name" in about))
 
 
 def status_of(answer: Mapping[str, Any]) -> HostStatus:

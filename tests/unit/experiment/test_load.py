@@ -143,6 +143,7 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
         written(
             tmp_path,
             '[trace]\nfile = "t.parquet"\n[learning]\ndata_path = "mnist"\n'
+            '[program]\npython = ".venv/bin/python"\n'
             '[rounds]\norders = "replay:runs/{system}"',
         )
     )
@@ -150,6 +151,9 @@ def test_paths_in_a_file_are_relative_to_it(tmp_path: Path) -> None:
     assert experiment.learning.data_path == str(tmp_path / "mnist")
     assert experiment.rounds.orders == f"replay:{tmp_path}/runs/{{system}}"
     assert experiment.trace.generator == ""
+    assert experiment.program.python == str(tmp_path / ".venv/bin/python")
+    on_path = load_experiment(written(tmp_path, '[program]\npython = "python3.12"'))
+    assert on_path.program.python == "python3.12"
 
 
 def test_a_trace_given_beside_the_file_replaces_the_files_own(tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ _FILES = {
     "proc/swaps": "Filename Type\n/var/swap file\n/dev/zram0 partition\n",
     "opt/roambench/builds/aa/build.json": '{"build": "aa"}',
     "opt/roambench/builds/bb/venv/x": "",
+    "opt/roambench/programs/cc/about.json": '{"name": "mine"}',
+    "opt/roambench/programs/env-dd/venv/x": "",
     "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "ondemand\n",
     "sys/class/leds/ACT/trigger": "none [mmc0] timer\n",
     "sys/class/leds/ACT/brightness": "255\n",
@@ -51,6 +53,7 @@ def test_a_boards_files_become_facts(tmp_path: Path) -> None:
     assert facts.model == "Raspberry Pi 3 Model B Plus Rev 1.3"
     assert facts.memory_bytes == 904_000 * 1024
     assert facts.builds == {"aa": {"build": "aa"}, "bb": None}
+    assert facts.programs == {"cc": {"name": "mine"}, "env-dd": None}
     assert (facts.current, facts.previous) == ("aa", "")
     assert facts.board.governors == ("ondemand",)
     assert facts.board.leds == {"ACT": "mmc0"}

@@ -22,9 +22,11 @@ from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
 from roambench.provision.planning import plan, unfit
 from roambench.provision.step import HostStep, RemoteFile
 from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.subjects.program import environment_of
 from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
 from roambench.provision.wheels.agent_build import AgentBuild
+from roambench.provision.wheels.program_kit import BoardKit, KitSpec, ProgramKit
 from roambench.provision.wheels.wheel_closure import Wheel
 from roambench.provision.wheels.wheelhouse import Wheelhouse
 
@@ -361,3 +363,29 @@ def test_one_can_go_back_from_a_build_that_is_there_no_more(
     assert _carried_out(f"set -e\ncd {layout.OPT}\n{_SWAPPED}", words, tmp_path) == 0
     assert json.loads(settings.read_text())["of"] == "old"
     assert (opt / "builds/new/agent.json").exists() is there
+
+
+def test_a_program_comes_with_its_environment_and_goes_when_the_bench_has_none(wanted: Wanted) -> None:
+    there = _after(FRESH, wanted)
+    kit = ProgramKit(KitSpec("flower", "quick", "1.1", ("flwr",), ("flwr",), "lock.txt", "check"), b"files")
+    house = replace(wanted.build.wheelhouse, hash="beside", wheels=())
+    asks = replace(wanted, identity=Identity(), build=replace(wanted.build, kit=BoardKit(kit, house)))
+    assert [step.subject for step in plan(there, asks).steps] == ["wheels", "program", "program"]
+    environment = environment_of(asks.build)
+    about = {"name": "quick", "version": "1.1", "environment": environment}
+    whole = replace(there, programs={environment: {}, kit.digest: about})
+    assert plan(whole, asks).steps == ()
+
+    edited = ProgramKit(kit.spec, b"other files")
+    newer = replace(asks, build=replace(asks.build, kit=BoardKit(edited, house)))
+    (step,) = plan(whole, newer).steps
+    assert step.reason == f"has quick 1.1, not quick 1.1 ({edited.digest})"
+    assert not step.restarts  # a run loads it anew
+
+    other = replace(asks.build, wheelhouse=replace(asks.build.wheelhouse, hash="newer lock"))
+    upgraded = replace(whole, builds={other.hash: {}}, current=other.hash, wheelhouses=("newer lock",))
+    subjects = [step.subject for step in plan(upgraded, replace(asks, build=other)).steps]
+    assert subjects == ["wheels", "program", "program"]
+
+    (step,) = plan(whole, replace(wanted, identity=Identity())).steps
+    assert step.reason == "the bench has no program any more"

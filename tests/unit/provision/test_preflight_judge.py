@@ -21,6 +21,7 @@ from roambench.provision.platforms import Platform
 from roambench.provision.preflight.agent_checks import Trust, meter_fresh
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen, clock_offset
 from roambench.provision.preflight.judge import judge
+from roambench.provision.wheels.program_kit import KitSpec, ProgramKit
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = Authority.create()
@@ -75,6 +76,7 @@ def checks(
     build: str = "b" * 64,
     autorun: bool | str = True,
     needed: Mapping[str, PackageFacts] | None = None,
+    kit: ProgramKit | None = None,
 ) -> dict[str, Check]:
     host = host or a_host(1)
     (found,) = judge(
@@ -84,6 +86,7 @@ def checks(
         trust=Trust(AUTHORITY.certificate_pem),
         now=NOW,
         needed=needed,
+        kit=kit,
     )
     return {check.name: check for check in found.checks}
 
@@ -462,3 +465,22 @@ def test_boards_that_exchange_models_and_do_not_reach_each_other_are_named() -> 
     many = found({f"pi-{n}": "no answer" for n in range(12)})
     assert many is not None
     assert many.found.endswith("pi-4: no answer and 7 more")
+
+
+def test_a_board_has_to_have_the_program_as_it_is_here() -> None:
+    kit = ProgramKit(KitSpec("flower", "quick", "1.1", (), (), "lock.txt", ""), b"files")
+    whole = {"name": "quick", "version": "1.1", "environment": "env-1"}
+    expected = f"quick 1.1 ({kit.digest})"
+    assert checks()["SSH"].verdict is PASS
+    assert "program" not in checks()
+    assert checks(replace(PI, programs={kit.digest: whole, "env-1": {}}), kit=kit)["program"].verdict is PASS
+    lacking = {
+        "none": {},
+        "quick 1.0 (abc)": {"abc": {**whole, "version": "1.0"}, "env-1": {}},
+        "quick 1.1 (edited)": {"edited": whole, "env-1": {}, kit.digest: None},
+        f"quick 1.1 ({kit.digest})": {kit.digest: whole, "env-1": None},
+    }
+    for found, programs in lacking.items():
+        check = checks(replace(PI, programs=programs), kit=kit)["program"]
+        assert (check.verdict, check.found, check.expected) == (FAIL, found, expected)
+        assert "fleet flower" in check.what_to_do

@@ -11,7 +11,7 @@ import pytest
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision.platforms import PYTHONS, Platform
 from roambench.provision.wheels import wheelhouse
-from roambench.provision.wheels.wheelhouse import LOCK, build_wheelhouse, read_lock
+from roambench.provision.wheels.wheelhouse import LOCK, build_beside, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]
 PI = Platform("aarch64", "3.11")
@@ -129,3 +129,20 @@ def test_the_lock_that_ships_has_all_that_an_agent_needs(python: str) -> None:
     assert {"pip", "torch", "numpy", "grpcio"} < lock.keys()
     assert lock["torch"].startswith("torch==2.9.1 ")
     assert read_lock(ROOT / LOCK, Platform("x86_64", python).markers)["torch"].startswith("torch==2.13.0 ")
+
+
+def test_an_environment_beside_the_agents_gets_only_what_that_lacks(tmp_path: Path, index: Path) -> None:
+    """`own` goes before the lock and comes without what it needs; `loose` is in no lock."""
+    lock = make_wheel(index, "upper") + make_wheel(index, "pip") + make_wheel(index, "middle")
+    lock_of(tmp_path).write_text(lock)
+    (tmp_path / "own.txt").write_text(make_wheel(index, "own", needs="no-such-thing"))
+    make_wheel(index, "loose", needs="middle")
+    house = build_wheelhouse(tmp_path / "state", tmp_path, PI)
+
+    def beside(*roots: str) -> list[str]:
+        found = build_beside(tmp_path / "state", tmp_path, PI, house, roots, lock="own.txt", alone=("own",))
+        return [wheel.name for wheel in found.wheels]
+
+    assert beside("own", "upper>=1", "loose") == ["loose", "middle", "own"]
+    with pytest.raises(ConfigError, match=r"roambench needs upper>=2, got 1\.0"):
+        beside("own", "upper>=2")

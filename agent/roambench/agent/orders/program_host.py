@@ -33,6 +33,8 @@ MOST_REFUSAL_BYTES: Final = 2000
 #: More processes of one user than there are when the program begins.
 _MOST_PROCESSES: Final = 64
 _PR_SET_PDEATHSIG: Final = 1
+#: As trainers are: the reader of a meter comes before them.
+_NICER: Final = 5
 
 
 class Pipe:
@@ -136,6 +138,7 @@ def main() -> None:
         return
     settings: dict[str, Any] = json.loads(frame[1])
     if mode == "answer":
+        os.nice(_NICER)
         answer_calls(pipe, lambda: _loaded(file).load(settings, Path.cwd()))
     else:
         _loaded(file).run(pipe, settings)

@@ -114,6 +114,8 @@ def _cells(one: HostOutcome[HostStatus]) -> list[str]:
         return ["down", "", "", "", "", "", "", _advice(one.reason, one.next_action)]
     state = f"in {found.run} ({found.phase or found.session})" if found.run else found.session
     agent = f"{found.version} {found.build[:8]} {state}".strip() if not found.trouble else "no answer"
+    if found.program:
+        agent += f"; {found.program}"
     return [
         agent,
         f"{found.clock_offset_s * 1e3:+.0f} ± {found.clock_bound_s * 1e3:.0f} ms",

@@ -1,13 +1,16 @@
-"""Flower's rows of our tables."""
+"""Flower's rows of our tables. Boards load this, too, and have nothing of the controller's packages."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from roambench.agent.orders.programs import ProgramRow
-from roambench.experiment.sections import Experiment
-from roambench.provision.wheels.program_kit import ProgramKit
-from roambench.runner.system_runs.system_run import World
+
+if TYPE_CHECKING:
+    from roambench.experiment.sections import Experiment
+    from roambench.provision.wheels.program_kit import ProgramKit
+    from roambench.runner.system_runs.system_run import World
 
 CLIENT_APP = ProgramRow("roambench.extras.flower.client_process", "a Flower ClientApp")
 

@@ -109,8 +109,8 @@ async def bench_fleet(
             run_id=folder.info.run_id,
             names=names,
             learning=tuple(
-                learning_spec(experiment, learning_task, shard.reference, device)
-                for device, shard in enumerate(shards)
+                learning_spec(experiment, learning_task, shards[device].reference if shards else "", device)
+                for device in range(len(names))
             ),
             layout=learning_task.layout.fingerprint,
             deadline_s=experiment.fleet.deadline_s,
@@ -188,7 +188,10 @@ async def _forward(live: InfluxLive, say: Callable[[str], None]) -> None:
 
 
 def _shards(learning_task: LearningTask, folder: Path, names: tuple[str, ...]) -> tuple[ShippedShard, ...]:
-    """Every device's part of the training set as a file of the run's, for the agents to fetch."""
+    """Every device's part of the training set as a file of the run's, for the agents to fetch; none
+    where programs bring their data."""
+    if learning_task.programs:
+        return ()
     files = save_shards(learning_task, {index: folder / name for index, name in enumerate(names)})
     return tuple(ShippedShard.of(files[index]) for index in range(len(names)))
 

@@ -1,0 +1,35 @@
+"""What of an app's folder comes to boards: what Flower itself ships, and nothing that a run leaves there."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+from flower_apps import written_app
+from roambench.extras.flower.kit import kit_of_app
+
+
+def test_code_comes_and_what_was_made_beside_it_does_not(tmp_path: Path) -> None:
+    app = written_app(tmp_path, "least-squares")
+    before = kit_of_app(app)
+    for stranger in (
+        ".venv/lib/x.py",
+        "runs/a/run.json",
+        "squares/__pycache__/x.py",
+        "my/pyvenv.cfg",
+        "my/x.py",
+    ):
+        (app / stranger).parent.mkdir(parents=True, exist_ok=True)
+        (app / stranger).write_text("x")
+    (app / "model.pt").write_text("x")
+    (app / "squares/link.py").symlink_to("/etc/passwd")
+    kit = kit_of_app(app)
+    with tarfile.open(fileobj=io.BytesIO(kit.files)) as tar:
+        names = tar.getnames()
+    package = [f"squares/{name}.py" for name in ("__init__", "client_app", "server_app")]
+    assert names == ["pyproject.toml", *package]
+    assert kit.digest == before.digest
+    assert (kit.spec.name, kit.spec.version) == ("least-squares", "1.0.0")
+    (app / "squares/client_app.py").write_text("app = None")
+    assert kit_of_app(app).digest != before.digest
