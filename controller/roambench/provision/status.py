@@ -17,7 +17,7 @@ from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.provision.ssh.script import Script
-from roambench.provision.subjects.program import described
+from roambench.provision.wheels.program_kit import described
 
 _CLOCK_EXCHANGES: Final = 3
 _ABOUT: Final = Script(

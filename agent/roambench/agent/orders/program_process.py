@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import uuid
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,9 @@ from roambench.agent.orders.program_host import HEADER_BYTES, MOST_REFUSAL_BYTES
 _MOST_LOG_BYTES: Final = 2**20
 _PIECE_BYTES: Final = 2**16
 _LOOK_S: Final = 0.01  # how often it is seen whether a killed process has ended
+#: In the environment of a program and of what it starts.
+_MARK: Final = "ROAMBENCH_PROGRAM"
+_SWEEPS: Final = 20  # a process may fork while it is looked for
 _TICK_S: Final = 1.0 / os.sysconf("SC_CLK_TCK")
 
 
@@ -28,9 +32,10 @@ class ProgramEnded(Exception):
 class ProgramProcess:
     """A running program. No frame of more than `most_bytes` is kept."""
 
-    def __init__(self, process: asyncio.subprocess.Process, log: Path, most_bytes: int) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, log: Path, most_bytes: int, mark: str) -> None:
         self._process = process
         self._most_bytes = most_bytes
+        self._mark = f"{_MARK}={mark}".encode()
         self._last = b""
         self._killed = False
         self._log = asyncio.create_task(self._keep_log(log), name="program's log")
@@ -51,6 +56,7 @@ class ProgramProcess:
         """Start the program in `file` with `folder` as its current one; what it prints is kept in `log`.
         OSError where the interpreter cannot be started."""
         folder.mkdir(parents=True, exist_ok=True)
+        mark = uuid.uuid4().hex
         process = await asyncio.create_subprocess_exec(
             python or sys.executable,
             "-P",
@@ -62,9 +68,10 @@ class ProgramProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=folder,
+            env={**os.environ, _MARK: mark},
             start_new_session=True,
         )
-        made = cls(process, log, most_bytes)
+        made = cls(process, log, most_bytes, mark)
         await made.send(SETTINGS, settings.encode())
         return made
 
@@ -124,10 +131,11 @@ class ProgramProcess:
             raise ProgramEnded(await self._end_in_words()) from None
 
     def kill(self) -> None:
-        """End the process and what it forked."""
+        """End the process and what it forked, also out of its session."""
         self._killed = True
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        _kill_marked(self._mark)
 
     async def end(self) -> None:
         """End the process and what it forked, and wait for that."""
@@ -159,3 +167,16 @@ class ProgramProcess:
                 if log.tell() < _MOST_LOG_BYTES:
                     log.write(piece)
                     log.flush()
+
+
+def _kill_marked(mark: bytes) -> None:
+    """End all processes that have the mark in the environment that they were started with."""
+    for _ in range(_SWEEPS):
+        found = 0
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if mark in (folder / "environ").read_bytes():
+                    os.kill(int(folder.name), signal.SIGKILL)
+                    found += 1
+        if not found:
+            return

@@ -17,8 +17,7 @@ from roambench.provision.bench import NO_METER, Host
 from roambench.provision.checks import Check, CheckVerdict
 from roambench.provision.facts import Facts, PackageFacts
 from roambench.provision.preflight.facts import AgentAnswers
-from roambench.provision.subjects.program import described
-from roambench.provision.wheels.program_kit import ProgramKit
+from roambench.provision.wheels.program_kit import ProgramKit, described
 
 _NONE: Final = "no such hardware"
 _PROVISION: Final = "roambench fleet provision"

@@ -14,6 +14,7 @@ from roambench.provision.step import HostStep, RemoteFile, Skip
 from roambench.provision.subjects.environment import ship_step
 from roambench.provision.wanted import Wanted
 from roambench.provision.wheels.agent_build import AgentBuild
+from roambench.provision.wheels.program_kit import described
 
 SUBJECT: Final = "program"
 _INSTALLING_S: Final = 1800.0
@@ -93,11 +94,6 @@ def environment_of(build: AgentBuild) -> str:
     assert build.kit is not None
     both = f"{build.wheelhouse.hash} {build.kit.wheels.hash}"
     return f"env-{hashlib.sha256(both.encode()).hexdigest()[:16]}"
-
-
-def described(about: dict[str, str]) -> str:
-    """A program that a board has, in words."""
-    return f"{about.get('name', 'a program')} {about.get('version', '')}".strip()
 
 
 def needed_bytes(facts: Facts, build: AgentBuild) -> dict[str, int]:

@@ -116,3 +116,8 @@ def keep_kit(state_dir: Path, kit: ProgramKit | None) -> None:
     if kit is not None:
         (home / f"{kit.spec.program}.tar").write_bytes(kit.files)
         write_whole(home / f"{kit.spec.program}{_SUFFIX}", json.dumps(asdict(kit.spec), indent=1))
+
+
+def described(about: dict[str, str]) -> str:
+    """A program that a board has, in words."""
+    return f"{about.get('name', 'a program')} {about.get('version', '')}".strip()

@@ -1,0 +1,128 @@
+"""A Flower app on hosts: brought by digest, equal to this machine's, hostile to its own board alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flower_apps import PYTHON, left_in, written_app
+from hosts.lab.bench_hosts import BenchHosts
+from hosts.lab.cli import Said, roambench
+from roambench.contract.phases import Outcome, Phase
+from roambench.report.report import report
+from roambench.rounds.records import OrderAnswered, OutcomeDecided
+from roambench.runs.folder import RunFolder
+
+#: The first board's half forks for ever, out of its session, where it shall train, and lies about a length
+#: where it shall evaluate.
+_HOSTILE = """
+
+import sys
+
+_honest = app
+
+
+def _hostile(message, context):
+    if context.node_config["partition-id"] > 0:
+        return _honest(message, context)
+    if message.metadata.message_type == "evaluate":
+        os.write(4, b"A" + (10**12).to_bytes(8, "big") + bytes(1000))
+    while message.metadata.message_type == "train":
+        try:
+            if os.fork() == 0:
+                os.setsid()
+                while True:
+                    pass
+        except OSError:
+            time.sleep(1000)
+
+
+app = _hostile
+"""
+
+
+@pytest.mark.timeout(900)
+def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
+    provisioned: BenchHosts, tmp_path: Path
+) -> None:
+    bench, names = provisioned.bench, provisioned.names
+    app = written_app(tmp_path, "least-squares")
+    try:
+        assert _brought(bench, app) == ["changed"] * len(names)
+        assert _brought(bench, app) == ["unchanged"] * len(names)
+        told = roambench("fleet", "status", bench, "--json")
+        assert [host["program"] for host in json.loads(told.out)] == ["least-squares 1.0.0"] * len(names)
+
+        ran = _run(app, f"bench:{bench}", tmp_path / "there", len(names), "--no-preflight", "--unproven")
+        here = _run(app, "local", tmp_path / "here", len(names))
+        assert (
+            left_in(ran.path / "server-app")["w"].tobytes()
+            == left_in(here.path / "server-app")["w"].tobytes()
+        )
+        (summary,) = report([ran.path]).summaries
+        assert summary.energy is not None
+        assert {
+            board.device: board.whole_run.joules > 1.0 for board in summary.energy.boards
+        } == dict.fromkeys(names, True)
+        joules = {one.phase: one.gross.joules for one in summary.energy.phases}
+        assert all(
+            joules[phase] > 0.0 for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD)
+        )
+
+        # Edited here: no run until the boards have it.
+        client = app / "squares/client_app.py"
+        client.write_text(client.read_text() + _HOSTILE)
+        refused = _command(app, f"bench:{bench}", tmp_path / "edited", len(names), "--unproven")
+        assert refused.code == 1
+        for name in names:
+            assert f"{name}: program: least-squares 1.0.0 (" in refused.err + refused.out
+        assert _brought(bench, app) == ["changed"] * len(names)
+        hostile = _run(
+            app,
+            f"bench:{bench}",
+            tmp_path / "hostile",
+            len(names),
+            "--no-preflight",
+            "--unproven",
+            "--set",
+            "fleet.deadline_s=40",
+        )
+        outcomes = [record for record in hostile.read_log() if isinstance(record, OutcomeDecided)]
+        failed = {record.device: record.reason for record in outcomes if record.outcome is Outcome.FAILED}
+        assert failed.keys() == {0}
+        assert "no answer within" in failed[0]
+        honest = set(range(1, len(names)))
+        assert {r.device for r in outcomes if r.outcome is Outcome.AGGREGATED} == honest
+        answers = [record for record in hostile.read_log() if isinstance(record, OrderAnswered)]
+        (lie,) = [one for one in answers if one.order_id.endswith("/00000/evaluate")]
+        assert "its program sent 1,000,000,000,000 bytes" in lie.reason
+        for name in names:  # nothing of it is left, and every agent is the one that began
+            assert provisioned.inside(name, "pgrep -c -f program_host || true").strip() == "0"
+            readings = hostile.records.readings(name)
+            assert len(readings.ns) > 10
+    finally:
+        removed = roambench("fleet", "flower", bench, "--remove", timeout_s=300)
+    assert removed.code == 0, removed
+    assert all(provisioned.inside(name, "ls -d /opt/roambench/programs || true") == "" for name in names)
+
+
+def _brought(bench: Path, app: Path) -> list[str]:
+    said = roambench("fleet", "flower", bench, app, "--json", timeout_s=580)
+    assert said.code == 0, said
+    return [row["state"] for row in json.loads(said.out)]
+
+
+def _command(app: Path, fleet: str, folder: Path, agents: int, *more: object) -> Said:
+    words = ("flower", "run", app, "--fleet", fleet, "--python", PYTHON, "--agents", agents)
+    settings = ("--set", "energy.idle_baseline_s=3", "--set", "rounds.rest_s=0.5")
+    config = ("--run-config", "num-server-rounds=1")
+    return roambench(*words, *settings, *config, "--runs-dir", folder, *more, timeout_s=400)
+
+
+def _run(app: Path, fleet: str, folder: Path, agents: int, *more: object) -> RunFolder:
+    ran = _command(app, fleet, folder, agents, *more)
+    assert ran.code == 0, ran
+    (path,) = folder.glob("*/latest/*/")
+    return RunFolder.open(path)
