@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from roambench.contract.orders import (
     IdleOrder,
     Order,
     Peer,
+    ProgramOrder,
     TransferOrder,
     UploadOrder,
     rests_of,
@@ -122,5 +124,6 @@ class OrderGiver:
             peers = tuple(
                 Peer(self.names[device], self.sessions.peer_address(device)) for device in order.neighbours
             )
-        deadline_s = self.deadline_s + self.rest_s * rests_of(order)
+        limit_s = order.limit_s if isinstance(order, ProgramOrder | UploadOrder) else 0.0
+        deadline_s = min(self.deadline_s, limit_s or math.inf) + self.rest_s * rests_of(order)
         return GivenOrder(order, deadline_s, self.resumes_at, peers)

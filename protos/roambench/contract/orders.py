@@ -57,6 +57,7 @@ class ProgramOrder:
     digest: str  # hex digest of the message's blob
     evaluates: bool = False  # no training: its phase is another, and never wasted
     download_mbit_s: float = 0.0  # 0: the link's native speed
+    limit_s: float = 0.0  # device time: a deadline shorter than the run's; 0: the run's
 
     @property
     def model_digests(self) -> tuple[str, ...]:
@@ -89,6 +90,7 @@ class UploadOrder:
     free: bool = False  # not communication: unpaced, outside every measured phase, counted as no bytes
     message_bytes: int = 0  # of a program's answer: the most; 0: a model of the run
     evaluates: bool = False  # the answer is of a program order that does
+    limit_s: float = 0.0  # device time: a deadline shorter than the run's; 0: the run's
 
     @property
     def training_id(self) -> str:

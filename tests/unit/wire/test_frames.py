@@ -82,12 +82,14 @@ FROM_CONTROLLER = {
         ),
     ),
     "program": (
-        GivenOrder(ProgramOrder("run/1/2/x", 2, 1, 3, DIGEST, True, 8.5), 60.0),
+        GivenOrder(ProgramOrder("run/1/2/x", 2, 1, 3, DIGEST, True, 8.5, 7.0), 60.0),
         wire.ControllerFrame(
             order=wire.Order(
                 **ABOUT,
                 deadline_s=60.0,
-                program=wire.ProgramOrder(ap=3, digest=b"\xab" * 32, evaluates=True, download_mbit_s=8.5),
+                program=wire.ProgramOrder(
+                    ap=3, digest=b"\xab" * 32, evaluates=True, download_mbit_s=8.5, limit_s=7.0
+                ),
             )
         ),
     ),

@@ -18,6 +18,7 @@ from roambench.contract.orders import (
     AnswerStatus,
     Order,
     ProgramOrder,
+    TrainReply,
     UploadOrder,
     UploadReply,
     order_id,
@@ -60,6 +61,8 @@ _CODES: Final[Mapping[AnswerStatus, int]] = {
     AnswerStatus.GARBAGE: 8,
 }
 _MOST_HEADER_BYTES: Final = 4096
+#: What has no more time is late; 0 would be no limit.
+_LEAST_TTL_S: Final = 1e-3
 _MOST_METRICS: Final = 64
 
 
@@ -70,6 +73,7 @@ class Header:
     id: str
     node: int
     type: str
+    ttl_s: float
 
     @property
     def evaluates(self) -> bool:
@@ -292,6 +296,7 @@ class _Steps:
                 self._fleet.publish(message),
                 evaluates,
                 plan.paced_mbit_s(self._settings, self._run.throughput, here.distances_m[device], "down"),
+                max(_LEAST_TTL_S, carried.header.ttl_s),
             )
             orders.append(carried.order)
         answers = await self._perform(here, orders, opening=opening)
@@ -301,7 +306,8 @@ class _Steps:
             assert carried.order is not None
             order, answer = carried.order, answers[carried.order.order_id]
             carried.status, carried.reason = answer.status, answer.reason
-            if answer.status is AnswerStatus.DONE:
+            if answer.status is AnswerStatus.DONE and isinstance(answer.reply, TrainReply):
+                left_s = order.limit_s - answer.reply.download_s - answer.reply.device_s
                 upload = UploadOrder(
                     self._name(order.device, "upload", opening),
                     order.device,
@@ -313,6 +319,7 @@ class _Steps:
                     ),
                     message_bytes=self._run.experiment.program.message_mib * 2**20,
                     evaluates=order.evaluates,
+                    limit_s=max(_LEAST_TTL_S, left_s),
                 )
                 uploads.append(upload)
                 asked[upload.order_id] = carried

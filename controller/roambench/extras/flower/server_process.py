@@ -5,7 +5,8 @@ roambench is imported here. Frames to the controller:
 
     N  {"waited": bool}       which nodes are reachable? Answered by N [node ids]. `waited`: the app has slept
                               since it asked last, without sending anything: a step may pass
-    M  header, "\\n", message  one message of a batch; the header is {"id", "node", "type"}
+    M  header, "\\n", message  one message of a batch; the header is {"id", "node",
+                              "type", "ttl_s"}
     B                         the batch is complete: carry it out. Answered by an M for each reply, whose
                               header is {"id"}, an X for each that has none, {"id", "code", "reason"}, and a B
     V  report                 what the replies of the batch say: {"failed": {id: reason}, "examples":
@@ -165,6 +166,7 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
                 for message in batch:
                     known = message.metadata
                     about = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
+                    about["ttl_s"] = float(known.ttl)
                     sent = message_to_proto(message).SerializeToString(deterministic=True)
                     pipe.send(b"M", json.dumps(about).encode() + b"\n" + sent)
                 pipe.send(b"B", b"")

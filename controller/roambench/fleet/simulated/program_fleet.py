@@ -97,6 +97,10 @@ class ProgramFleet:
         self._held[order.device] = order.order_id, computed.answer
         device, downloaded_bytes = self._device, len(encode_message(message))
         mbit_s = order.download_mbit_s or device.download_mbit_s
+        download_s = device.transfer_s(downloaded_bytes, mbit_s)
+        device_s = device.scaled_s(order.device, computed.cpu_s * self._cpu_slowdown)
+        if download_s + device_s > (order.limit_s or math.inf):
+            return given.late(f"no answer within {order.limit_s:.0f} s")
         return given.done(
             TrainReply(
                 samples=0,
@@ -105,9 +109,9 @@ class ProgramFleet:
                 mean_squared_loss=math.nan,
                 model_digest=digest_of(answer),
                 cpu_s=computed.cpu_s,
-                device_s=device.scaled_s(order.device, computed.cpu_s * self._cpu_slowdown),
+                device_s=device_s,
                 downloaded_bytes=downloaded_bytes,
-                download_s=device.transfer_s(downloaded_bytes, mbit_s),
+                download_s=download_s,
             )
         )
 
@@ -118,6 +122,8 @@ class ProgramFleet:
             return given.refused(f"no answer to {order.train_order_id}")
         blob = encode_message(held[1])
         upload_s = self._device.transfer_s(len(blob), order.upload_mbit_s or self._device.upload_mbit_s)
+        if upload_s > (order.limit_s or math.inf):
+            return given.late(f"no answer within {order.limit_s:.0f} s")
         return given.done(UploadReply(np.zeros(0, np.float32), digest_of(blob), len(blob), upload_s, held[1]))
 
 

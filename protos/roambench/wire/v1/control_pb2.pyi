@@ -346,19 +346,21 @@ class TrainOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., start_digest: _Optional[bytes] = ..., training: _Optional[_Union[LocalTraining, _Mapping]] = ..., download_mbit_s: _Optional[float] = ..., previous_digest: _Optional[bytes] = ...) -> None: ...
 
 class ProgramOrder(_message.Message):
-    __slots__ = ("ap", "digest", "evaluates", "download_mbit_s")
+    __slots__ = ("ap", "digest", "evaluates", "download_mbit_s", "limit_s")
     AP_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     EVALUATES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     ap: int
     digest: bytes
     evaluates: bool
     download_mbit_s: float
-    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., evaluates: bool = ..., download_mbit_s: _Optional[float] = ...) -> None: ...
+    limit_s: float
+    def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., evaluates: bool = ..., download_mbit_s: _Optional[float] = ..., limit_s: _Optional[float] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates", "limit_s")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -366,6 +368,7 @@ class UploadOrder(_message.Message):
     FREE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     EVALUATES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
@@ -373,7 +376,8 @@ class UploadOrder(_message.Message):
     free: bool
     message_bytes: int
     evaluates: bool
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ...) -> None: ...
+    limit_s: float
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ..., limit_s: _Optional[float] = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")

@@ -159,3 +159,26 @@ def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
     written = WrittenExperiment(values, "test", Path.cwd())
     with pytest.raises(ConfigError, match=r'systems: expected \["flower"\]'):
         load_experiment(written)
+
+
+def test_a_message_whose_time_to_live_is_over_is_answered_by_an_error(tmp_path: Path) -> None:
+    app = written_app(tmp_path, "least-squares")
+    (app / "squares/server_app.py").write_text(
+        """
+import numpy as np
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import ServerApp
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid, context):
+    content = RecordDict({"model": ConfigRecord({"trees": b""})})
+    lives = zip(sorted(grid.get_node_ids()), (1e-6, 600.0), strict=True)
+    replies = grid.send_and_receive([Message(content, node, "query", ttl=ttl) for node, ttl in lives])
+    np.savez("final.npz", codes=[reply.error.code if reply.has_error() else 0 for reply in replies])
+"""
+    )
+    folder = played(tmp_path, app, 2, {})
+    assert left_in(folder.path / "server-app")["codes"].tolist() == [4, 0]
