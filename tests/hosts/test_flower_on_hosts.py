@@ -26,7 +26,11 @@ _honest = app
 
 def _hostile(message, context):
     if context.node_config["partition-id"] > 0:
-        return _honest(message, context)
+        try:
+            os.open("/etc/roambench/identity/key.pem", os.O_RDONLY)
+        except PermissionError:
+            return _honest(message, context)
+        raise ValueError("the agent's key can be read")
     if message.metadata.message_type == "evaluate":
         os.write(4, b"A" + (10**12).to_bytes(8, "big") + bytes(1000))
     while message.metadata.message_type == "train":
@@ -116,7 +120,7 @@ def _brought(bench: Path, app: Path) -> list[str]:
 
 def _command(app: Path, fleet: str, folder: Path, agents: int, *more: object) -> Said:
     words = ("flower", "run", app, "--fleet", fleet, "--python", PYTHON, "--agents", agents)
-    settings = ("--set", "energy.idle_baseline_s=3", "--set", "rounds.rest_s=0.5")
+    settings = ("--set", "energy.idle_baseline_s=3")
     config = ("--run-config", "num-server-rounds=1")
     return roambench(*words, *settings, *config, "--runs-dir", folder, *more, timeout_s=400)
 

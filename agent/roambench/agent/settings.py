@@ -104,6 +104,12 @@ class AgentSettings:
         stores = [CONTROLLER] if self.controller and self.store_at_controller else []
         return (*stores, INFLUXDB) if self.influxdb is not None else tuple(stores)
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Paths of what only the agent may read."""
+        token = self.influxdb.token_file if self.influxdb is not None else ""
+        return tuple(path for path in (self.identity_dir, token) if path)
+
     def to_json(self) -> str:
         """Its fields as JSON text."""
         return json.dumps(asdict(self), indent=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,10 +27,12 @@ class Computed:
 
 
 class Program:
-    """The program of the run that the device is in. In `folder` it has a folder for the run, `state`."""
+    """The program of the run that the device is in. In `folder` it has a folder for the run, `state`; it
+    cannot read what is `hidden`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, hidden: Sequence[str] = ()) -> None:
         self._folder = folder
+        self._hidden = hidden
         self._spec: ProgramSpec | None = None
         self._process: ProgramProcess | None = None
         self._turn = asyncio.Lock()
@@ -117,6 +120,7 @@ class Program:
                 log=self._folder / "program.log",
                 memory_bytes=spec.memory_bytes,
                 most_bytes=spec.message_bytes,
+                hidden=self._hidden,
             )
             letter, body = await self._process.receive()
         except ProgramEnded as error:

@@ -1,8 +1,9 @@
-"""Runs a program's file in a separate process: `python -P program_host.py FILE MODE MEMORY_BYTES`.
+"""Runs a program's file in a separate process: `python -P program_host.py FILE MODE MEMORY_BYTES HIDDEN`.
 
 Frames go to and fro over what were standard input and output: a letter, the length (8 bytes, big endian) and
 the body; the first has the settings. What the program prints goes to standard error. MODE "answer": each
-call is answered. MODE "run": the file's `run(pipe, settings)` says what comes when.
+call is answered. MODE "run": the file's `run(pipe, settings)` says what comes when. HIDDEN: a JSON list of
+paths that it cannot read or write.
 
 Nothing but the standard library is imported here: the interpreter may be another one than roambench's.
 """
@@ -15,6 +16,7 @@ import json
 import os
 import resource
 import signal
+import struct
 import sys
 import threading
 from collections.abc import Callable
@@ -32,7 +34,12 @@ HEADER_BYTES: Final = 9
 MOST_REFUSAL_BYTES: Final = 2000
 #: More processes of one user than there are when the program begins.
 _MOST_PROCESSES: Final = 64
-_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+#: Landlock's calls, the same on all processors, and its rights: to write and to read files, and to move them
+#: between folders.
+_CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
+_WRITE, _READ, _MOVE = 1 << 1, 1 << 2, 1 << 13
+_LEAST_ABI: Final = 2  # the first that knows _MOVE
 #: As trainers are: the reader of a meter comes before them.
 _NICER: Final = 5
 
@@ -100,6 +107,51 @@ def _limit(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (wanted, most))
 
 
+def hides_files() -> bool:
+    """Return whether the kernel can keep files from a process."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return bool(libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) >= _LEAST_ABI)
+
+
+def _hide(paths: list[str]) -> None:
+    """Keep files at and below `paths` from this process and all that it starts, which run as the user whom
+    they belong to. All else is named, as of now: what is made later in a folder above one of them is kept
+    away, too. A kernel without Landlock hides nothing."""
+    if not paths or not hides_files():
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    everything = _WRITE | _READ | _MOVE
+    rules = libc.syscall(_CREATE, struct.pack("=Q", everything), ctypes.c_size_t(8), 0)
+    for path in _beside([os.path.realpath(path) for path in paths]):
+        try:
+            place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        rights = everything if Path(path).is_dir() else _WRITE | _READ
+        libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", rights, place), 0)
+        os.close(place)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if libc.syscall(_RESTRICT, rules, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"{', '.join(paths)}: cannot be kept from the program")
+    os.close(rules)
+
+
+def _beside(hidden: list[str]) -> list[str]:
+    """All that is in the folders above the hidden paths, but these themselves."""
+    found, waiting = list[str](), ["/"]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if any(path.startswith(f"{entry.path}/") for path in hidden) and not entry.is_symlink():
+                waiting.append(entry.path)
+            elif entry.path not in hidden and not entry.is_symlink():
+                found.append(entry.path)
+    return found
+
+
 def _threads_beside(processes: int) -> int:
     """The kernel counts threads: a usual process has some."""
     return processes * 16 + _MOST_PROCESSES
@@ -124,7 +176,7 @@ def _loaded(file: str) -> ModuleType:
 
 def main() -> None:
     """Run the file that the command line names."""
-    file, mode, memory_bytes = sys.argv[1:]
+    file, mode, memory_bytes, hidden = sys.argv[1:]
     reader, writer = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -132,6 +184,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _limit(int(memory_bytes))
+    _hide(json.loads(hidden))
     pipe = Pipe(reader, writer)
     frame = pipe.receive()
     if frame is None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +54,10 @@ class ProgramProcess:
         log: Path,
         memory_bytes: int,
         most_bytes: int,
+        hidden: Sequence[str] = (),
     ) -> ProgramProcess:
-        """Start the program in `file` with `folder` as its current one; what it prints is kept in `log`.
+        """Start the program in `file` with `folder` as its current one; what it prints is kept in `log`;
+        it cannot read what is `hidden`.
         OSError where the interpreter cannot be started."""
         folder.mkdir(parents=True, exist_ok=True)
         mark = uuid.uuid4().hex
@@ -64,6 +68,7 @@ class ProgramProcess:
             str(file.resolve()),
             mode,
             str(memory_bytes),
+            json.dumps(list(hidden)),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

@@ -36,7 +36,7 @@ class Trainer:
         self._link = link
         self._orders: asyncio.Task[None] | None = None
         self.worker = Worker(process)
-        self.program = Program(folder)
+        self.program = Program(folder, () if settings.run else settings.secrets)
         self.preparation = Preparation(
             self.worker,
             self.program,

@@ -13,6 +13,7 @@ import pytest
 
 import roambench.agent.orders.program as program_module
 from roambench.agent.orders.program import Program
+from roambench.agent.orders.program_host import hides_files
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused
 from roambench.agent.session.data_link import TimeIsUp
 from roambench.contract.errors import ConfigError
@@ -87,6 +88,22 @@ def do_escape(folder, message):
 def do_garbage(folder, message):
     os.write(4, b"\\x00garbage that is no frame at all")
     time.sleep(1000)
+def do_key(folder, message):
+    (folder / "mine").mkdir()
+    (folder / "mine/file").write_text("kept")
+    (folder / "mine/file").rename(folder / "moved")
+    found = [(folder / "moved").read_text()]
+    for act in (
+        lambda: (folder.parent / "keys/key.pem").read_text(),
+        lambda: (folder.parent / "keys/key.pem").write_text("mine"),
+        lambda: (folder.parent / "keys/key.pem").rename(folder / "key.pem"),
+        lambda: os.link(folder.parent / "keys/key.pem", folder / "key.pem"),
+    ):
+        try:
+            found.append(str(act()))
+        except OSError as error:
+            found.append(type(error).__name__)
+    return " ".join(found).encode()
 def do_memory(folder, message):
     return str(len(bytearray(2**31))).encode()
 """
@@ -109,7 +126,7 @@ async def living(
     file = folder / "mine.py"
     file.write_text(SOURCE)
     monkeypatch.setattr(program_module, "file_of", lambda name: file)
-    program = Program(folder)
+    program = Program(folder, [str(folder / "keys")])
     try:
         await program.prepare(ProgramSpec("mine", settings, memory_bytes=2**29, message_bytes=10_000))
         yield Device(program, folder)
@@ -216,3 +233,12 @@ async def test_an_unknown_program_and_a_missing_interpreter_are_sentences(tmp_pa
     program = Program(tmp_path)
     with pytest.raises(ConfigError, match="unknown program 'none-such'"):
         await program.prepare(ProgramSpec("none-such", "{}"))
+
+
+@pytest.mark.skipif(not hides_files(), reason="a kernel without Landlock hides nothing")
+async def test_the_agents_keys_are_not_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys/key.pem").write_text("secret")
+    async with living(tmp_path, monkeypatch) as device:
+        assert await device.call("key") == b"kept PermissionError PermissionError OSError OSError"
+    assert (tmp_path / "keys/key.pem").read_text() == "secret"
