@@ -11,9 +11,12 @@ from roambench.written.toml_file import Section
 
 
 class ProgramSection(Section):
-    """A program that plays a run in place of our learning systems (docs/flower.md)."""
+    """A program that plays a run in place of our learning systems, or trains in them (docs/flower.md)."""
 
-    name: str = Field("", description='Program: "flower"; empty: none. It is the one system, too.')
+    name: str = Field(
+        "",
+        description='Program: "flower"; empty: none. `systems` is its name alone, or systems in which it trains.',
+    )
     folder: str = Field("", description="Its folder, relative to the experiment file.")
     settings: dict[str, ParameterValue] = Field(
         default_factory=dict,

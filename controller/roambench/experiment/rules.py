@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """A program is the one system of its experiment."""
+    """A program is the one system of its experiment, or it trains what systems of ours coordinate."""
     name = _at(values, ("program", "name"))
     if not isinstance(name, str) or not name:
         return
@@ -121,8 +121,27 @@ def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(
             ("program", "name"), f'expected one of {", ".join(PROGRAMS.names())}, got "{name}"{hint}'
         )
-    if _at(values, ("systems",)) != [name]:
-        yield Mistake(("systems",), f'expected ["{name}"] beside program.name = "{name}"')
+    systems = _used(values, ("systems",))
+    if systems != [name] and name in systems:
+        yield Mistake(("systems",), f'expected ["{name}"] alone, or systems without it')
+    elif systems != [name]:
+        yield from _trained_by_program(values, name, systems)
+
+
+def _trained_by_program(values: Mapping[str, Any], name: str, systems: Sequence[Any]) -> Iterator[Mistake]:
+    """Keys of what a program does by itself, in systems of ours."""
+    if any(isinstance(system, str) and is_peer_system(system) for system in systems):
+        yield Mistake(("systems",), f'expected systems with access points beside program.name = "{name}"')
+    learning = _at(values, ("learning",))
+    for key in learning if isinstance(learning, Mapping) else ():
+        yield Mistake(("learning", key), f"expected none: {name} has data, model and training of its own")
+    for key in ("local", "proximal"):
+        if _at(values, ("algorithm", key)):
+            yield Mistake(("algorithm", key), f"expected none: {name} has a training of its own")
+    if _used(values, ("simulated", "backend")) != "workers":
+        yield Mistake(("simulated", "backend"), f'expected "workers" beside program.name = "{name}"')
+    if _used(values, ("rounds", "score_aps")):
+        yield Mistake(("rounds", "score_aps"), f"expected false: {name} scores no classes")
 
 
 def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:

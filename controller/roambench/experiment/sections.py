@@ -229,6 +229,11 @@ class Experiment(Section):
     host: HostSection = Field(default_factory=lambda: HostSection.model_validate({}))
     influxdb: InfluxdbSection = Field(default_factory=lambda: InfluxdbSection.model_validate({}))
 
+    @property
+    def is_program_alone(self) -> bool:
+        """Return whether a program plays the run by itself, in place of a system of ours."""
+        return bool(self.program.name) and self.systems == (self.program.name,)
+
 
 def resolved(experiment: Experiment) -> dict[str, Any]:
     """Every key with its value, JSON-ready, for the run folder; `from_resolved` is the inverse."""

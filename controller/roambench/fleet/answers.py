@@ -116,7 +116,9 @@ def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
 def _mistake_of_learning(reply: TrainReply | ExchangeReply, name: str) -> str:
     if reply.samples < 1 or len(reply.model_digest) != 64:  # hex digits
         return f"says done, but its {name} report is empty"
-    numbers = [getattr(reply, field.name) for field in fields(reply)]
+    by_program = reply.sgd_steps == 0  # of which no steps are known, and perhaps no losses
+    unknown = ("mean_loss", "mean_squared_loss") if by_program and math.isnan(reply.mean_loss) else ()
+    numbers = [getattr(reply, field.name) for field in fields(reply) if field.name not in unknown]
     if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
         return f"{name} report holds NaN or infinity"
     return ""

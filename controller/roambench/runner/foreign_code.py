@@ -150,7 +150,7 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
 
 def _local_algorithm(experiment: Experiment, system: str) -> list[EntryPoint]:
     """The entry points of the local algorithm that a system trains with; [] for one of ours."""
-    if is_peer_system(system) or experiment.program.name:
+    if is_peer_system(system) or experiment.is_program_alone:
         return []
     algorithm, _ = parse_rule(system_of(experiment, system).training.objective, "objective")
     return catalogue.table("local").added_by(algorithm)

@@ -45,11 +45,14 @@ async def run_system(
     if trains:
         task = world.learning_task
         checkpoints = Checkpoints(world.experiment, folder)
-    if trains and not task.programs:
+    if trains and task.layout.size:
         travels = np.zeros(run.needs.entries, task.initial_model.dtype)
         folder.update(
             model_parameters=task.layout.size,
             model_bytes=len(encode(travels, task.layout.fingerprint)),
+        )
+    if trains and not task.programs:
+        folder.update(
             test_samples=world.experiment.learning.test_images or len(task.dataset.test_labels),
             chance_accuracy=task.chance_accuracy,
         )

@@ -6,11 +6,11 @@ torch, seconds of a process's start, is imported when a model is asked for: a re
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.contract.program_spec import ProgramSpec
+from roambench.contract.table import Table
 from roambench.experiment.learning_section import SyntheticSection
 from roambench.experiment.sections import DEFAULT_APS, Experiment, TraceSection
 from roambench.learning.datasets.catalogue import drawn_subset
@@ -36,6 +37,7 @@ from roambench.mobility.trace import MADE_UP, Trace
 from roambench.mobility.walks import GENERATORS
 from roambench.runner.opened_files import opened_files
 from roambench.systems.catalogue import make_system
+from roambench.systems.choices import statistical_utility
 from roambench.systems.options import SystemOptions
 from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
 from roambench.systems.system import System
@@ -77,6 +79,7 @@ class LearningTask:
     companions: Mapping[str, str | npt.NDArray[Any]] = field(default_factory=dict)
     channels_last: bool = True  # as wanted, unless the model cannot be trained so
     programs: tuple[ProgramSpec, ...] = ()  # per device, where programs answer in place of trainers
+    scorer: ProgramSpec | None = None  # where these train a system's models: the program that scores them
 
     @cached_property
     def contents(self) -> dict[str, str]:
@@ -168,7 +171,10 @@ def generated(section: TraceSection, seed: int) -> Trace:
 
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
-    """Load the data set, split it over `devices`, draw the first model; all keyed by the seed."""
+    """Load the data set, split it over `devices`, draw the first model; all keyed by the seed. Where a program
+    trains, it has both."""
+    if experiment.program.name:
+        return PROGRAM_TASKS.load(experiment.program.name)(experiment, devices)
     with opened_files() as opened:
         made = _learning_task(experiment, devices)
     return replace(made, opened=frozenset(opened))
@@ -224,16 +230,51 @@ def _learning_task(experiment: Experiment, devices: int) -> LearningTask:
     return found
 
 
-def task_of_programs(programs: tuple[ProgramSpec, ...], *, channels_last: bool) -> LearningTask:
-    """The task of devices whose programs have data and models: it has none."""
+@dataclass(frozen=True)
+class ProgramModel:
+    """The model that programs train: names and shapes of its tensors, first numbers, and `companions` as
+    `LearningTask` has them. `scorer` scores it."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    first: Vector
+    companions: Mapping[str, npt.NDArray[Any]]
+    scorer: ProgramSpec
+
+
+def task_of_programs(
+    programs: tuple[ProgramSpec, ...], *, channels_last: bool, model: ProgramModel | None = None
+) -> LearningTask:
+    """The task of devices whose programs have the data, and the model, too, where none is given. How many
+    samples a device has is known when it has trained: until then it counts as one."""
     from roambench.learning.layout import Layout
 
     images, labels = np.zeros((0, 1, 1, 1), np.float32), np.zeros(0, np.int64)
     nothing = Dataset(images, labels, images, labels, classes=0)
-    none = np.zeros(0, np.int64)
-    layout, model = Layout((), ()), np.zeros(0, np.float32)
-    parts = (none,) * len(programs)
-    return LearningTask(nothing, parts, layout, model, channels_last=channels_last, programs=programs)
+    if model is None:
+        parts, layout, first = np.zeros(0, np.int64), Layout((), ()), np.zeros(0, np.float32)
+        companions: Mapping[str, npt.NDArray[Any]] = {}
+    else:
+        parts, first, companions = np.zeros(1, np.int64), model.first, model.companions
+        layout = Layout(model.names, model.shapes, trained=first.size)
+    return LearningTask(
+        nothing,
+        (parts,) * len(programs),
+        layout,
+        first,
+        companions=companions,
+        channels_last=channels_last,
+        programs=programs,
+        scorer=model.scorer if model is not None else None,
+    )
+
+
+#: What programs train in systems of ours: functions of the experiment and the number of devices.
+PROGRAM_TASKS: Final[Table[Callable[[Experiment, int], LearningTask]]] = Table(
+    what="program that trains",
+    group="roambench.program_tasks",
+    own={},
+)
 
 
 def synthetic_of(section: SyntheticSection) -> Dataset:
@@ -315,12 +356,14 @@ def local_text(experiment: Experiment) -> str:
 def refuse_unfit_systems(experiment: Experiment) -> None:
     """ConfigError, with every mistake of every system, where one could not run."""
     problems: list[str] = []
-    for name in experiment.systems if not experiment.program.name else ():
+    for name in experiment.systems if not experiment.is_program_alone else ():
         try:
             if is_peer_system(name):
                 PEER_SYSTEMS.load(name)
             else:
-                problems += _local_mistakes(experiment, system_of(experiment, name))
+                system = system_of(experiment, name)
+                problems += _local_mistakes(experiment, system)
+                problems += _program_mistakes(experiment, system)
         except ConfigError as error:
             problems += error.problems
     if problems:
@@ -341,6 +384,23 @@ def _local_mistakes(experiment: Experiment, system: System) -> list[str]:
             f'{text!r} keeps vectors on devices: expected simulated.backend = "workers", got "{backend}"'
         )
     return [f"algorithm.local: {problem}" for problem in found]
+
+
+def _program_mistakes(experiment: Experiment, system: System) -> list[str]:
+    """What a system wants of its devices' training that a program does not say or do."""
+    if not experiment.program.name:
+        return []
+    found = []
+    if system.training.objective != "ce":
+        found.append(f"trains by {system.training.objective!r}")
+    if system.selection.rate is statistical_utility:
+        found.append("chooses devices by the losses of their samples")
+    if system.name == "fednova":
+        found.append("weighs by SGD steps")
+    return [
+        f"systems: {system.name!r} {text}: expected a system that leaves training to the program"
+        for text in found
+    ]
 
 
 def versions() -> dict[str, Any]:

@@ -38,6 +38,7 @@ class Preparation:
     def begin(self, spec: LearningSpec) -> None:
         """Prepare for `spec`, unless that is under way; of a trainer that is warm for it, say so again: the
         controller may be another, or have missed it."""
+        self.program.expect(spec.program)
         if self._tried == self._wanted and not self._is_warm(self._wanted):
             self._wanted = None  # its trainer has died since, or was ended with the run before
         if spec != self._wanted:

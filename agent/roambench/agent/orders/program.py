@@ -47,6 +47,15 @@ class Program:
         """Resident memory of the program; 0: there is none."""
         return self._process.rss_bytes if self._process is not None else 0
 
+    @property
+    def is_expected(self) -> bool:
+        """Return whether the run that the device is in has a program."""
+        return self._spec is not None
+
+    def expect(self, spec: ProgramSpec | None) -> None:
+        """The run's program; None: its trainer trains."""
+        self._spec = spec
+
     async def prepare(self, spec: ProgramSpec) -> None:
         """Load the program of a run. Raises as `ready` does."""
         async with self._turn:

@@ -127,7 +127,8 @@ class OrderQueue:
         transfers = TransferOrders(self.place, self.model_cache)
         match given.order:
             case TrainOrder() as order:
-                return await TrainOrders(self.place, self.model_cache).carry_out(given, order)
+                program = self.program if self.program is not None and self.program.is_expected else None
+                return await TrainOrders(self.place, self.model_cache, program).carry_out(given, order)
             case ProgramOrder() as order if self.program is not None:
                 return await ProgramOrders(self.place, self.model_cache, self.program).carry_out(given, order)
             case ExchangeOrder() as order if self.exchanges is not None:

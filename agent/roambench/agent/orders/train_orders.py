@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
 from roambench.agent.background import undivided
 from roambench.agent.orders.model_cache import ModelCache
-from roambench.agent.orders.worker import TrainerRefused, TrainJob
+from roambench.agent.orders.program import Program
+from roambench.agent.orders.program_models import train_message, trained_model
+from roambench.agent.orders.worker import TrainerRefused, TrainJob, TrainOutcome
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.events import EventKind
-from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply
+from roambench.contract.model_blob import decode, digest_of, encode, layout_of
+from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply, Vector
 from roambench.contract.phases import NOTHING_MOVED, Moved
+from roambench.learning.start_models import StartInputs, start_model
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOrders:
-    """The executor of train orders: download, train, keep the model, report."""
+    """The executor of train orders: download, train, keep the model, report. A `program` trains in place of
+    the trainer, where the run has one."""
 
     place: Workplace
     model_cache: ModelCache
+    program: Program | None = None
 
     async def carry_out(self, given: GivenOrder, order: TrainOrder) -> Answer:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, order_id = self.place, order.order_id
-        await place.worker.ready()  # before the measured phases: a trainer that died was forked again, cold
+        began_s = asyncio.get_running_loop().time()
+        await (
+            self.program or place.worker
+        ).ready()  # before the measured phases: a trainer that died was forked again, cold
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
@@ -47,16 +57,43 @@ class TrainOrders:
             kept_path=str(self.model_cache.kept() or ""),
             kept_out_path=str(kept_draft),
         )
-        try:
-            trained = await place.train(order_id, order.step, job, before)
-        except TrainerRefused as refused:
-            return given.refused(str(refused), place.cost(TrainReply, order.training, refused, download))
+        if self.program is not None:
+            left_s = place.limit_s(given) - (asyncio.get_running_loop().time() - began_s)
+            trained = await self._by_program(self.program, order, job, before, max(0.0, left_s))
+        else:
+            try:
+                trained = await place.train(order_id, order.step, job, before)
+            except TrainerRefused as refused:
+                return given.refused(str(refused), place.cost(TrainReply, order.training, refused, download))
         reply = _reply(trained, download)
         place.wait(order.step)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
         await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return given.done(reply)
+
+    async def _by_program(
+        self, program: Program, order: TrainOrder, job: TrainJob, before: Moved, limit_s: float
+    ) -> Trained:
+        """The training of an order by the run's program. Raises as `Program.call` does."""
+        blob = Path(job.start_path).read_bytes()
+        start = start_model(
+            order.training.start_rule,
+            StartInputs(
+                decode(blob),
+                _model(job.own_path),
+                last_global=_model(job.global_path),
+                previous_ap=_model(job.previous_path),
+            ),
+        )
+        message = train_message(start, order.step, order.training)
+        done = await self.place.compute(order, before, lambda: program.call(message, limit_s))
+        made = trained_model(done.computed.answer, start.size)
+        out = encode(made.model, layout_of(blob))
+        overwrite(Path(job.out_path), out)
+        loss, cpu_s = made.loss, done.computed.cpu_s
+        outcome = TrainOutcome(made.samples, 0, loss, loss * loss, cpu_s, digest_of(out))
+        return Trained(outcome, done.device_s, done.late_s)
 
     async def _fetch(
         self,
@@ -77,6 +114,10 @@ class TrainOrders:
         )
         overwrite(path, blob)
         return download
+
+
+def _model(path: str) -> Vector | None:
+    return decode(Path(path).read_bytes()) if path else None
 
 
 def _reply(trained: Trained, download: ModelTransfer) -> TrainReply:

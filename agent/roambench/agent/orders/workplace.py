@@ -19,7 +19,14 @@ from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.orders import ExchangeReply, GivenOrder, ProgramOrder, TrainReply, rests_of
+from roambench.contract.orders import (
+    ExchangeReply,
+    GivenOrder,
+    ProgramOrder,
+    TrainOrder,
+    TrainReply,
+    rests_of,
+)
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.contract.session import AgentWord, SessionEvent
@@ -232,21 +239,22 @@ class Workplace:
         return Trained(outcome, (ended_ns - started_ns) * 1e-9, late_s)
 
     async def compute(
-        self, order: ProgramOrder, before: Moved, call: Callable[[], Awaitable[Computed]]
+        self, order: ProgramOrder | TrainOrder, before: Moved, call: Callable[[], Awaitable[Computed]]
     ) -> ProgramDone:
         """A program's answer, in one phase; `before` is what the phase before it moved.
 
         An emulated board computes for the processor seconds that `call` really took x `cpu_slowdown`. Where
         this machine needed longer, so did the board, and the lateness is reported.
         """
+        evaluates = isinstance(order, ProgramOrder) and order.evaluates
         started_ns = self.timeline.enter(
-            order.phase,
+            Phase.EVALUATE if evaluates else Phase.TRAIN,
             order.step,
             order_id=order.order_id,
-            train_order_id=order.training_id,
+            train_order_id="" if evaluates else order.order_id,
             moved=before,
         )
-        self.event(EventKind.EVALUATE_STARTED if order.evaluates else EventKind.TRAIN_STARTED, order.order_id)
+        self.event(EventKind.EVALUATE_STARTED if evaluates else EventKind.TRAIN_STARTED, order.order_id)
         late_s = 0.0
         try:
             computed = await call()

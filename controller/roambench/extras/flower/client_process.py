@@ -1,12 +1,19 @@
 """A ClientApp as a device's program: Flower messages in, Flower messages out.
 
 Run by `agent.orders.program_host`, in an interpreter that has flwr and what the app imports: nothing of
-roambench is imported here.
+roambench is imported here. Where the settings have a `model`, messages are flat models, as
+`agent.orders.program_models` says: the app trains for a system of ours, or scores its models.
 """
 
 from __future__ import annotations
 
+import base64
+import itertools
+import json
 import os
+import random
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,24 +40,161 @@ def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
 
     app = load_app(settings["clientapp"], LoadClientAppError, settings["folder"])
     state_file = folder / _STATE
+
+    def context_of(node_id: int, node_config: dict[str, Any], state: Any) -> Any:
+        return Context(settings["run_id"], node_id, node_config, state, settings["run_config"])
+
     state = RecordDict()
     if state_file.exists():
         state = recorddict_from_proto(ProtoRecordDict.FromString(state_file.read_bytes()))
-    context = Context(
-        settings["run_id"], settings["node_id"], settings["node_config"], state, settings["run_config"]
-    )
+    context = context_of(settings["node_id"], settings["node_config"], state)
+
+    def ask(message: Any) -> Any:
+        reply = app(message, context)
+        unfinished = state_file.with_suffix(".part")
+        unfinished.write_bytes(recorddict_to_proto(context.state).SerializeToString())
+        unfinished.replace(state_file)
+        return reply
+
+    if "model" in settings:
+        form, turns = ModelForm(settings["model"]), itertools.count(1)
+
+        def train_or_score(asked: bytes) -> bytes:
+            line, _, model = asked.partition(b"\n")
+            about = json.loads(line)
+            if "train" in about:
+                seed_draws(about["train"]["seed"])
+                turn = about["train"]["step"] + 1
+                return form.trained(ask(form.message("train", turn, settings["node_id"], model)))
+            replies, turn = [], next(turns)
+            for node_id, node_config in settings["scores"]:
+                seed_draws(settings["seed"])
+                message = form.message("evaluate", turn, node_id, model)
+                replies.append(app(message, context_of(node_id, node_config, RecordDict())))
+            return form.scored(replies)
+
+        return train_or_score
 
     def answer(asked: bytes) -> bytes:
         message = message_from_proto(ProtoMessage.FromString(asked))
+        seed_draws(f"{settings['seed']} {settings['node_id']} {message.metadata.message_id}")
         try:
-            reply = app(message, context)
+            reply = ask(message)
         except Exception as error:  # as Flower's own runner has it
             reply = Message(Error(2, f"{type(error)}:<'{error}'>"), reply_to=message)
-        else:
-            unfinished = state_file.with_suffix(".part")
-            unfinished.write_bytes(recorddict_to_proto(context.state).SerializeToString())
-            unfinished.replace(state_file)
         body: bytes = message_to_proto(reply).SerializeToString()
         return body
 
     return answer
+
+
+def seed_draws(seed: int | str) -> None:
+    """Begin what apps draw from: Python's, NumPy's and torch's own generators, where they are loaded."""
+    random.seed(seed)
+    number = random.getrandbits(32)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(number)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(number)
+
+
+class ModelForm:
+    """A flat model as the app's own message has it: the first one that its ServerApp sent to train."""
+
+    def __init__(self, about: dict[str, Any]) -> None:
+        self._first = base64.b64decode(about["first"])
+        self._record, self._tensors = about["record"], about["tensors"]
+
+    def message(self, action: str, turn: int, node: int, model: bytes) -> Any:
+        """A message to train from the flat model, or to evaluate it, in that round of the app."""
+        import numpy as np
+        from flwr.app import Array, ArrayRecord, RecordDict
+        from flwr.common.serde import message_from_proto
+        from flwr.proto.message_pb2 import Message as ProtoMessage
+
+        message = message_from_proto(ProtoMessage.FromString(self._first))
+        numbers, begin, arrays = np.frombuffer(model, "<f4"), 0, ArrayRecord()
+        before = message.content.array_records[self._record]
+        for name, dtype, shape in self._tensors:
+            if dtype is None:  # of integers: they do not travel
+                arrays[name] = before[name]
+                continue
+            end = begin + int(np.prod(shape, dtype=np.int64))
+            arrays[name] = Array(numbers[begin:end].astype(dtype).reshape(shape))
+            begin = end
+        content = RecordDict()
+        for name, record in message.content.items():
+            if "server-round" in record:
+                record["server-round"] = turn
+            written = name.replace("fitins.", "evaluateins.") if action == "evaluate" else name
+            content[written] = arrays if name == self._record else record
+        message.content = content
+        about = {"_message_id": f"{action}-{turn}", "_dst_node_id": node}
+        about |= {"_message_type": action, "_created_at": time.time()}
+        if message.metadata.group_id.isdecimal():
+            about["_group_id"] = str(turn)
+        message.metadata.__dict__.update(about)
+        return message
+
+    def trained(self, reply: Any) -> bytes:
+        """The reply's model, flat, behind its samples and its loss."""
+        import numpy as np
+
+        content = content_of(reply)
+        records = list(content.array_records.values())
+        if len(records) != 1 or list(records[0]) != [name for name, _, _ in self._tensors]:
+            got = [list(record)[:8] for record in records]
+            raise ValueError(f"its reply to train has the arrays {got}, expected the model's")
+        pieces = []
+        for name, dtype, shape in self._tensors:
+            values = records[0][name].numpy() if dtype is not None else np.zeros(0)
+            if dtype is not None and list(values.shape) != shape:
+                raise ValueError(f"{name} of its reply to train has shape {values.shape}, expected {shape}")
+            pieces.append(np.asarray(values, "<f4").ravel())
+        metrics, examples = metrics_of(content)
+        about = {"samples": int(examples), "loss": named(metrics, "loss")}
+        return json.dumps(about).encode() + b"\n" + np.concatenate(pieces).tobytes()
+
+    def scored(self, replies: list[Any]) -> bytes:
+        """The metrics of all replies, weighed by their numbers of examples."""
+        sums: dict[str, float] = {}
+        weights: dict[str, float] = {}
+        for reply in replies:
+            metrics, examples = metrics_of(content_of(reply))
+            for name, value in metrics.items():
+                sums[name] = sums.get(name, 0.0) + examples * value
+                weights[name] = weights.get(name, 0.0) + examples
+        means = {name: value / weights[name] for name, value in sums.items() if weights[name]}
+        if not means:
+            raise ValueError("its ClientApp evaluates nothing: expected a metric to score models by")
+        accuracy = named(means, "acc")
+        if accuracy is not None and not 0.0 <= accuracy <= 1.0:
+            accuracy = None
+        about = {"accuracy": accuracy, "loss": named(means, "loss"), "metrics": means}
+        return json.dumps(about).encode()
+
+
+def content_of(reply: Any) -> Any:
+    """The content of a reply; ValueError for an error."""
+    if not reply.has_content():
+        raise ValueError(f"its ClientApp answered an error: {reply.error.reason}")
+    return reply.content
+
+
+def metrics_of(content: Any) -> tuple[dict[str, float], float]:
+    """The metrics of a reply, of either interface, and its number of examples (1 where it says none)."""
+    metrics: dict[str, float] = {}
+    for records in (content.metric_records, content.config_records):
+        for name, record in records.items():
+            if "status" in name:
+                continue
+            for key, value in record.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    metrics[key] = float(value)
+    examples = metrics.pop("num_examples", metrics.pop("num-examples", 1.0))
+    return metrics, examples
+
+
+def named(metrics: dict[str, float], part: str) -> float | None:
+    """The first metric with that in its name."""
+    return next((value for name, value in metrics.items() if part in name.lower()), None)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from roambench.experiment.sections import Experiment
     from roambench.provision.wheels.program_kit import ProgramKit
     from roambench.runner.system_runs.system_run import World
+    from roambench.runner.world import LearningTask
 
 CLIENT_APP = ProgramRow("roambench.extras.flower.client_process", "a Flower ClientApp")
 
@@ -27,3 +28,10 @@ def flower_kit(experiment: Experiment) -> ProgramKit:
     from roambench.extras.flower.kit import kit_of_app
 
     return kit_of_app(Path(experiment.program.folder or "."))
+
+
+def client_app_task(experiment: Experiment, devices: int) -> LearningTask:
+    """A ClientApp that trains for systems of ours."""
+    from roambench.extras.flower.training import task_of_client_app
+
+    return task_of_client_app(experiment, devices)

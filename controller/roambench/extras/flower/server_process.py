@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Iterable
@@ -49,14 +50,16 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
     time.sleep = seen_sleep  # type: ignore[assignment]  # before flwr takes it over by name
 
     from flwr.app import Context, RecordDict
-    from flwr.server.run_serverapp import run as run_serverapp
+    from flwr.serverapp.server_app import LoadServerAppError
+    from flwr.supercore.object_ref import load_app
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = settings["run_id"], 1, 1
-    random.seed(settings["seed"])
     context = Context(settings["run_id"], 1, {}, RecordDict(), settings["run_config"])
     try:
-        run_serverapp(grid_of(pipe, settings, sleeps), context, settings["folder"], settings["serverapp"])
+        app = load_app(settings["serverapp"], LoadServerAppError, settings["folder"])
+        seed_draws(settings["seed"])
+        app(grid=grid_of(pipe, settings, sleeps), context=context)
     except Exception as error:  # of the user's own code
         import traceback
 
@@ -64,6 +67,15 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
         pipe.send(b"E", " ".join(f"{type(error).__name__}: {error}".split()).encode()[:2000])
     else:
         pipe.send(b"R", b"")
+
+
+def seed_draws(seed: int) -> None:
+    """Begin what apps draw from: Python's, NumPy's and torch's own generators, where they are loaded."""
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
 
 
 def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from rich.console import Console
 
-from roambench.contract.program_spec import ProgramSpec
 from roambench.energy.links.throughput import DistanceStatistics, link_throughput_mbit_s
 from roambench.experiment.sections import Experiment
 from roambench.extras.flower.app import ROUNDS, FlowerApp, read_app, require_flwr
 from roambench.extras.flower.flower_run import FlowerRun
+from roambench.extras.flower.nodes import FIRST_NODE, RUN_ID, client_settings, spec_of
 from roambench.mobility.association import NearestAp, distance_statistics
 from roambench.mobility.files import content_hash
 from roambench.mobility.trace import Trace
@@ -25,10 +23,6 @@ from roambench.runner.screen import say, warn
 from roambench.runner.world import LearningTask, Movement, movement_of, task_of_programs
 from roambench.runs.folder import RunFolder
 
-#: A device's node id is its index and this; 0 and 1 are Flower's own.
-FIRST_NODE: Final = 1000
-#: Any number: it tells runs apart, and here each has separate processes.
-RUN_ID: Final = 1
 _STEP_S: Final = 60.0
 #: Of a trace in which all are there all the time.
 STILL: Final = "devices that stay where they are"
@@ -57,27 +51,12 @@ class FlowerWorld:
         """A program for each device."""
         section, devices = self.experiment.program, len(self.movement.trace.device_names)
         programs = tuple(
-            ProgramSpec(
-                section.name,
-                json.dumps(self.settings_of(device, devices), sort_keys=True),
-                str(self.app.folder),
-                section.python,
-                section.memory_mib * 2**20,
-                section.message_mib * 2**20,
+            spec_of(
+                section, self.app.folder, client_settings(self.app, device, devices, self.experiment.seed)
             )
             for device in range(devices)
         )
         return task_of_programs(programs, channels_last=self.experiment.learning.channels_last)
-
-    def settings_of(self, device: int, devices: int) -> Mapping[str, Any]:
-        """The settings of a device's ClientApp."""
-        return {
-            "clientapp": self.app.clientapp,
-            "run_config": dict(self.app.run_config),
-            "run_id": RUN_ID,
-            "node_id": FIRST_NODE + device,
-            "node_config": {"partition-id": device, "num-partitions": devices},
-        }
 
     def throughput(self) -> Throughput:
         """MOHAWK's Eq. 2 over the trace's distances; 0, unknown, for devices that stay where they are."""

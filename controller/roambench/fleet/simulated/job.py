@@ -76,6 +76,7 @@ class TrainingJob:
     velocity_out_row: int = -1
     kept_row: int = -1
     kept_out_row: int = -1
+    step: int = 0
 
     @property
     def read_rows(self) -> tuple[int, int, int, int]:

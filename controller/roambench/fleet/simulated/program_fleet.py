@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from roambench.agent.orders.program import Program
+from roambench.agent.orders.program_models import train_message, trained_model
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused
 from roambench.agent.session.data_link import TimeIsUp
 from roambench.contract.errors import FleetError
@@ -27,15 +28,18 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.program_spec import ProgramSpec
+from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
+from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import VirtualDevice
+from roambench.fleet.simulated.trainer import OnOutcome, no_hurry
+from roambench.learning.start_models import StartInputs, start_model
 from roambench.rounds.ports import OnAnswer, keep_all
 
 
 class ProgramFleet:
     """A `rounds.ports.Fleet` of programs, one process per device; `at_once` of them compute at a time.
 
-    A device computes for the processor seconds of its program x `cpu_slowdown`; what ends a program, or lasts
-    longer than `limit_s` seconds of this machine, fails as it does on an agent.
+    What ends a program, or lasts longer than `limit_s` seconds of this machine, fails as it does on an agent.
     """
 
     def __init__(
@@ -43,13 +47,11 @@ class ProgramFleet:
         programs: Sequence[Program],
         device: VirtualDevice,
         *,
-        cpu_slowdown: float,
         at_once: int,
         limit_s: float,
     ) -> None:
         self._programs = programs
         self._device = device
-        self._cpu_slowdown = cpu_slowdown
         self._turns = asyncio.Semaphore(at_once)
         self._limit_s = limit_s
         self._published: dict[str, bytes] = {}
@@ -98,7 +100,7 @@ class ProgramFleet:
         device, downloaded_bytes = self._device, len(encode_message(message))
         mbit_s = order.download_mbit_s or device.download_mbit_s
         download_s = device.transfer_s(downloaded_bytes, mbit_s)
-        device_s = device.scaled_s(order.device, computed.cpu_s * self._cpu_slowdown)
+        device_s = device.program_s(order.device, computed.cpu_s)
         if download_s + device_s > (order.limit_s or math.inf):
             return given.late(f"no answer within {order.limit_s:.0f} s")
         return given.done(
@@ -127,17 +129,56 @@ class ProgramFleet:
         return given.done(UploadReply(np.zeros(0, np.float32), digest_of(blob), len(blob), upload_s, held[1]))
 
 
+class ProgramTrainer:
+    """A `TrainingBackend` of programs, one process per device; `at_once` of them train at a time."""
+
+    def __init__(self, programs: Sequence[Program], rows: ModelRows, *, at_once: int, limit_s: float) -> None:
+        self._programs, self._rows = programs, rows
+        self._turns = asyncio.Semaphore(at_once)
+        self._limit_s = limit_s
+
+    async def start(self) -> None:
+        """Nothing: the programs are loaded."""
+
+    async def stop(self) -> None:
+        """Nothing: who loaded the programs ends them."""
+
+    async def train(
+        self, jobs: Sequence[TrainingJob], on_outcome: OnOutcome = no_hurry
+    ) -> list[TrainingOutcome]:
+        """One outcome per job; a program that ends, or gives no model in time, is one that says so."""
+
+        async def done(index: int, job: TrainingJob) -> TrainingOutcome:
+            async with self._turns:
+                outcome = await self._train(job)
+            on_outcome(index, outcome)
+            return outcome
+
+        return list(await asyncio.gather(*(done(index, job) for index, job in enumerate(jobs))))
+
+    async def _train(self, job: TrainingJob) -> TrainingOutcome:
+        rows = self._rows
+        ap, own, last_global, previous = (None if row < 0 else rows.row(row) for row in job.read_rows)
+        assert ap is not None  # every training starts from a model
+        inputs = StartInputs(ap, own, last_global=last_global, previous_ap=previous)
+        program = self._programs[job.device]
+        try:
+            message = train_message(start_model(job.training.start_rule, inputs), job.step, job.training)
+            await program.ready()
+            computed = await program.call(message, self._limit_s)
+            made = trained_model(computed.answer, rows.size)
+        except (TrainerRefused, TrainerDied, TimeIsUp) as error:
+            return TrainingOutcome(refused=str(error)[:500])
+        if refused := rows.accept(job.out_row, made.model):
+            return TrainingOutcome(refused)
+        return TrainingOutcome("", made.samples, 0, made.loss, made.loss * made.loss, computed.cpu_s)
+
+
 @asynccontextmanager
-async def program_fleet(
-    specs: Sequence[ProgramSpec],
-    folders: Sequence[Path],
-    device: VirtualDevice,
-    *,
-    cpu_slowdown: float,
-    at_once: int,
-    limit_s: float,
-) -> AsyncIterator[ProgramFleet]:
-    """A program for each device, loaded; ended behind the body. FleetError says which cannot be loaded."""
+async def loaded_programs(
+    specs: Sequence[ProgramSpec], folders: Sequence[Path], *, at_once: int
+) -> AsyncIterator[list[Program]]:
+    """A program for each device; ended behind the body. FleetError says which cannot be loaded."""
     programs = [Program(folder) for folder in folders]
     turns = asyncio.Semaphore(at_once)
 
@@ -153,6 +194,6 @@ async def program_fleet(
         loads = await asyncio.gather(*(load(place) for place in range(len(specs))), return_exceptions=True)
         for failure in filter(None, loads):
             raise failure
-        yield ProgramFleet(programs, device, cpu_slowdown=cpu_slowdown, at_once=at_once, limit_s=limit_s)
+        yield programs
     finally:
         await asyncio.gather(*(program.close() for program in programs))

@@ -39,7 +39,8 @@ from roambench.vectors import distance_share
 class VirtualDevice:
     """The speeds of virtual devices. Rates of 0: the transfer takes no time.
 
-    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed.
+    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed, and so is
+    that for a program's processor second of `cpu_slowdown`.
     """
 
     sgd_step_s: float
@@ -47,6 +48,11 @@ class VirtualDevice:
     upload_mbit_s: float
     speed_spread: float = 0.0
     seed: int = 0
+    cpu_slowdown: float = 0.0
+
+    def program_s(self, device: int, cpu_s: float) -> float:
+        """Return the seconds that a device takes for this much of a program."""
+        return self.scaled_s(device, cpu_s * self.cpu_slowdown)
 
     def train_s(self, device: int, sgd_steps: int) -> float:
         """Return the seconds that a device takes for this many SGD steps."""
@@ -316,6 +322,7 @@ class SimulatedFleet:
             training=order.training,
             previous_row=self._published[order.previous_digest] if order.previous_digest else -1,
             kept_row=held.kept_row,
+            step=order.step,
         )
 
     def _report(self, order: TrainOrder, outcome: TrainingOutcome) -> TrainReply:
@@ -328,7 +335,8 @@ class SimulatedFleet:
             mean_squared_loss=outcome.mean_squared_loss,
             model_digest="",
             cpu_s=outcome.cpu_s,
-            device_s=self._device.train_s(order.device, outcome.sgd_steps),
+            device_s=self._device.train_s(order.device, outcome.sgd_steps)
+            + self._device.program_s(order.device, outcome.cpu_s if outcome.sgd_steps == 0 else 0.0),
             downloaded_bytes=downloaded_bytes,
             download_s=self._device.transfer_s(downloaded_bytes, mbit_s),
         )

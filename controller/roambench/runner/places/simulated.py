@@ -58,22 +58,9 @@ class SimulatedPlace(ThisMachine):
         when the run begins."""
         if checkpoints is None or checkpoints.found is None:
             save_link_model_json(folder.path, load_link_model(world.experiment.links.model))
-        if programs := world.learning_task.programs:
-            from roambench.fleet.simulated.program_fleet import (
-                program_fleet,  # with the agent's end comes grpc
-            )
-
-            experiment = world.experiment
-            folders = [folder.path / "agents" / name for name in folder.info.device_names]
-            async with program_fleet(
-                programs,
-                folders,
-                virtual_device(experiment, step_s=0.0),  # no steps are counted there
-                cpu_slowdown=experiment.local.cpu_slowdown,
-                at_once=experiment.simulated.workers or os.cpu_count() or 1,
-                limit_s=experiment.fleet.deadline_s,
-            ) as virtual:
-                yield InProcessFleet(virtual, folder)
+        if world.learning_task.programs:
+            async with _of_programs(world, needs, folder) as fleet:
+                yield fleet
             return
         async with simulated_fleet(
             world.experiment,
@@ -90,6 +77,35 @@ class SimulatedPlace(ThisMachine):
 
 
 @asynccontextmanager
+async def _of_programs(world: World, needs: FleetNeeds, folder: RunFolder) -> AsyncIterator[ReadyFleet]:
+    """Devices whose programs answer messages or, in a system of ours, train its models."""
+    from roambench.fleet.simulated.program_fleet import (  # with the agent's end comes grpc
+        ProgramFleet,
+        ProgramTrainer,
+        loaded_programs,
+    )
+
+    experiment, task = world.experiment, world.learning_task
+    folders = [folder.path / "agents" / name for name in folder.info.device_names]
+    at_once, limit_s = experiment.simulated.workers or os.cpu_count() or 1, experiment.fleet.deadline_s
+    async with loaded_programs(task.programs, folders, at_once=at_once) as programs:
+        if needs.system is None:
+            device = virtual_device(experiment, step_s=0.0)  # no steps are counted there
+            virtual = ProgramFleet(programs, device, at_once=at_once, limit_s=limit_s)
+            yield InProcessFleet(virtual, folder)
+            return
+        async with simulated_fleet(
+            experiment,
+            task,
+            needs.aps,
+            folder.path / SIMULATION,
+            peak=needs.peak_models,
+            backend=lambda rows: ProgramTrainer(programs, rows, at_once=at_once, limit_s=limit_s),
+        ) as fleet:
+            yield InProcessFleet(fleet, folder, fleet)
+
+
+@asynccontextmanager
 async def simulated_fleet(
     experiment: Experiment,
     learning_task: LearningTask,
@@ -101,6 +117,7 @@ async def simulated_fleet(
     peers: bool = False,
     checkpoints: Checkpoints | None = None,
     entries: int = 0,
+    backend: Callable[[ModelRows], TrainingBackend] | None = None,
 ) -> AsyncIterator[SimulatedFleet]:
     """Warm workers and a fleet over them; `folder` holds what they share and is removed at the end, unless
     there are checkpoints.
@@ -109,6 +126,7 @@ async def simulated_fleet(
     models there must be room on the disk (RunError). `peers`: devices exchange with each other.
     `checkpoints`: those of its run, which may have found one to go on from; what there is stays on the disk.
     `entries` of what travels: the model's and of vectors behind it (0: the model alone).
+    `backend`: what trains, in place of the experiment's.
     """
     from roambench.runner.step_time import board_step_s  # imports torch
 
@@ -135,11 +153,15 @@ async def simulated_fleet(
         precision=section.model_precision,
         peak=peak,
     )
-    setting = save_learning_task(experiment, learning_task, folder, capacity, entries)
-    trainer = make_trainer(section, setting, rows, folder)
+    if backend is None:
+        setting = save_learning_task(experiment, learning_task, folder, capacity, entries)
+        trainer = make_trainer(section, setting, rows, folder)
+    else:
+        trainer = backend(rows)
     try:
         await trainer.start()
-        device = virtual_device(experiment, board_step_s(experiment, learning_task))
+        step_s = board_step_s(experiment, learning_task) if backend is None else 0.0
+        device = virtual_device(experiment, step_s)
         yield SimulatedFleet(
             rows,
             trainer,
@@ -166,6 +188,7 @@ def virtual_device(experiment: Experiment, step_s: float) -> VirtualDevice:
         section.upload_mbit_s,
         section.speed_spread,
         experiment.seed,
+        experiment.local.cpu_slowdown,
     )
 
 

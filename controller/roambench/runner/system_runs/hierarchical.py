@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -24,7 +25,7 @@ from roambench.mobility.association import (
 from roambench.mobility.trace import Trace
 from roambench.rounds.extra_vectors import ExtraVectors
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.ports import Journal
+from roambench.rounds.ports import Evaluator, Journal
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
 from roambench.rounds.state import RoundState
@@ -123,7 +124,7 @@ class HierarchicalRun:
     ) -> None:
         """Run every remaining step; the global model lies in `folder`, however it ends."""
         if not self.trains:
-            await self._run(fleet, journal, pace, None)
+            await self._run(fleet, folder, journal, pace, None)
             return
         with saved_global_model(folder, self.system, self.world.learning_task, self._state) as follow:
 
@@ -132,11 +133,30 @@ class HierarchicalRun:
                 if checkpoints is not None and fleet.keeper is not None:
                     checkpoints.after(now, fleet.keeper)
 
-            await self._run(fleet, journal, pace, step_closed)
+            await self._run(fleet, folder, journal, pace, step_closed)
 
-    async def _run(self, fleet: ReadyFleet, journal: Journal, pace: Pace, on_step: OnStep | None) -> None:
+    async def _run(
+        self, fleet: ReadyFleet, folder: RunFolder, journal: Journal, pace: Pace, on_step: OnStep | None
+    ) -> None:
         world = self.world
-        evaluator = TestSetEvaluator(world.experiment, world.learning_task) if self.trains else None
+        async with AsyncExitStack() as scoring:
+            evaluator: Evaluator | None = None
+            if self.trains and (scorer := world.learning_task.scorer) is not None:
+                from roambench.runner.program_scoring import program_evaluator  # with programs comes grpc
+
+                evaluator = await scoring.enter_async_context(program_evaluator(scorer, folder))
+            elif self.trains:
+                evaluator = TestSetEvaluator(world.experiment, world.learning_task)
+            await self._rounds(fleet, journal, pace, on_step, evaluator)
+
+    async def _rounds(
+        self,
+        fleet: ReadyFleet,
+        journal: Journal,
+        pace: Pace,
+        on_step: OnStep | None,
+        evaluator: Evaluator | None,
+    ) -> None:
         await run_rounds(
             replace(self.rounds.settings, orders_to_absent=fleet.orders_to_absent),
             self.rounds.system,

@@ -22,8 +22,8 @@ SYSTEM_RUNS: Final[Table[Callable[[Experiment], World]]] = Table(
 
 
 def sort_of(experiment: Experiment) -> str:
-    """The row that plays the experiment's systems, which are all of one sort: a program plays itself."""
-    if experiment.program.name:
+    """The row that plays the experiment's systems, which are all of one sort."""
+    if experiment.is_program_alone:
         return experiment.program.name
     return "decentralised" if is_peer_system(experiment.systems[0]) else "hierarchical"
 
