@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from roambench.contract.errors import ConfigError, RoambenchError
-from roambench.contract.metric import Better, Metric
+from roambench.contract.metric import TAKEN, Better, Metric
 
 if TYPE_CHECKING:  # who checks an experiment's task or asks for its metrics needs no torch
     from pathlib import Path
@@ -36,11 +36,6 @@ if TYPE_CHECKING:  # who checks an experiment's task or asks for its metrics nee
 HOOKS: Final = ("load", "build")
 OPTIONAL_HOOKS: Final = ("partition", "batches", "loss", "evaluate")
 _METRIC: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_ .@-]{0,39}")
-#: Columns of a run's steps, in which a task's metrics are columns, too.
-_TAKEN: Final = frozenset({
-    "step", "present", "aggregated", "outstanding", "participating_aps", "cloud", "accuracy", "loss",
-    "wall_s", "local model divergence",
-})  # fmt: skip
 _NAME: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
 
@@ -190,9 +185,9 @@ def _wrong_metrics(task: object) -> list[str]:
         return [f"has metrics: expected {wanted}, got {got}"]
     wrong = [
         f"has metrics: {name!r}: expected a name of up to 40 letters, digits, spaces and _ - . @ that is "
-        f"none of {', '.join(sorted(_TAKEN))}"
+        f"none of {', '.join(sorted(TAKEN))}"
         for name in metrics
-        if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in _TAKEN
+        if not isinstance(name, str) or not _METRIC.fullmatch(name) or name in TAKEN
     ]
     wrong += [
         f'has metrics: {name!r}: expected "higher" or "lower", what is better, got {better!r}'

@@ -171,8 +171,8 @@ def generated(section: TraceSection, seed: int) -> Trace:
 
 
 def learning_task_of(experiment: Experiment, devices: int) -> LearningTask:
-    """Load the data set, split it over `devices`, draw the first model; all keyed by the seed. Where a program
-    trains, it has both."""
+    """Load the data set, split it over `devices`, draw the first model; all keyed by the seed. A program that
+    trains has both."""
     if experiment.program.name:
         return PROGRAM_TASKS.load(experiment.program.name)(experiment, devices)
     with opened_files() as opened:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from roambench.contract.printable import printable
+
 Better = Literal["higher", "lower"]
 
 
@@ -50,3 +52,17 @@ class Metric:
 
 #: Share of the test set (0..1) whose class is right: the metric of every task whose labels are classes.
 ACCURACY: Final = Metric("accuracy", "higher")
+
+
+#: Columns of a run's steps, in which metrics are columns, too.
+TAKEN: Final = frozenset({
+    "step", "present", "aggregated", "outstanding", "participating_aps", "cloud", "accuracy", "loss",
+    "wall_s", "local model divergence",
+})  # fmt: skip
+_MOST_LETTERS: Final = 60
+
+
+def name_of_foreign_metric(name: str) -> str:
+    """A name for a metric of an app, which may have any: printable, of some length, and no column's."""
+    found = printable(name[:_MOST_LETTERS])
+    return f"{found} of the app" if found in TAKEN else found

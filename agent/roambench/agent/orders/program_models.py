@@ -20,13 +20,12 @@ import numpy as np
 from roambench.agent.orders.worker import TrainerRefused
 from roambench.contract.json_values import json_or_none
 from roambench.contract.local_training import LocalTraining
+from roambench.contract.metric import name_of_foreign_metric
 from roambench.contract.orders import Vector
-from roambench.contract.printable import printable
 
 _WIRE: Final = np.dtype("<f4")
 _MOST_HEADER_BYTES: Final = 2**16
 _MOST_METRICS: Final = 64
-_MOST_LETTERS: Final = 60  # of a metric's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +83,8 @@ def model_score(answer: bytes) -> ProgramScore:
     accuracy = score.accuracy
     if accuracy is not None and not 0.0 <= accuracy <= 1.0:
         raise TrainerRefused(f"its program scored an accuracy of {accuracy}, expected 0 to 1")
-    metrics = {
-        printable(name[:_MOST_LETTERS]): value for name, value in list(score.metrics.items())[:_MOST_METRICS]
-    }
+    some = list(score.metrics.items())[:_MOST_METRICS]
+    metrics = {name_of_foreign_metric(name): value for name, value in some if math.isfinite(value)}
     if accuracy is None and not metrics:
         raise TrainerRefused("its program scored nothing: expected an accuracy or a metric")
     return ProgramScore(accuracy, score.loss, metrics)

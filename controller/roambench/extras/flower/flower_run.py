@@ -13,6 +13,7 @@ from roambench.agent.orders.program_host import REFUSAL
 from roambench.agent.orders.program_process import ProgramEnded, ProgramProcess
 from roambench.contract.errors import PluginError
 from roambench.contract.json_values import json_or_none
+from roambench.contract.metric import name_of_foreign_metric
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -392,7 +393,7 @@ class _Steps:
         evaluated = bool(self._carried) and all(one.header.evaluates for one in self._carried)
         accuracy, loss = _score(metrics) if evaluated else (None, None)
         if metrics:
-            names = tuple(printable(name[:60]) for name in metrics)
+            names = tuple(name_of_foreign_metric(name) for name in metrics)
             better = tuple[Literal["higher", "lower", ""], ...]("" for _ in names)
             self._journal.append(MetricsScored(self.step, names, tuple(metrics.values()), better))
         await self._pace(self.step)

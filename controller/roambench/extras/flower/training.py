@@ -38,11 +38,8 @@ def task_of_client_app(experiment: Experiment, devices: int) -> LearningTask:
     form = about["form"]
 
     def spec(device: int, **more: Any) -> ProgramSpec:
-        return spec_of(
-            section,
-            app.folder,
-            {**client_settings(app, device, devices, experiment.seed), "model": form, **more},
-        )
+        usual = client_settings(app, device, devices, experiment.seed)
+        return spec_of(section, app.folder, {**usual, "model": form, **more})
 
     travelling = [(name, tuple(shape)) for name, dtype, shape in form["tensors"] if dtype is not None]
     scores = [(node_id(device), node_config(device, devices)) for device in range(devices)]

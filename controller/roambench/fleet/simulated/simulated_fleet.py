@@ -39,7 +39,7 @@ from roambench.vectors import distance_share
 class VirtualDevice:
     """The speeds of virtual devices. Rates of 0: the transfer takes no time.
 
-    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed, and so is
+    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed; so is
     that for a program's processor second of `cpu_slowdown`.
     """
 
