@@ -100,6 +100,13 @@ LEARNING: dict[str, dict[str, object]] = {
         "model": "",
     },
 }
+#: Of models on their way, up and down.
+CODECS: dict[str, dict[str, object]] = {
+    "int8 up": {"codec_up": "int8"},
+    "int4 of the model itself up": {"codec_up": "int4+deflate", "codec_of": "model"},
+    "the largest numbers up, bfloat16 down": {"codec_up": "topk:0.05", "codec_down": "bf16"},
+    "rank 1 up, int8 down": {"codec_up": "lowrank:1", "codec_down": "int8"},
+}
 #: They differ in how they mix, and one trains with two proximal terms.
 RUNS_OF_LEARNING = ("mohawk", "middle_plus")
 #: Selection by presence, by similarity and by losses; start models with and without the device's own.
@@ -205,6 +212,30 @@ def test_other_models_and_optimisers_learn_the_same_on_both_fleets(
     assert len(digests) >= 6
 
 
+@pytest.mark.parametrize("codecs", CODECS)
+def test_models_that_are_coded_on_their_way_are_the_same_on_both_fleets(codecs: str, tmp_path: Path) -> None:
+    """Of systems that aggregate in the next step, send the global model to devices, and keep start models."""
+    links, runs = CODECS[codecs], ("mohawk", "middle", "fedmes, the previous edge's model")
+    told = asyncio.run(both_fleets(tmp_path.resolve(), changed(EXPERIMENT, {"links": links}), runs))
+    for run in runs:
+        records = told["local"][run]
+        assert decided(told["simulated"][run]) == decided(records)
+        assert len({record.digest for record in of(records, EdgeAggregated)}) >= 3
+        kinds = {record.order_id: record.kind for record in of(records, OrderGiven)}
+        for fleet in told.values():
+            for answer in of(fleet[run], OrderAnswered):
+                assert answer.status == "done"
+                coded = kinds[answer.order_id] == "upload" or "codec_down" in links
+                assert bool(answer.coding_s) is (coded and answer.transferred_bytes > 0)
+        plain_bytes = 9736
+        moved = {kind: [] for kind in ("upload", "train")}
+        for answer in of(records, OrderAnswered):
+            if (kind := kinds[answer.order_id]) in moved:
+                moved[kind].append(answer.transferred_bytes)
+        assert 0 < max(moved["upload"]) < plain_bytes / 3
+        assert ("codec_down" in links) is (min(moved["train"]) < 0.6 * plain_bytes)
+
+
 def test_a_device_that_fails_in_mid_run_fails_alike_on_both_fleets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,7 +278,9 @@ def decided(records: Sequence[RoundRecord]) -> list[RoundRecord]:
             ):
                 kept.append(record)
             case OrderAnswered():
-                kept.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
+                kept.append(
+                    dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0, coding_s=0.0)
+                )
             case StepClosed():
                 kept.append(dataclasses.replace(record, wall_s=0.0))
     return kept

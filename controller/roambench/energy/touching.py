@@ -29,8 +29,10 @@ _LEVELS: Final = (
     Phase.IDLE,
     Phase.WAIT,
     Phase.DOWNLOAD,
+    Phase.DECODE,
     Phase.TRAIN,
     Phase.EVALUATE,
+    Phase.ENCODE,
     Phase.UPLOAD,
     Phase.EXCHANGE,
 )

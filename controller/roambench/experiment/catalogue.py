@@ -16,6 +16,7 @@ TABLES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "algorithms": "roambench.systems.catalogue:SYSTEMS",
         "decentralised": "roambench.systems.peers:PEER_SYSTEMS",
+        "codecs": "roambench.learning.codecs.catalogue:CODECS",
         "datasets": "roambench.learning.datasets.catalogue:DATASETS",
         "local": "roambench.learning.local_algorithms:LOCAL_ALGORITHMS",
         "models": "roambench.learning.models.catalogue:MODELS",

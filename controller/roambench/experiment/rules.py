@@ -10,6 +10,7 @@ from typing import Any
 
 from roambench.agent.orders.programs import PROGRAMS
 from roambench.contract.errors import ConfigError
+from roambench.contract.link_codecs import IDENTITY
 from roambench.emulation.drivers import reader
 from roambench.emulation.profiles import Transport, profile
 from roambench.experiment import catalogue
@@ -17,6 +18,7 @@ from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
+from roambench.learning.codecs.catalogue import codec_of
 from roambench.learning.tasks import load_task
 from roambench.spool.influx_settings import token_env_mistake, url_mistake
 from roambench.systems.catalogue import own_parameters
@@ -49,6 +51,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_paths(values),
         *_meter_stall(values),
         *_links(values),
+        *_codecs(values),
         *_influxdb(values),
         *_meters(values),
         *_real_meters(values),
@@ -258,6 +261,33 @@ def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
         except ConfigError as error:
             for problem in error.problems:
                 yield Mistake(("links", "model"), problem)
+
+
+def _codecs(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Codecs that there are, of what they can code, in runs whose models pass an access point."""
+    coded = {}
+    for key in ("codec_up", "codec_down"):
+        text = _used(values, ("links", key))
+        if isinstance(text, str) and text != IDENTITY:
+            try:
+                coded[key] = codec_of(text)
+            except ConfigError as error:
+                yield from (Mistake(("links", key), problem) for problem in error.problems)
+    for key, codec in coded.items():
+        whole = key == "codec_down" or _used(values, ("links", "codec_of")) == "model"
+        if codec.feeds_back and whole:
+            beside = "" if key == "codec_down" else ' beside codec_of = "model"'
+            expected = f"expected a codec that keeps every number of a model{beside}"
+            yield Mistake(("links", key), f"{expected}, got {shown(_used(values, ('links', key)))}")
+        if _used(values, ("simulated", "precision")) == "float64":
+            yield Mistake(("links", key), 'expected none beside simulated.precision = "float64"')
+        if _at(values, ("program", "name")):
+            yield Mistake(("links", key), "expected none beside a program, whose messages are its own")
+        systems = _used(values, ("systems",))
+        if isinstance(systems, list | tuple) and any(map(is_peer_system, systems)):
+            yield Mistake(
+                ("links", key), "expected none with decentralised systems, which have no access point"
+            )
 
 
 def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:

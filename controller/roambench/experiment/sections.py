@@ -129,6 +129,16 @@ class LinksSection(Section):
         ge=0,
         description="Eq. 1's Δ on virtual devices, per transfer.",
     )
+    codec_up: str = Field(
+        "identity",
+        description="How devices code what they upload, like `int8` or `topk:0.01+deflate` "
+        "(`roambench list codecs`, docs/codecs.md).",
+    )
+    codec_down: str = Field("identity", description="How models are coded that devices download.")
+    codec_of: Literal["difference", "model"] = Field(
+        "difference",
+        description="What `codec_up` codes: what training changed of the model it began from, or the model.",
+    )
 
 
 class ClockSection(Section):

@@ -68,6 +68,8 @@ def answer_from(
     if not message.HasField("upload") or received is None:
         return _garbage(order, "says done, but no model arrived on the data plane")
     report = word_of(UploadReply, message.upload, model=received.model)
+    if not all(0.0 <= seconds < math.inf for seconds in (report.upload_s, report.coding_s)):
+        return _garbage(order, "says done, but its upload report holds NaN, infinity or less than nothing")
     reply = replace(report, message=received.message)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
@@ -107,7 +109,7 @@ def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
     """Samples and losses in the answer are not believed: they are known to the programs alone."""
     report = word_of(TrainReply, message.train)
     reply = replace(report, samples=0, sgd_steps=0, mean_loss=math.nan, mean_squared_loss=math.nan)
-    spent = (reply.cpu_s, reply.device_s, reply.late_s, reply.download_s)
+    spent = (reply.cpu_s, reply.device_s, reply.late_s, reply.download_s, reply.coding_s)
     if len(reply.model_digest) != 64 or not all(0.0 <= seconds < math.inf for seconds in spent):
         return _garbage(order, "says done, but its program report is empty or holds NaN or infinity")
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
@@ -126,7 +128,9 @@ def _mistake_of_learning(reply: TrainReply | ExchangeReply, name: str) -> str:
 
 def _sync_answer(message: wire.Answer, order: SyncOrder) -> Answer:
     reply = word_of(SyncReply, message.sync)
-    if not message.HasField("sync") or not math.isfinite(reply.download_s + (reply.divergence or 0.0)):
+    if not message.HasField("sync") or not math.isfinite(
+        reply.download_s + reply.coding_s + (reply.divergence or 0.0)
+    ):
         return _garbage(order, "says done, but its sync report is empty or holds NaN or infinity")
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 

@@ -139,9 +139,10 @@ class DataPlane:
         if blob is None:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
-        await context.write(
-            wire.DownloadHeader(total_bytes=len(blob), digest=wanted.digest).SerializeToString()
+        header = wire.DownloadHeader(
+            total_bytes=len(blob), digest=bytes.fromhex(self.registry.sent(wanted.digest.hex()))
         )
+        await context.write(header.SerializeToString())
         pieces = chunks(blob, order.download_mbit_s)
         async for chunk in paced(pieces, order.download_mbit_s, self.clock):
             await context.write(chunk)

@@ -34,6 +34,7 @@ from roambench.fleet.outstanding import OutstandingOrders
 from roambench.fleet.sessions import Session, Sessions
 from roambench.fleet.shards import ShippedShard
 from roambench.identity.authority import Credential
+from roambench.learning.codecs.codec import Shapes
 from roambench.learning.malloc import keep_freed_memory
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ClockOccasion, ClockProbed
@@ -51,6 +52,7 @@ class FleetSettings:
     learning: tuple[LearningSpec, ...]  # one per device: they differ in their shard
     layout: str
     deadline_s: float
+    shapes: Shapes = ()  # of the model's tensors, for codecs
     listen_host: str = "127.0.0.1"
     control_port: int = 0
     data_port: int = 0
@@ -92,7 +94,7 @@ class GrpcFleet:
         self._clock = clock
         self._observe = observer
         self._device_of = {name: index for index, name in enumerate(settings.names)}
-        self._registry = ModelRegistry(settings.layout)
+        self._registry = ModelRegistry(settings.layout, settings.learning[0].codecs, settings.shapes)
         self._outstanding = OutstandingOrders()
         self._hushed = False
         self.sessions = Sessions(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import (
+    HAD_ARRIVED,
     Answer,
     AnswerStatus,
     DiscardOrder,
@@ -90,7 +91,7 @@ class OrderGiver:
             order.device,
             order.step,
             order.train_order_id,
-            "it had arrived",
+            HAD_ARRIVED,
             keeps_model=order.keeps_model,
         )
         self._notify(discard, self._given(discard))

@@ -74,7 +74,7 @@ def state_from_json(text: str, models: Mapping[str, Vector]) -> RoundState:
                 for key, memory in values["memories"].items()
             },
         )
-    needed = {state.global_digest, *state.ap_digests}
+    needed = state.live
     if missing := needed - models.keys():
         raise RunError(f"checkpoint lacks {len(missing)} of its models, the first is {min(missing)[:12]}")
     return replace(state, models={digest: models[digest] for digest in sorted(needed)})

@@ -210,7 +210,8 @@ class _Run:
             )
         orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput)
         state, answers = await self._perform(state, here, orders, opening)
-        settled = settle.settle_trainings(orders, answers, here.distances_m)
+        keeps_bases = self.settings.keeps_bases
+        settled = settle.settle_trainings(orders, answers, here.distances_m, keeps_bases=keeps_bases)
         before = (state.outstanding.get(training.device) for training in settled.finished)
         retrained = [settle.given_up(old, "retrained") for old in before if old is not None]
         self.journal.extend([*(_outcome(here.step, one) for one in retrained), *settled.failed])

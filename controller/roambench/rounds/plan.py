@@ -87,6 +87,7 @@ def plan_uploads(
             train_order_id=training.order_id,
             upload_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[training.device], "up"),
             keeps_model=system.keeps_models,
+            base_digest=training.start_digest,
         )
         for training in asked_for(system, state, here)
     ]

@@ -62,6 +62,7 @@ class OrderAnswered:
     samples: int = 0
     mean_loss: float | None = 0.0  # None: the training was not computed by then, perhaps never
     late_s: float = 0.0
+    coding_s: float = 0.0  # device time in which a model was coded or decoded
 
 
 @dataclass(frozen=True, slots=True)

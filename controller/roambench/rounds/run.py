@@ -33,6 +33,7 @@ class RunSettings:
     evaluate_every: int = 1  # score the model of every n-th cloud aggregation, and of the last
     score_aps: bool = False  # score the models of access points, too, after every step
     extra_vectors: ExtraVectors = MODEL_ALONE  # that travel behind every model
+    keeps_bases: bool = False  # versions that outstanding trainings began from: models travel as differences
 
     def __post_init__(self) -> None:
         problems = [

@@ -86,7 +86,11 @@ def judge_upload(answer: Answer, training: Training, reference: Vector) -> Vecto
 
 
 def settle_trainings(
-    orders: Sequence[TrainOrder], answers: Mapping[str, Answer], distances_m: Mapping[int, float]
+    orders: Sequence[TrainOrder],
+    answers: Mapping[str, Answer],
+    distances_m: Mapping[int, float],
+    *,
+    keeps_bases: bool = False,
 ) -> Trainings:
     """A training that did not end failed with the answer's reason, and its device is not in Tr. One that is
     REFUSED ended without a model: it has failed as soon as an AP asks for that (`spoiled`), as on virtual
@@ -98,7 +102,8 @@ def settle_trainings(
         status, why = answer.status, answer.reason
         if status is AnswerStatus.DONE:
             if isinstance(answer.reply, TrainReply) and answer.reply.samples > 0:
-                finished.append(_training(order, answer.reply, distances_m[order.device]))
+                training = _training(order, answer.reply, distances_m[order.device])
+                finished.append(replace(training, start_digest=order.start_digest if keeps_bases else ""))
                 continue
             status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
         reason = _reason(status.value, why)
@@ -228,11 +233,14 @@ def answer_record(answer: Answer) -> OrderAnswered:
                 samples=reply.samples,
                 mean_loss=None if math.isnan(reply.mean_loss) else reply.mean_loss,
                 late_s=reply.late_s,
+                coding_s=reply.coding_s,
             )
         case UploadReply() | UploadReport() as reply:
-            return OrderAnswered(*base, transferred_bytes=reply.uploaded_bytes, transfer_s=reply.upload_s)
+            moved = (reply.uploaded_bytes, reply.upload_s)
+            return OrderAnswered(*base, *moved, coding_s=reply.coding_s)
         case SyncReply() as reply:
-            return OrderAnswered(*base, transferred_bytes=reply.downloaded_bytes, transfer_s=reply.download_s)
+            moved = (reply.downloaded_bytes, reply.download_s)
+            return OrderAnswered(*base, *moved, coding_s=reply.coding_s)
         case ExchangeReply() as reply:
             return OrderAnswered(
                 *base,

@@ -51,6 +51,13 @@ class RoundState:
     memories: Mapping[str, Memory] = field(default_factory=dict)
 
     @property
+    def live(self) -> frozenset[str]:
+        """The versions that are still wanted: access points', the global one, and what outstanding trainings
+        will send the difference to."""
+        bases = {training.start_digest for training in self.outstanding.values()} - {""}
+        return frozenset({self.global_digest, *self.ap_digests, *bases})
+
+    @property
     def global_model(self) -> Vector:
         """The newest global model."""
         return self.models[self.global_digest]

@@ -133,8 +133,8 @@ def after_trainings(state: RoundState, trainings: Trainings) -> RoundState:
 
 
 def after_step(state: RoundState, here: Presence) -> RoundState:
-    """The step is closed: model versions that no AP has any more are forgotten."""
-    live = {state.global_digest, *state.ap_digests}
+    """The step is closed: model versions that nobody wants any more are forgotten."""
+    live = state.live
     return replace(
         state,
         next_step=here.step + 1,

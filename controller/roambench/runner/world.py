@@ -18,6 +18,7 @@ import numpy.typing as npt
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.link_codecs import LinkCodecs
 from roambench.contract.orders import Vector
 from roambench.contract.program_spec import ProgramSpec
 from roambench.contract.table import Table
@@ -311,8 +312,16 @@ def learning_spec(
         width=learning_task.dataset.train_images.shape[3],
         optimiser=section.optimiser,
         precision=experiment.simulated.model_precision,
+        codecs=link_codecs(experiment),
         program=learning_task.programs[device] if learning_task.programs else None,
     )
+
+
+def link_codecs(experiment: Experiment) -> LinkCodecs:
+    """How models are coded on their way."""
+    links = experiment.links
+    difference = links.codec_of == "difference"
+    return LinkCodecs(links.codec_up, links.codec_down, difference, draw_key(experiment.seed, "codecs"))
 
 
 def save_shards(learning_task: LearningTask, folders: Mapping[int, Path]) -> dict[int, Path]:

@@ -103,7 +103,7 @@ MODELLED_LEDGER: Final[Columns] = {
     "device": _DEVICE,
     "step": ("", "round of the training served"),
     "at_step": ("", "step in which it was"),
-    "phase": ("", "download, train, evaluate, upload, exchange or rest"),
+    "phase": ("", "download, decode, train, evaluate, encode, upload, exchange or rest"),
     "outcome": ("", f"of the training served: {_OUTCOMES}; null for none"),
     "order_id": _ORDER,
     "train_order_id": _TRAINING,

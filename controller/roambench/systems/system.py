@@ -70,6 +70,7 @@ class Training:
     distance_m: float = 0.0
     refused: str = ""
     undelivered: str = ""
+    start_digest: str = ""  # the version it began from, where its model travels as the difference to that
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from roambench.contract.json_values import from_json
+from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.program_spec import ProgramSpec
 
 #: Of a model's numbers. float64 is a test mode of simulated fleets: in it, layouts and devices agree.
@@ -43,6 +44,7 @@ class LearningSpec:
     width: int = 32
     optimiser: str = "sgd"  # one of OPTIMISERS
     precision: str = "float32"  # one of PRECISIONS
+    codecs: LinkCodecs = NOT_CODED  # models on their way
     program: ProgramSpec | None = None  # answers the device's orders in place of the trainer
 
     def to_json(self) -> bytes:

@@ -91,6 +91,8 @@ class UploadOrder:
     message_bytes: int = 0  # of a program's answer: the most; 0: a model of the run
     evaluates: bool = False  # the answer is of a program order that does
     limit_s: float = 0.0  # device time: a deadline shorter than the run's; 0: the run's
+    #: Where models are coded as differences: the version that the training began from.
+    base_digest: str = ""
 
     @property
     def training_id(self) -> str:
@@ -117,6 +119,10 @@ class DiscardOrder:
     train_order_id: str
     reason: str
     keeps_model: bool = False
+
+
+#: The reason of a DISCARD of a model that its device does not know to have arrived.
+HAD_ARRIVED: Final = "it had arrived"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +230,11 @@ def rests_of(order: Order | TransferOrder | UnknownOrder) -> float:
     first measured phase, a whole one after each."""
     match order:
         case TrainOrder() | ProgramOrder():
-            return 2.5
+            return 3.5
         case UploadOrder():
-            return 0.0 if order.collects else 1.5
+            return 0.0 if order.collects else 2.5
         case SyncOrder():
-            return 0.0 if order.free else 1.5
+            return 0.0 if order.free else 2.5
         case ExchangeOrder():
             return 3.5 if order.start_digest else 2.5
         case _:
@@ -277,6 +283,7 @@ class TrainReply:
     late_s: float = 0.0
     downloaded_bytes: int = 0
     download_s: float = 0.0
+    coding_s: float = 0.0  # device time in which what was downloaded was decoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +293,7 @@ class UploadReport:
     model_digest: str
     uploaded_bytes: int = 0
     upload_s: float = 0.0
+    coding_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +306,7 @@ class UploadReply:
     uploaded_bytes: int = 0
     upload_s: float = 0.0
     message: bytes = b""
+    coding_s: float = 0.0  # device time in which its device coded it
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +320,7 @@ class SyncReply:
     downloaded_bytes: int = 0
     download_s: float = 0.0
     divergence: float | None = None
+    coding_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,10 @@ class Phase(StrEnum):
     IDLE = "idle"  # present, nothing ordered in this step
     ABSENT = "absent"  # the trace says it is away (a bench board is still powered)
     DOWNLOAD = "download"
+    DECODE = "decode"  # what was downloaded becomes a model (docs/codecs.md)
     TRAIN = "train"
     EVALUATE = "evaluate"  # a device scores a model on its own data: no training, and never wasted
+    ENCODE = "encode"  # a model becomes what will be uploaded
     UPLOAD = "upload"
     EXCHANGE = "exchange"  # device-to-device
     REST = "rest"  # around a measured phase: nothing is ordered, nothing transferred
@@ -23,10 +25,10 @@ class Phase(StrEnum):
     LOST = "lost"  # the agent was down: time passes without a stamp
 
 
-#: Phases in which a device works for the learning system; the others are background.
-ACTIVE_PHASES = frozenset({Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD, Phase.EXCHANGE})
 #: Active phases in which its processor works; the radio works in the others.
-COMPUTING_PHASES = frozenset({Phase.TRAIN, Phase.EVALUATE})
+COMPUTING_PHASES = frozenset({Phase.DECODE, Phase.TRAIN, Phase.EVALUATE, Phase.ENCODE})
+#: Phases in which a device works for the learning system; the others are background.
+ACTIVE_PHASES = COMPUTING_PHASES | {Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE}
 #: Active phases, and the rests around them.
 MEASURED_PHASES = ACTIVE_PHASES | {Phase.REST}
 

@@ -28,7 +28,7 @@ TRAINING = LocalTraining(1, 7)
 
 @pytest.mark.asyncio
 async def test_an_order_has_its_rests_besides_its_deadline() -> None:
-    """0.2 s for the order, 10 s for two and a half rests; what is later all the same is late."""
+    """0.2 s for the order, 14 s for three and a half rests; what is later all the same is late."""
 
     async def slow(agent: HandAgent, order: wire.Order) -> None:
         await asyncio.sleep(0.7 if order.step == 1 else 60.0)
@@ -39,19 +39,19 @@ async def test_an_order_has_its_rests_besides_its_deadline() -> None:
         digest = where.fleet.publish(MODEL)
         answers = [(await where.fleet.perform([train_order(digest, step)]))[0] for step in (1, 2)]
         given = [given_order(order) for order in agent.orders if order.HasField("train")]
-    assert {order.deadline_s for order in given} == {0.2 + 10.0}
+    assert {order.deadline_s for order in given} == {0.2 + 14.0}
     assert [answer.status for answer in answers] == [AnswerStatus.DONE, AnswerStatus.TIMEOUT]
-    assert answers[1].reason == "no answer within 10 s"
+    assert answers[1].reason == "no answer within 14 s"
 
 
 @pytest.mark.parametrize(
     ("order", "rests"),
     [
-        (TrainOrder("o", 0, 1, 0, "ab", TRAINING), 2.5),
-        (TrainOrder("o", 0, 1, 0, "ab", TRAINING, previous_digest="cd"), 2.5),
-        (UploadOrder("o", 0, 1, 0, "t"), 1.5),
+        (TrainOrder("o", 0, 1, 0, "ab", TRAINING), 3.5),
+        (TrainOrder("o", 0, 1, 0, "ab", TRAINING, previous_digest="cd"), 3.5),
+        (UploadOrder("o", 0, 1, 0, "t"), 2.5),
         (UploadOrder("o", 0, 1, 0, "", free=True), 0.0),
-        (SyncOrder("o", 0, 1, 0, "ab"), 1.5),
+        (SyncOrder("o", 0, 1, 0, "ab"), 2.5),
         (SyncOrder("o", 0, 1, 0, "ab", free=True), 0.0),
         (ExchangeOrder("o", 0, 1, (), (), 1.0, TRAINING), 2.5),
         (ExchangeOrder("o", 0, 1, (), (), 1.0, TRAINING, start_digest="ab"), 3.5),

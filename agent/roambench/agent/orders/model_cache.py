@@ -32,11 +32,13 @@ class CachedModel:
     order_id: str
     reply: TrainReply
     path: Path
+    base: Path | None = None  # what the training began from, where models are coded as differences
 
 
 class ModelCache:
     """One trained model at most, the device's own and the global one where a system asks for them, what a
-    local algorithm keeps from training to training, and the answers to the newest orders, in `folder`.
+    local algorithm keeps from training to training, what a codec has yet to send, and the answers to the
+    newest orders, in `folder`.
 
     The model's blob is synced before its description is renamed into place: a description never points to
     half a model, whichever process dies. What is kept goes with the description: it is that of the last
@@ -50,6 +52,10 @@ class ModelCache:
         self._own = folder / "own.blob"
         self._global = folder / "global.blob"
         self._kept = folder / "kept.blob"
+        self._memory = folder / "memory.blob"
+        self.coded = folder / "coded.blob"
+        #: Where the trainer writes what is lost of what is being uploaded; `fed_back` takes it.
+        self.memory_draft = folder / "memory-draft.blob"
         self._answers_file = folder / "answers.json"
         self._answers: dict[str, str] = self._read_answers()
 
@@ -68,11 +74,26 @@ class ModelCache:
             return path
         return self._kept if self._kept.exists() else None
 
+    def memory(self) -> Path | None:
+        """Return what was lost of the models that were uploaded, to be sent with the next; None: nothing."""
+        return self._memory if self._memory.exists() else None
+
+    def fed_back(self) -> None:
+        """What was coded last has arrived: what was lost of it is to be sent with the next."""
+        if self.memory_draft.exists():
+            take_place(self.memory_draft, self._memory)
+
     def keep(
-        self, order_id: str, reply: TrainReply, draft: Path, kept_draft: Path | None = None
+        self,
+        order_id: str,
+        reply: TrainReply,
+        draft: Path,
+        kept_draft: Path | None = None,
+        base: Path | None = None,
     ) -> CachedModel:
         """Put the blob at `draft` in the model cache; it replaces any model that was there, and so does what
-        lies at `kept_draft`, if anything does."""
+        lies at `kept_draft`, if anything does. With it goes a copy of `base`, what its training began
+        from."""
         kept: Path | None = None
         if kept_draft is not None and kept_draft.exists():
             kept = self._folder / kept_draft.name.replace("kept-draft", "kept")
@@ -81,15 +102,18 @@ class ModelCache:
             kept = before
         path = self._folder / f"trained-{reply.model_digest[:16]}.blob"
         take_place(draft, path)
+        if base is not None:
+            write_whole(self._base_of(path), base.read_bytes())
         described = TrainedDescription(order_id, reply, kept.name if kept is not None else "")
         write_whole(self._description, json.dumps(asdict(described)))
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
                 other.unlink()
+                self._base_of(other).unlink(missing_ok=True)
         for other in self._folder.glob("kept*.blob"):
             if other != kept:
                 other.unlink()
-        return CachedModel(order_id, reply, path)
+        return CachedModel(order_id, reply, path, base and self._base_of(path))
 
     def trained(self) -> CachedModel | None:
         """The model in the model cache, or None; a damaged one counts as none."""
@@ -97,7 +121,13 @@ class ModelCache:
         if found is None:
             return None
         path = self._folder / f"trained-{found.reply.model_digest[:16]}.blob"
-        return CachedModel(found.order_id, found.reply, path) if path.exists() else None
+        base = self._base_of(path)
+        if not path.exists():
+            return None
+        return CachedModel(found.order_id, found.reply, path, base if base.exists() else None)
+
+    def _base_of(self, trained: Path) -> Path:
+        return trained.with_name(trained.name.replace("trained-", "base-"))
 
     def release(self, order_id: str, *, as_own: bool = False) -> None:
         """Take the model of `order_id` out of the model cache (uploaded or discarded); `as_own` keeps it as
@@ -109,6 +139,7 @@ class ModelCache:
                 kept.replace(self._kept)  # where it is found without the description
             # Dying in between leaves a model without its description, as if it were released.
             self._description.unlink(missing_ok=True)
+            self._base_of(model.path).unlink(missing_ok=True)
             if as_own:
                 model.path.replace(self._own)
             else:
@@ -157,9 +188,9 @@ class ModelCache:
     def files(self) -> list[Path]:
         """All that is kept, for a `ResumePoint`."""
         model = self.trained()
-        kept = [self._own, self._global, self._answers_file]
+        kept = [self._own, self._global, self._memory, self._answers_file]
         if model is not None:
-            kept += [self._description, model.path]
+            kept += [self._description, model.path, *([model.base] if model.base else [])]
         if (state := self.kept()) is not None:
             kept.append(state)
         return [file for file in kept if file.exists()]

@@ -21,6 +21,7 @@ from roambench.agent.settings import ChaosSettings
 from roambench.contract.draws import generator
 from roambench.contract.errors import RoambenchError
 from roambench.contract.orders import (
+    HAD_ARRIVED,
     Answer,
     DiscardOrder,
     ExchangeOrder,
@@ -114,6 +115,8 @@ class OrderQueue:
             case IdleOrder() as order:
                 timeline.enter(Phase.IDLE if order.present else Phase.ABSENT, order.step)
             case DiscardOrder() as order:
+                if order.reason == HAD_ARRIVED:
+                    self.model_cache.fed_back()
                 self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
             case UploadOrder() as order if self.exchanges is not None and order.collects:
                 before = timeline.phase

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from roambench.agent.background import undivided
@@ -33,18 +33,24 @@ class TrainOrders:
         """Train as ordered; the answer holds a report or the reason why not."""
         place, order_id = self.place, order.order_id
         began_s = asyncio.get_running_loop().time()
-        await (
-            self.program or place.worker
-        ).ready()  # before the measured phases: a trainer that died was forked again, cold
+        # Before the measured phases: a trainer that died was forked again, cold.
+        await (self.program or place.worker).ready()
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order_id)
         start_path, previous_path = place.folder / "start.blob", place.folder / "previous.blob"
-        download = last = await self._fetch(given, order, order.start_digest, start_path)
+        start, download = await self._fetch(given, order, order.start_digest)
+        models, last = {start_path: start}, download
         if order.previous_digest:
-            last = await self._fetch(given, order, order.previous_digest, previous_path, download.moved)
+            previous, last = await self._fetch(given, order, order.previous_digest, download.moved)
+            models[previous_path] = previous
             both = Moved(download.transferred_bytes + last.transferred_bytes)
             download = ModelTransfer(both, download.duration_s + last.duration_s)
-        before = await place.rest_after(order.step, last.moved)
+        before, coding_s = await place.rest_after(order.step, last.moved), 0.0
+        for path, blob in models.items():
+            plain, lasted_s = await place.decoded(given, blob, before, order_id)
+            overwrite(path, plain)
+            if lasted_s:
+                before, coding_s = NOTHING_MOVED, coding_s + lasted_s
         draft, kept_draft = self.model_cache.draft(order_id), self.model_cache.kept_draft(order_id)
         kept_draft.unlink(missing_ok=True)  # of a training that was cut short
         job = TrainJob(
@@ -64,11 +70,14 @@ class TrainOrders:
             try:
                 trained = await place.train(order_id, order.step, job, before)
             except TrainerRefused as refused:
-                return given.refused(str(refused), place.cost(TrainReply, order.training, refused, download))
-        reply = _reply(trained, download)
+                cost = place.cost(TrainReply, order.training, refused, download)
+                return given.refused(str(refused), replace(cost, coding_s=coding_s))
+        reply = _reply(trained, download, coding_s)
         place.wait(order.step)
         # Beside the loop: syncing 2.6 MB takes an SD card some tenths of a second.
-        await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft)
+        codecs = place.worker.codecs
+        base = start_path if codecs.codes_up and codecs.difference else None
+        await undivided(self.model_cache.keep, order_id, reply, draft, kept_draft, base)
         place.event(EventKind.TRAIN_FINISHED, order_id)
         return given.done(reply)
 
@@ -100,11 +109,10 @@ class TrainOrders:
         given: GivenOrder,
         order: TrainOrder,
         digest: str,
-        path: Path,
         before: Moved = NOTHING_MOVED,
-    ) -> ModelTransfer:
-        """Download a model of the order to `path`."""
-        blob, download = await self.place.download(
+    ) -> tuple[bytes, ModelTransfer]:
+        """Download a model of the order."""
+        return await self.place.download(
             given,
             order.ap,
             digest,
@@ -112,15 +120,13 @@ class TrainOrders:
             train_order_id=order.order_id,
             before=before,
         )
-        overwrite(path, blob)
-        return download
 
 
 def _model(path: str) -> Vector | None:
     return decode(Path(path).read_bytes()) if path else None
 
 
-def _reply(trained: Trained, download: ModelTransfer) -> TrainReply:
+def _reply(trained: Trained, download: ModelTransfer, coding_s: float) -> TrainReply:
     outcome = trained.outcome
     return TrainReply(
         samples=outcome.samples,
@@ -133,4 +139,5 @@ def _reply(trained: Trained, download: ModelTransfer) -> TrainReply:
         late_s=trained.late_s,
         downloaded_bytes=download.transferred_bytes,
         download_s=download.duration_s,
+        coding_s=coding_s,
     )

@@ -126,7 +126,7 @@ class Trainer:
         """Let go of the models of a run that is over, and of its program."""
         self.model_cache.clear()
         self.program.forget()
-        for name in ("start.blob", "previous.blob"):
+        for name in ("start.blob", "previous.blob", "coded.blob", "decoded.blob"):
             (self._folder / name).unlink(missing_ok=True)
         self.held.clear()
 

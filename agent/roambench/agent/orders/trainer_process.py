@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from roambench.agent.orders.worker import TrainJob, rss_bytes
+from roambench.agent.orders.worker import CodeJob, TrainJob, rss_bytes
 from roambench.contract.errors import RoambenchError
 from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.model_blob import decode, digest_of, encode
 from roambench.contract.orders import Vector
+from roambench.learning.codecs.coder import Coder
 from roambench.learning.learner import Learner
 from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Shard, read_shard
@@ -50,6 +51,8 @@ class TrainerProcess:
     def __init__(self) -> None:
         self._learner: Learner | None = None
         self._shard: Shard | None = None
+        self._up: Coder | None = None
+        self._down: Coder | None = None
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """The reply to one request; what cannot be done is {"refused": reason}, never an exception."""
@@ -59,6 +62,8 @@ class TrainerProcess:
                     return self._prepare(LearningSpec.from_json(request["spec"].encode()))
                 case "train":
                     return self._train(from_values(TrainJob, request["job"], "train job"))
+                case "code":
+                    return self._code(from_values(CodeJob, request["job"], "code job"))
                 case "smoke":
                     return smoke()
                 case operation:
@@ -69,6 +74,10 @@ class TrainerProcess:
     def _prepare(self, spec: LearningSpec) -> dict[str, Any]:
         self._shard = read_shard(Path(spec.shard), in_channels=spec.in_channels, classes=spec.classes)
         self._learner = Learner(spec)
+        layout = self._learner.layout
+        self._up, self._down = (
+            Coder.of(text, layout.fingerprint, layout.shapes) for text in (spec.codecs.up, spec.codecs.down)
+        )
         step_cpu_s = min(self._learner.warm_up(self._shard, _WARM_STEPS) for _ in range(_WARM_UPS))
         return {
             "layout": self._learner.layout.fingerprint,
@@ -107,6 +116,22 @@ class TrainerProcess:
             "cpu_s": result.cpu_s,
             "model_digest": digest_of(blob),
         }
+
+    def _code(self, job: CodeJob) -> dict[str, Any]:
+        coder = self._up if job.up else self._down
+        if self._learner is None or coder is None:
+            return {"refused": "no codec for this direction"}
+        began_s, layout, out = time.process_time(), self._learner.layout.fingerprint, Path(job.out_path)
+        blob = Path(job.path).read_bytes()
+        if job.up:
+            model, base = decode(blob, layout=layout), _model(job.base_path, layout)
+            blob, memory = coder.encode(model, job.key, base, _model(job.memory_path, layout))
+            if memory is not None:
+                Path(job.memory_out_path).write_bytes(encode(memory, layout))
+        else:
+            blob = encode(coder.decode(blob), layout)
+        out.write_bytes(blob)
+        return {"cpu_s": time.process_time() - began_s, "digest": digest_of(blob)}
 
 
 def smoke() -> dict[str, Any]:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from roambench.agent.background import undivided
 from roambench.agent.board_load import RadioLoad
-from roambench.agent.orders.model_cache import ModelCache
+from roambench.agent.orders.model_cache import CachedModel, ModelCache
+from roambench.agent.orders.worker import CodeJob
 from roambench.agent.orders.workplace import Workplace
 from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.errors import ModelError
@@ -26,6 +27,7 @@ from roambench.contract.orders import (
     UploadReport,
 )
 from roambench.contract.phases import NOTHING_MOVED, Phase
+from roambench.learning.codecs.coder import upload_key
 from roambench.vectors import distance_share
 from roambench.wire.frames import serialised
 
@@ -43,9 +45,17 @@ class TransferOrders:
         model = self.model_cache.trained()
         if model is None or model.order_id != order.train_order_id:
             return given.refused(f"no trained model of {order.train_order_id} on disk")
+        if coding := place.worker.codecs.codes_up and not order.message_bytes:
+            await place.worker.ready()  # before the measured phases
         await place.rest_before(order.step)
+        path, digest, coding_s = model.path, model.reply.model_digest, 0.0
+        if coding:
+            if order.base_digest and model.base is None:
+                return given.refused("what the training began from is not on disk")
+            path = self.model_cache.coded
+            digest, coding_s = await self._encode(given, order, model)
         place.event(EventKind.UPLOAD_STARTED, order_id)
-        blob, digest = model.path.read_bytes(), model.reply.model_digest
+        blob = path.read_bytes()
 
         async def attempt(link: DataLink, limit_s: float) -> ModelTransfer:
             place.timeline.enter(
@@ -63,11 +73,28 @@ class TransferOrders:
 
         sent = await place.transferred(given, attempt)
         place.wait(order.step, await place.rest_after(order.step, sent.moved))
-        answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s))
+        answer = given.done(UploadReport(digest, sent.transferred_bytes, sent.duration_s, coding_s))
         # Only now: the controller has it, digest checked; whichever process dies, the answer is known first.
+        self.model_cache.fed_back()
         self.model_cache.remember(order_id, serialised(answer))
         self.model_cache.release(order.train_order_id, as_own=order.keeps_model)
         return answer
+
+    async def _encode(self, given: GivenOrder, order: UploadOrder, model: CachedModel) -> tuple[str, float]:
+        """Code the model, as the difference to what its training began from where the order says so."""
+        cache, step = self.model_cache, order.step
+        cache.memory_draft.unlink(missing_ok=True)
+        job = CodeJob(
+            path=str(model.path),
+            out_path=str(cache.coded),
+            up=True,
+            key=upload_key(self.place.worker.codecs, order.device, step),
+            base_path=str(model.base) if order.base_digest else "",
+            memory_path=str(cache.memory() or ""),
+            memory_out_path=str(cache.memory_draft),
+        )
+        done, coding_s = await self.place.code(Phase.ENCODE, given, job, order.training_id)
+        return done.digest, coding_s
 
     async def sync(self, given: GivenOrder, order: SyncOrder) -> Answer:
         """The global model, to the model cache."""
@@ -77,9 +104,12 @@ class TransferOrders:
         await place.rest_before(order.step)
         place.event(EventKind.DOWNLOAD_STARTED, order.order_id)
         blob, download = await place.download(given, order.ap, order.digest, order.download_mbit_s)
-        place.wait(order.step, await place.rest_after(order.step, download.moved))
+        before = await place.rest_after(order.step, download.moved)
+        blob, coding_s = await place.decoded(given, blob, before)
+        place.wait(order.step, NOTHING_MOVED if coding_s else before)
         divergence = await undivided(self._take_over, blob)
-        return given.done(SyncReply(download.transferred_bytes, download.duration_s, divergence))
+        moved, lasted_s = download.transferred_bytes, download.duration_s
+        return given.done(SyncReply(moved, lasted_s, divergence, coding_s))
 
     async def _sync_for_free(self, given: GivenOrder, order: SyncOrder) -> Answer:
         """The same in a waiting phase: a reading of the papers in which this is no communication."""
@@ -87,8 +117,11 @@ class TransferOrders:
         place.timeline.enter(Phase.WAIT, order.step)
         blob, _ = await place.transferred(
             given,
-            lambda link, limit_s: link.download(order.order_id, order.ap, order.digest, limit_s),
+            lambda link, limit_s: link.download(
+                order.order_id, order.ap, order.digest, limit_s, coded=place.worker.codecs.codes_down
+            ),
         )
+        blob = await place.plain(blob)
         return given.done(SyncReply(divergence=await undivided(self._take_over, blob)))
 
     def _take_over(self, blob: bytes) -> float | None:

@@ -25,6 +25,7 @@ from typing import Any
 
 from roambench.contract.json_values import json_or_none
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
 
 _PR_SET_PDEATHSIG = 1
@@ -54,6 +55,28 @@ class TrainJob:
     velocity_out_path: str = ""  # where to leave it, empty: nowhere
     kept_path: str = ""  # what the local algorithm keeps on the device, empty: nothing yet
     kept_out_path: str = ""  # where to leave it, should it keep anything
+
+
+@dataclass(frozen=True, slots=True)
+class CodeJob:
+    """A model to be coded (`up`) as the difference to that at `base_path` (empty: as it is), or a coded one
+    to be decoded: a blob in, a blob out."""
+
+    path: str
+    out_path: str
+    up: bool
+    key: int = 0  # of the draws
+    base_path: str = ""
+    memory_path: str = ""  # what was lost before, empty: nothing
+    memory_out_path: str = ""  # where to leave what is lost now, should the codec feed it back
+
+
+@dataclass(frozen=True, slots=True)
+class CodeOutcome:
+    """What the trainer needed, and the digest of the blob that came out."""
+
+    cpu_s: float
+    digest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +193,18 @@ class Worker:
             await self._ready()
             reply = await self._ask({"op": "train", "job": asdict(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
+
+    async def code(self, job: CodeJob) -> CodeOutcome:
+        """Code or decode a model. Raises as `train` does."""
+        async with self._turn:
+            await self._ready()
+            reply = await self._ask({"op": "code", "job": asdict(job)})
+        return CodeOutcome(float(reply["cpu_s"]), str(reply["digest"]))
+
+    @property
+    def codecs(self) -> LinkCodecs:
+        """How the models of the run that it was prepared for are coded."""
+        return self._spec.codecs if self._spec is not None else NOT_CODED
 
     @property
     def samples(self) -> int:

@@ -12,7 +12,15 @@ from typing import Final, Protocol, TypeVar
 
 from roambench.agent.board_load import BoardLoad, RadioLoad
 from roambench.agent.orders.program import Computed
-from roambench.agent.orders.worker import TrainerDied, TrainerRefused, TrainJob, TrainOutcome, Worker
+from roambench.agent.orders.worker import (
+    CodeJob,
+    CodeOutcome,
+    TrainerDied,
+    TrainerRefused,
+    TrainJob,
+    TrainOutcome,
+    Worker,
+)
 from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.reporter import Reporter
 from roambench.agent.session.data_link import BrokeOff, DataLink, ModelTransfer
@@ -33,6 +41,7 @@ from roambench.contract.session import AgentWord, SessionEvent
 
 Result = TypeVar("Result")
 Report = TypeVar("Report", TrainReply, ExchangeReply)
+Spent = TypeVar("Spent", Computed, CodeOutcome)
 
 #: Host seconds between the attempts of one transfer; `AgentLimits.transfers_beyond` allows for more.
 _PAUSES_S: Final = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 10.0)
@@ -208,6 +217,7 @@ class Workplace:
                 digest,
                 limit_s,
                 RadioLoad(self.load, mbit_s),
+                coded=self.worker.codecs.codes_down,
             )
 
         return await self.transferred(given, attempt)
@@ -255,6 +265,48 @@ class Workplace:
             moved=before,
         )
         self.event(EventKind.EVALUATE_STARTED if evaluates else EventKind.TRAIN_STARTED, order.order_id)
+        return ProgramDone(*await self._for_its_time(order.step, started_ns, call))
+
+    async def code(
+        self, phase: Phase, given: GivenOrder, job: CodeJob, training_id: str, before: Moved = NOTHING_MOVED
+    ) -> tuple[CodeOutcome, float]:
+        """A model coded or decoded by the trainer, in one phase, and how long that lasted; `before` is what
+        the phase before it moved. An emulated board takes its time as in `compute`."""
+        order = given.order
+        started_ns = self.timeline.enter(
+            phase, order.step, order_id=order.order_id, train_order_id=training_id, moved=before
+        )
+        done, device_s, _ = await self._for_its_time(order.step, started_ns, lambda: self.worker.code(job))
+        return done, device_s
+
+    async def decoded(
+        self, given: GivenOrder, blob: bytes, before: Moved, training_id: str = ""
+    ) -> tuple[bytes, float]:
+        """The plain blob of a model that was downloaded, in a phase of its own where it was coded, and how
+        long that lasted; `before` is what the phase before it moved."""
+        if not self.worker.codecs.codes_down:
+            return blob, 0.0
+        job = self._decode_job(blob)
+        _, coding_s = await self.code(Phase.DECODE, given, job, training_id, before)
+        return Path(job.out_path).read_bytes(), coding_s
+
+    async def plain(self, blob: bytes) -> bytes:
+        """The same outside every measured phase."""
+        if not self.worker.codecs.codes_down:
+            return blob
+        job = self._decode_job(blob)
+        await self.worker.code(job)
+        return Path(job.out_path).read_bytes()
+
+    def _decode_job(self, blob: bytes) -> CodeJob:
+        coded, plain = (self.folder / name for name in ("coded.blob", "decoded.blob"))
+        overwrite(coded, blob)
+        return CodeJob(str(coded), str(plain), up=False)
+
+    async def _for_its_time(
+        self, step: int, started_ns: int, call: Callable[[], Awaitable[Spent]]
+    ) -> tuple[Spent, float, float]:
+        """What was computed, how long its phase lasted, and by how much this machine was late."""
         late_s = 0.0
         try:
             computed = await call()
@@ -263,9 +315,9 @@ class Workplace:
                 late_s = max(0.0, (self.clock.now_ns() - due_ns) * 1e-9)
                 await self.clock.sleep_until_ns(due_ns)
         finally:
-            ended_ns = self.timeline.enter(self.pause, order.step)
+            ended_ns = self.timeline.enter(self.pause, step)
         await self.clock.sleep(self.rest_s)
-        return ProgramDone(computed, (ended_ns - started_ns) * 1e-9, late_s)
+        return computed, (ended_ns - started_ns) * 1e-9, late_s
 
     def cost(
         self, kind: type[Report], training: LocalTraining, refused: TrainerRefused, download: ModelTransfer

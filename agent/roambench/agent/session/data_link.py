@@ -79,8 +79,11 @@ class DataLink:
         digest: str,
         limit_s: float,
         radio: RadioLoad = REAL_RADIO,
+        *,
+        coded: bool = False,
     ) -> tuple[bytes, ModelTransfer]:
-        """The blob of version `digest` of AP `ap`; `radio` begins when its first bytes come.
+        """The blob of version `digest` of AP `ap`; `radio` begins when its first bytes come. One that is
+        `coded` has a digest of its own, which comes with its length.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.
@@ -100,6 +103,8 @@ class DataLink:
                     # A chunk is handed over when its last bit is due: its first came with the header.
                     first_byte_ns = stamps.note()
                     total = _announced_bytes(message)
+                    if coded:
+                        digest = wire.DownloadHeader.FromString(message).digest.hex()
                     radio.begin(first_byte_ns, total)
                     continue
                 stamps.note()

@@ -26,11 +26,12 @@ class HeldRows:
     own_row: int = -1
     global_row: int = -1
     kept_row: int = -1
+    memory_row: int = -1  # what a codec has yet to send
 
     @property
-    def own_rows(self) -> tuple[int, int, int]:
+    def own_rows(self) -> tuple[int, ...]:
         """Rows that are the device's alone."""
-        return self.trained_row, self.own_row, self.kept_row
+        return self.trained_row, self.own_row, self.kept_row, self.memory_row
 
     @property
     def start_row(self) -> int:
@@ -80,13 +81,19 @@ class HeldModels:
         self._free(held.own_row)
         self.share(row)
         self.unshare(held.global_row)
-        self._held[device] = HeldRows(global_row=row, kept_row=held.kept_row)
+        self._held[device] = HeldRows(global_row=row, kept_row=held.kept_row, memory_row=held.memory_row)
 
     def keep(self, device: int, row: int) -> None:
         """Note that what the local algorithm keeps on the device now lies in `row`."""
         held = self.of(device)
         self._free(held.kept_row)
         held.kept_row = row
+
+    def remember(self, device: int, row: int) -> None:
+        """Note that what a codec has yet to send lies in `row`."""
+        held = self.of(device)
+        self._free(held.memory_row)
+        held.memory_row = row
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Holders and their models, as JSON values; `restore` is the inverse."""

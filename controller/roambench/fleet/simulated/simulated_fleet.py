@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roambench.contract.errors import RunError
+from roambench.contract.errors import ModelError, RunError
+from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import (
     NO_MODEL_HELD,
@@ -31,6 +32,8 @@ from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.peer_models import Exchanged, PeerModels
 from roambench.fleet.simulated.trainer import OnOutcome, TrainingBackend, no_hurry
+from roambench.learning.codecs.codec import Shapes
+from roambench.learning.codecs.coder import Coder, download_key, upload_key
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.vectors import distance_share
 
@@ -49,6 +52,7 @@ class VirtualDevice:
     speed_spread: float = 0.0
     seed: int = 0
     cpu_slowdown: float = 0.0
+    coding_s: float = 0.0  # to code or decode a million numbers
 
     def program_s(self, device: int, cpu_s: float) -> float:
         """Return the seconds that a device takes for this much of a program."""
@@ -57,6 +61,10 @@ class VirtualDevice:
     def train_s(self, device: int, sgd_steps: int) -> float:
         """Return the seconds that a device takes for this many SGD steps."""
         return sgd_steps * self.scaled_s(device, self.sgd_step_s)
+
+    def code_s(self, device: int, numbers: int) -> float:
+        """Return the seconds that a device takes to code or decode so many numbers."""
+        return self.scaled_s(device, 1e-6 * numbers * self.coding_s)
 
     def scaled_s(self, device: int, seconds: float) -> float:
         """Return how long a device takes for what the mean device does in `seconds`."""
@@ -103,6 +111,8 @@ class SimulatedFleet:
         defers: bool = False,
         has_momentum: bool = False,
         keeps: bool = False,
+        codecs: LinkCodecs = NOT_CODED,
+        shapes: Shapes = (),
     ) -> None:
         self.rows = rows
         self._trainer = trainer
@@ -115,7 +125,11 @@ class SimulatedFleet:
         self._keeps = keeps
         self._held = HeldModels(rows)
         self._peers = PeerModels(rows, has_momentum=has_momentum)
-        self._published: dict[str, int] = {}  # digest -> row
+        self._codecs = codecs
+        self._up, self._down = (Coder.of(text, layout, shapes) for text in (codecs.up, codecs.down))
+        self._published: dict[str, int] = {}  # digest -> row of what devices get
+        self._exact: dict[str, int] = {}  # digest -> row of the model itself, where that is coded on its way
+        self._sent_bytes: dict[str, int] = {}  # digest -> length of what is sent
         self._blob_bytes = 0
 
     # ---- rounds.ports.Fleet ----------------------------------------------------------------
@@ -149,15 +163,31 @@ class SimulatedFleet:
         self._blob_bytes = len(blob)
         digest = digest_of(blob)
         if digest not in self._published:
-            row = self.rows.store(model)
-            self._held.share(row)
-            self._published[digest] = row
+            if self._down is not None:
+                self._exact[digest] = self._shared(model)
+                model = self._decoded(digest, model)
+            self._published[digest] = self._shared(model)
         return digest
+
+    def _shared(self, model: Vector) -> int:
+        row = self.rows.store(model)
+        self._held.share(row)
+        return row
+
+    def _decoded(self, digest: str, model: Vector) -> Vector:
+        """The model as devices get it; how long its code is, is noted."""
+        assert self._down is not None
+        coded, _ = self._down.encode(model, download_key(self._codecs, digest))
+        self._sent_bytes[digest] = len(coded)
+        return self._down.decode(coded, model.size)
 
     def retain(self, digests: Collection[str]) -> None:
         """Forget published models but those of `digests`."""
         for digest in self._published.keys() - set(digests):
             self._held.unshare(self._published.pop(digest))
+            self._sent_bytes.pop(digest, None)
+            if digest in self._exact:
+                self._held.unshare(self._exact.pop(digest))
 
     @property
     def keeps_much(self) -> bool:
@@ -168,7 +198,7 @@ class SimulatedFleet:
         """Published models and their holders, as JSON values; the models are rows of the file, synced."""
         self.rows.sync()
         held, peers = self._held.snapshot(), self._peers.snapshot()
-        return {"published": self._published, "held": held, "peers": peers}
+        return {"published": self._published, "exact": self._exact, "held": held, "peers": peers}
 
     def keep(self, step: int) -> None:
         """The snapshot was written down: its models stay as they are until the next one was."""
@@ -176,13 +206,15 @@ class SimulatedFleet:
 
     def restore(self, saved: Mapping[str, Any]) -> dict[str, Vector]:
         """Go on from a snapshot with the file opened again; published models by digest. RunError if lost."""
-        self._published = dict(saved["published"])
-        for row in self._published.values():
+        self._published, self._exact = dict(saved["published"]), dict(saved["exact"])
+        for row in (*self._published.values(), *self._exact.values()):
             self._held.share(row)
         self._held.restore(saved["held"])
         self._peers.restore(saved["peers"])
         self.rows.adopt(self._held.rows() | self._peers.rows())
-        models = {digest: self.rows.lend(row) for digest, row in self._published.items()}
+        models = {digest: self.rows.lend(row) for digest, row in (self._published | self._exact).items()}
+        for digest in self._exact:
+            self._decoded(digest, models[digest])
         if any(digest_of(encode(model, self._layout)) != digest for digest, model in models.items()):
             raise RunError(f"{self.rows.path}: does not hold the models of the checkpoint")
         return models
@@ -206,8 +238,15 @@ class SimulatedFleet:
         if order.free:
             return _done(order, SyncReply(divergence=divergence))
         mbit_s = order.download_mbit_s or self._device.download_mbit_s
-        download_s = self._device.transfer_s(self._blob_bytes, mbit_s)
-        return _done(order, SyncReply(self._blob_bytes, download_s, divergence))
+        moved_bytes, coding_s = self._download((order.digest,), order.device)
+        download_s = self._device.transfer_s(moved_bytes, mbit_s)
+        return _done(order, SyncReply(moved_bytes, download_s, divergence, coding_s))
+
+    def _download(self, digests: Sequence[str], device: int) -> tuple[int, float]:
+        """The bytes that are sent as these versions, and how long a device decodes them."""
+        moved_bytes = sum(self._sent_bytes.get(digest, self._blob_bytes) for digest in digests)
+        numbers = self.rows.size * len(digests) if self._down is not None else 0
+        return moved_bytes, self._device.code_s(device, numbers)
 
     def _upload(self, order: UploadOrder) -> Answer:
         if order.collects:
@@ -216,10 +255,28 @@ class SimulatedFleet:
         if held.trained_row < 0 or held.trained_order_id != order.train_order_id:
             return _refused(order, f"no trained model of {order.train_order_id}")
         model = self.rows.lend(held.trained_row)  # it may be kept after its release
+        moved_bytes, coding_s = self._blob_bytes, 0.0
+        if self._up is not None:
+            try:
+                model, moved_bytes = self._coded(self._up, order, model)
+            except ModelError as error:
+                return _refused(order, str(error))
+            coding_s = self._device.code_s(order.device, self.rows.size)
         self._held.release(order.device, order.train_order_id, as_own=order.keeps_model)
         mbit_s = order.upload_mbit_s or self._device.upload_mbit_s
-        upload_s = self._device.transfer_s(self._blob_bytes, mbit_s)
-        return _done(order, UploadReply(model, "", self._blob_bytes, upload_s))
+        upload_s = self._device.transfer_s(moved_bytes, mbit_s)
+        return _done(order, UploadReply(model, "", moved_bytes, upload_s, coding_s=coding_s))
+
+    def _coded(self, coder: Coder, order: UploadOrder, model: Vector) -> tuple[Vector, int]:
+        """What arrives of a model, and the length of its code; what was lost is kept for the next."""
+        base = self.rows.row(self._published[order.base_digest]) if order.base_digest else None
+        memory_row = self._held.of(order.device).memory_row
+        memory = self.rows.row(memory_row) if memory_row >= 0 else None
+        coded, left = coder.encode(model, upload_key(self._codecs, order.device, order.step), base, memory)
+        arrived = coder.decode(coded, model.size, base)
+        if left is not None:
+            self._held.remember(order.device, self.rows.store(left))
+        return arrived, len(coded)
 
     def _collect(self, order: UploadOrder) -> Answer:
         """The mixed model that the device holds, for scoring."""
@@ -327,7 +384,7 @@ class SimulatedFleet:
 
     def _report(self, order: TrainOrder, outcome: TrainingOutcome) -> TrainReply:
         mbit_s = order.download_mbit_s or self._device.download_mbit_s
-        downloaded_bytes = self._blob_bytes * len(order.model_digests)
+        downloaded_bytes, coding_s = self._download(order.model_digests, order.device)
         return TrainReply(
             samples=outcome.samples,
             sgd_steps=outcome.sgd_steps,
@@ -339,6 +396,7 @@ class SimulatedFleet:
             + self._device.program_s(order.device, outcome.cpu_s if outcome.sgd_steps == 0 else 0.0),
             downloaded_bytes=downloaded_bytes,
             download_s=self._device.transfer_s(downloaded_bytes, mbit_s),
+            coding_s=coding_s,
         )
 
 

@@ -9,9 +9,9 @@
     if (kind) element.className = kind;
     return element;
   };
-  const PHASES = ["idle", "absent", "rest", "wait", "download", "train", "evaluate", "upload", "exchange", "lost"];
-  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", train: "training", evaluate: "evaluating", upload: "uploading", exchange: "exchanging", lost: "agent down" };
-  const WORK = new Set(["download", "train", "evaluate", "upload", "exchange"]);
+  const PHASES = ["idle", "absent", "rest", "wait", "download", "decode", "train", "evaluate", "encode", "upload", "exchange", "lost"];
+  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", decode: "decoding", train: "training", evaluate: "evaluating", encode: "encoding", upload: "uploading", exchange: "exchanging", lost: "agent down" };
+  const WORK = new Set(["download", "decode", "train", "evaluate", "encode", "upload", "exchange"]);
   const MEASURED = new Set([...WORK, "rest"]);
   const MANY = 64;  // more boards than these are squares
   const wanted = new URLSearchParams(location.search).get("run") || "";

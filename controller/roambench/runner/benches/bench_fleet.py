@@ -113,6 +113,7 @@ async def bench_fleet(
                 for device in range(len(names))
             ),
             layout=learning_task.layout.fingerprint,
+            shapes=learning_task.layout.shapes,
             deadline_s=experiment.fleet.deadline_s,
             listen_host=bench.controller.listen_host,
             control_port=bench.controller.control_port,

@@ -104,6 +104,7 @@ async def local_bench(
                 learning_spec(experiment, learning_task, shards[index], index) for index in range(len(names))
             ),
             layout=learning_task.layout.fingerprint,
+            shapes=learning_task.layout.shapes,
             deadline_s=experiment.fleet.deadline_s,
             rest_s=folder.info.rest_s,
             quiet=experiment.energy.quiet,

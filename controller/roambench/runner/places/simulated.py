@@ -30,7 +30,7 @@ from roambench.runner.places.place import ThisMachine
 from roambench.runner.stopping import to_its_end
 from roambench.runner.system_runs.ready_fleet import InProcessFleet, ReadyFleet
 from roambench.runner.system_runs.system_run import FleetNeeds, World
-from roambench.runner.world import LearningTask, learning_spec
+from roambench.runner.world import LearningTask, learning_spec, link_codecs
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import save_link_model_json
@@ -144,6 +144,11 @@ async def simulated_fleet(
     # Peers: a model held, one half way, one mixed, two velocities, and those that are lent.
     capacity = (10 if peers else 4) * len(learning_task.parts) + 3 * aps + 32
     capacity += 2 * len(learning_task.parts) if keeps else 0  # kept from training to training: now, and next
+    codecs = link_codecs(experiment)
+    if codecs.codes_up:  # what codecs have yet to send, now and next; what trainings began from
+        capacity += 3 * len(learning_task.parts)
+    if codecs.codes_down:
+        capacity *= 2  # versions themselves, and as devices get them
     capacity *= 2  # and what the last checkpoint named
     rows = ModelRows(
         folder / "models.bin",
@@ -171,6 +176,8 @@ async def simulated_fleet(
             defers=system is not None and may_defer(section, system),
             has_momentum=peers and experiment.learning.momentum > 0.0,
             keeps=keeps,
+            codecs=codecs,
+            shapes=learning_task.layout.shapes,
         )
     finally:
         await to_its_end(trainer.stop)
@@ -189,6 +196,7 @@ def virtual_device(experiment: Experiment, step_s: float) -> VirtualDevice:
         section.speed_spread,
         experiment.seed,
         experiment.local.cpu_slowdown,
+        section.coding_s,
     )
 
 

@@ -36,7 +36,14 @@ from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
 from roambench.runner.system_runs.system_run import FleetNeeds
-from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of, system_of
+from roambench.runner.world import (
+    LearningTask,
+    Movement,
+    learning_task_of,
+    link_codecs,
+    movement_of,
+    system_of,
+)
 from roambench.runs.folder import RunFolder
 from roambench.systems.system import System
 
@@ -237,7 +244,7 @@ def composed(
     statistics = DistanceStatistics(
         *(all_pair_statistics(movement.trace) if everywhere else distance_statistics(association))
     )
-    section = experiment.rounds
+    section, codecs = experiment.rounds, link_codecs(experiment)
     settings = RunSettings(
         run_id=run_id,
         seed=experiment.seed,
@@ -249,6 +256,7 @@ def composed(
         stop_at=experiment.rounds.stop_at,
         evaluate_every=section.evaluate_every,
         score_aps=section.score_aps,
+        keeps_bases=codecs.codes_up and codecs.difference,
     )
     rounds = Rounds(
         system,

@@ -84,16 +84,28 @@ def ledger_of_log(
     computes, evaluates, upload = (np.isin(kinds[order[answer]], codes) for codes in ((0, 3), (3,), (1,)))
     mbit_s = _mbit_s(log, order[answer], answer, rate)
     size = log.array(OrderAnswered, "transferred_bytes")[answer]
-    # One answer may be two rows: the download before a training or an evaluation, and that itself.
-    parts = np.column_stack(((size > 0) & (mbit_s > 0.0), computes))
-    of_answer, is_computing = np.nonzero(parts)
+    coding_s = log.array(OrderAnswered, "coding_s")[answer]
+    # One answer may be three rows: an upload and the coding before it; a download, the decoding after it, and
+    # the training or evaluation that it is for.
+    moves, codes = (size > 0) & (mbit_s > 0.0), coding_s > 0.0
+    parts = np.column_stack((codes & upload, moves, codes & ~upload, computes))
+    of_answer, part = np.nonzero(parts)
     answer, upload, evaluates = answer[of_answer], upload[of_answer], evaluates[of_answer]
-    mbit_s, size = mbit_s[of_answer], size[of_answer]
-    order, transfer = order[answer], is_computing == 0
-    down, trained, evaluated, up = (
-        PHASES.index(phase) for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD)
+    mbit_s, size, coding_s = mbit_s[of_answer], size[of_answer], coding_s[of_answer]
+    order, transfer, coding = order[answer], part == 1, np.isin(part, (0, 2))
+    down, decoded, trained, evaluated, encoded, up = (
+        PHASES.index(phase)
+        for phase in (
+            Phase.DOWNLOAD,
+            Phase.DECODE,
+            Phase.TRAIN,
+            Phase.EVALUATE,
+            Phase.ENCODE,
+            Phase.UPLOAD,
+        )
     )
-    computing = np.where(evaluates, evaluated, trained)
+    computing = np.select((part == 0, part == 2, evaluates), (encoded, decoded, evaluated), default=trained)
+    computed_s = np.where(coding, coding_s, log.array(OrderAnswered, "train_s")[answer])
     links = sorted(set(log.texts(OrderGiven, "link").unique().to_pylist()))
     served = _Served.of(log, order)
     device = log.array(OrderGiven, "device")[order]
@@ -111,7 +123,7 @@ def ledger_of_log(
         training=served.training,
         order_ids=TextColumn(log.texts(OrderGiven, "order_id").take(pa.array(order))),
         train_order_ids=TextColumn(served.train_order_ids),
-        train_s=np.where(transfer, 0.0, log.array(OrderAnswered, "train_s")[answer]),
+        train_s=np.where(transfer, 0.0, computed_s),
         transferred_bytes=np.where(transfer, size, 0),
         mbit_s=np.where(transfer, mbit_s, 0.0),
         link=log.codes(OrderGiven, "link", links)[order],

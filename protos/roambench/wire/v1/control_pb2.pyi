@@ -106,7 +106,7 @@ class TransferReply(_message.Message):
     def __init__(self, transfers: _Optional[int] = ..., transferred_bytes: _Optional[int] = ..., transfer_s: _Optional[float] = ...) -> None: ...
 
 class TrainReply(_message.Message):
-    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s")
+    __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "cpu_s", "device_s", "late_s", "model_digest", "downloaded_bytes", "download_s", "coding_s")
     SAMPLES_FIELD_NUMBER: _ClassVar[int]
     SGD_STEPS_FIELD_NUMBER: _ClassVar[int]
     MEAN_LOSS_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +117,7 @@ class TrainReply(_message.Message):
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
     DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
+    CODING_S_FIELD_NUMBER: _ClassVar[int]
     samples: int
     sgd_steps: int
     mean_loss: float
@@ -127,27 +128,32 @@ class TrainReply(_message.Message):
     model_digest: bytes
     downloaded_bytes: int
     download_s: float
-    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ...) -> None: ...
+    coding_s: float
+    def __init__(self, samples: _Optional[int] = ..., sgd_steps: _Optional[int] = ..., mean_loss: _Optional[float] = ..., mean_squared_loss: _Optional[float] = ..., cpu_s: _Optional[float] = ..., device_s: _Optional[float] = ..., late_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., coding_s: _Optional[float] = ...) -> None: ...
 
 class UploadReport(_message.Message):
-    __slots__ = ("uploaded_bytes", "upload_s", "model_digest")
+    __slots__ = ("uploaded_bytes", "upload_s", "model_digest", "coding_s")
     UPLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_S_FIELD_NUMBER: _ClassVar[int]
     MODEL_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    CODING_S_FIELD_NUMBER: _ClassVar[int]
     uploaded_bytes: int
     upload_s: float
     model_digest: bytes
-    def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ...) -> None: ...
+    coding_s: float
+    def __init__(self, uploaded_bytes: _Optional[int] = ..., upload_s: _Optional[float] = ..., model_digest: _Optional[bytes] = ..., coding_s: _Optional[float] = ...) -> None: ...
 
 class SyncReply(_message.Message):
-    __slots__ = ("downloaded_bytes", "download_s", "divergence")
+    __slots__ = ("downloaded_bytes", "download_s", "divergence", "coding_s")
     DOWNLOADED_BYTES_FIELD_NUMBER: _ClassVar[int]
     DOWNLOAD_S_FIELD_NUMBER: _ClassVar[int]
     DIVERGENCE_FIELD_NUMBER: _ClassVar[int]
+    CODING_S_FIELD_NUMBER: _ClassVar[int]
     downloaded_bytes: int
     download_s: float
     divergence: float
-    def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., divergence: _Optional[float] = ...) -> None: ...
+    coding_s: float
+    def __init__(self, downloaded_bytes: _Optional[int] = ..., download_s: _Optional[float] = ..., divergence: _Optional[float] = ..., coding_s: _Optional[float] = ...) -> None: ...
 
 class ExchangeReply(_message.Message):
     __slots__ = ("samples", "sgd_steps", "mean_loss", "mean_squared_loss", "model_digest", "left_out", "not_taken", "sent_bytes", "received_bytes", "exchange_s", "cpu_s", "device_s", "late_s", "downloaded_bytes", "download_s", "model_bytes")
@@ -360,7 +366,7 @@ class ProgramOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., evaluates: bool = ..., download_mbit_s: _Optional[float] = ..., limit_s: _Optional[float] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates", "limit_s")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates", "limit_s", "base_digest")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -369,6 +375,7 @@ class UploadOrder(_message.Message):
     MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
     EVALUATES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_S_FIELD_NUMBER: _ClassVar[int]
+    BASE_DIGEST_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
@@ -377,7 +384,8 @@ class UploadOrder(_message.Message):
     message_bytes: int
     evaluates: bool
     limit_s: float
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ..., limit_s: _Optional[float] = ...) -> None: ...
+    base_digest: bytes
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ..., limit_s: _Optional[float] = ..., base_digest: _Optional[bytes] = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")

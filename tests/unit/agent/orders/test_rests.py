@@ -49,7 +49,7 @@ SYNC = SyncOrder("r/1/0/sync", 0, 1, 0, digest_of(BLOB))
 class Link:
     """Moves the model in a device second, both ways."""
 
-    async def download(self, *ignored: object) -> tuple[bytes, ModelTransfer]:
+    async def download(self, *ignored: object, coded: bool = False) -> tuple[bytes, ModelTransfer]:
         await asyncio.sleep(1.0 / SCALE)
         return BLOB, ModelTransfer(Moved(len(BLOB)), 1.0)
 
