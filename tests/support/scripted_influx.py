@@ -31,6 +31,9 @@ class Scripted:
     slow_s: float = 0.0
     answers: list[tuple[int, dict[str, str], bytes]] = field(default_factory=list)
     requests: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    decides: Callable[[bytes], tuple[int, dict[str, str], bytes]] | None = (
+        None  # by the body, without `answers`
+    )
 
     def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -47,7 +50,10 @@ def serving(host: str) -> Iterator[Scripted]:
             script.requests.append((self.path, dict(self.headers), body))
             answers = script.answers
             time.sleep(script.slow_s)
-            status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
+            if script.decides is not None:
+                status, headers, content = script.decides(body)
+            else:
+                status, headers, content = answers.pop(0) if len(answers) > 1 else answers[0]
             if status == 0:  # it dies over the answer
                 self.close_connection = True
                 return

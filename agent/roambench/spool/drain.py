@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from roambench.contract.awake_timeout import AwakeTimeout
@@ -66,7 +65,7 @@ class Drain:
     way for too long then is broken off and sent later; `flush` does not ask it. A batch that is refused is
     halved until the bad record is alone; that one goes to the dead letters. One that is not answered in time
     is halved, too. `trouble` is called once when nothing will work until a person acts, and once ("") when it
-    does; `slow` likewise of a far side that takes its time. Drains that share a sender send in `turn`.
+    does; `slow` likewise of a far side that takes its time.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Drain:
         backoff_most_s: float = BACKOFF_MOST_S,
         trouble: Callable[[str], None],
         slow: Callable[[str], None] = lambda how: None,
-        turn: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         self._source = source
         self._send = send
@@ -92,7 +90,6 @@ class Drain:
         self._backoff_most_s = backoff_most_s
         self._report_trouble = trouble
         self._report_slow = slow
-        self._turn = turn or contextlib.nullcontext()
         self.trouble = ""  # what a person must mend
         self.slow = ""  # how slow it is, as was reported
         self._limit = batch_records
@@ -164,10 +161,9 @@ class Drain:
         records = self._source.batch(self._limit)
         first, last = records[0][0], records[-1][0]
         try:
-            async with self._turn:
-                began_s = time.monotonic()
-                through = await self._send(records)
-                took_s = time.monotonic() - began_s
+            began_s = time.monotonic()
+            through = await self._send(records)
+            took_s = time.monotonic() - began_s
         except BatchRefused as error:
             if isinstance(error, BatchTooLarge) and len(records) == 1:
                 return self._not_welcome(str(error))

@@ -198,26 +198,31 @@ class InfluxSender:
     async def write(self, lines: str) -> None:
         """Write lines that are no records. Raises as `InfluxWriter.write`."""
         async with self._lock:
-            writing = asyncio.ensure_future(asyncio.to_thread(self._writer.write, lines.encode()))
-            # The thread's own patience is for silence; this is for an answer that comes a byte at a time.
-            limit_s = 2 * self._writer.patience_s + _CONNECT_S
-            try:
-                async with asyncio.timeout(limit_s):
-                    await asyncio.shield(writing)
-            except (asyncio.CancelledError, TimeoutError) as error:
-                while not writing.done():  # who uses the connection next must find it idle
-                    self._writer.abort()
-                    await asyncio.wait({writing}, timeout=0.1)
-                with suppress(Exception):
-                    await writing
-                if isinstance(error, TimeoutError):
-                    raise TooSlow(f"no whole answer within {limit_s:g} s") from None
-                raise
+            await write_lines(self._writer, lines)
 
     async def aclose(self) -> None:
         """Close the writer, after a write that is under way."""
         async with self._lock:
             await asyncio.to_thread(self._writer.close)
+
+
+async def write_lines(writer: InfluxWriter, lines: str) -> None:
+    """Write lines in a thread; one caller at a time. Raises as `InfluxWriter.write`."""
+    writing = asyncio.ensure_future(asyncio.to_thread(writer.write, lines.encode()))
+    # The thread's own patience is for silence; this is for an answer that comes a byte at a time.
+    limit_s = 2 * writer.patience_s + _CONNECT_S
+    try:
+        async with asyncio.timeout(limit_s):
+            await asyncio.shield(writing)
+    except (asyncio.CancelledError, TimeoutError) as error:
+        while not writing.done():  # who uses the connection next must find it idle
+            writer.abort()
+            await asyncio.wait({writing}, timeout=0.1)
+        with suppress(Exception):
+            await writing
+        if isinstance(error, TimeoutError):
+            raise TooSlow(f"no whole answer within {limit_s:g} s") from None
+        raise
 
 
 def _says_so(headers: Mapping[str, str]) -> bool:

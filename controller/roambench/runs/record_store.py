@@ -269,17 +269,20 @@ class RecordStore:
         """A number that another one follows when another process has written."""
         return int(self._rows("PRAGMA data_version", ())[0][0])
 
+    def ends_at(self, device: str, spool_uuid: str) -> int:
+        """A number that no record of a spool is beyond, as the writer of the store knows it: without a look,
+        but for the first."""
+        key = (device, spool_uuid)
+        if key not in self._last:
+            with self._lock:
+                query = "SELECT coalesce(max(seq), -1) FROM record WHERE device = ? AND spool_uuid = ?"
+                self._last[key] = int(self._rows(query, key)[0][0])
+        return self._last[key]
+
     def count_beyond(self, device: str, spool_uuid: str, seq: int) -> int:
-        """Return how many records of a spool lie behind `seq`; the writer of the store knows without a look
-        where there are none."""
-        if seq >= self._last.get((device, spool_uuid), _INT64_MAX):
-            return 0
-        query = "SELECT count(*), max(seq) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
-        with self._lock:
-            ((count, last),) = self._rows(query, (device, spool_uuid, seq))
-            if not self._read_only:
-                self._last[device, spool_uuid] = seq if last is None else last
-        return int(count)
+        """Return how many records of a spool lie behind `seq`."""
+        query = "SELECT count(*) FROM record WHERE device = ? AND spool_uuid = ? AND seq > ?"
+        return int(self._rows(query, (device, spool_uuid, seq))[0][0])
 
     def records_beyond(
         self, device: str, spool_uuid: str, seq: int, limit: int

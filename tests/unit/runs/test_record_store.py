@@ -175,18 +175,18 @@ def test_a_dead_letters_reason_is_one_line_however_much_is_wrong(tmp_path):
     store.close()
 
 
-def test_the_writer_knows_without_a_look_that_nothing_is_behind_the_last_record(store):
+def test_the_writer_knows_without_a_look_where_a_spool_ends(store):
     for seq in (1, 2):
         store.insert("pi-00", "a", [(seq, RecordKind.READING, reading(seq))])
     assert [store.count_beyond("pi-00", "a", seq) for seq in (0, 2)] == [2, 0]
+    assert [store.ends_at("pi-00", spool) for spool in "ab"] == [2, -1]
     statements = []
     store._connection.set_trace_callback(statements.append)
-    assert [store.count_beyond("pi-00", "a", 2) for _ in range(3)] == [0, 0, 0]
+    assert [store.ends_at("pi-00", "a") for _ in range(3)] == [2, 2, 2]
     assert statements == []
     store.insert("pi-00", "a", [(3, RecordKind.READING, reading(3))])
     store.insert("pi-00", "b", [(9, RecordKind.READING, reading(9))])
-    assert [store.count_beyond("pi-00", "a", seq) for seq in (2, 3)] == [1, 0]
-    assert [store.count_beyond("pi-00", "b", seq) for seq in (0, 8, 9)] == [1, 1, 0]
+    assert [store.ends_at("pi-00", spool) for spool in "ab"] == [3, 9]
 
 
 def test_another_process_looks_every_time(store):

@@ -2,7 +2,8 @@
 
 The run folder is the queue: how far each spool was forwarded is kept in `forward.sqlite` beside it, so a
 controller that dies goes on where it was. At-least-once, and exactly once by the points' keys, like the
-agents' own writing; the tags `run`, `bench` and `system` are always this run's.
+agents' own writing; the tags `run`, `bench` and `system` are always this run's. Spools share requests: what
+waits while one is under way is the next.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from roambench.contract.records import AgentEvent, RecordKind
 from roambench.runs.database import naming, open_writer
 from roambench.runs.record_store import RecordStore
 from roambench.spool.consumer import Record
-from roambench.spool.drain import Drain
-from roambench.spool.influx import InfluxSender, InfluxWriter
+from roambench.spool.drain import BatchRefused, Drain
+from roambench.spool.influx import InfluxSender, InfluxWriter, write_lines
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.spool.line_protocol import LineEncoder
 from roambench.spool.record_context import RecordContext
@@ -39,6 +40,8 @@ CREATE TABLE IF NOT EXISTS dead_letter (
 """
 #: How often the folder is asked for spools that were not there before, seconds.
 _LOOK_PERIOD_S = 1.0
+#: Of one request, but for the last spool's: about 5,000 readings.
+_MOST_CHARACTERS = 2**20
 
 
 class ForwardedSpool:
@@ -50,12 +53,14 @@ class ForwardedSpool:
     def __init__(
         self,
         store: RecordStore,
+        reader: RecordStore,
         cursors: sqlite3.Connection,
         path: Path,
         spool: tuple[str, str],
         run: RecordContext,
     ) -> None:
         self._store = store
+        self._reader = reader
         self._cursors = cursors
         self._path = path
         self._spool = spool
@@ -66,7 +71,7 @@ class ForwardedSpool:
             ).fetchone()
         self._through = int(row[0]) if row else 0
         self._contexts: list[tuple[int, RecordContext]] = []
-        for seq, payload in store.events_through(*spool, self._through):
+        for seq, payload in reader.events_through(*spool, self._through):
             self._learn(seq, payload)
 
     @property
@@ -77,11 +82,13 @@ class ForwardedSpool:
     @property
     def depth(self) -> int:
         """Records not yet forwarded."""
-        return self._store.count_beyond(*self._spool, self._through)
+        if self._store.ends_at(*self._spool) <= self._through:
+            return 0
+        return self._reader.count_beyond(*self._spool, self._through)
 
     def batch(self, limit: int = 500) -> list[Record]:
         """The oldest records not yet forwarded."""
-        records = self._store.records_beyond(*self._spool, self._through, limit)
+        records = self._reader.records_beyond(*self._spool, self._through, limit)
         for seq, kind, payload in records:
             if kind is RecordKind.EVENT:
                 self._learn(seq, payload)
@@ -98,7 +105,7 @@ class ForwardedSpool:
 
     def dead_letter(self, error: str) -> None:
         """Note the oldest record as refused and go on behind it."""
-        (seq, _, _) = self._store.records_beyond(*self._spool, self._through, 1)[0]
+        (seq, _, _) = self._reader.records_beyond(*self._spool, self._through, 1)[0]
         with naming(self._path):
             self._cursors.execute(
                 "INSERT OR REPLACE INTO dead_letter VALUES (?, ?, ?, ?)", (*self._spool, seq, error)
@@ -129,6 +136,74 @@ class ForwardedSpool:
                 self._contexts.append((seq, context))
 
 
+class JointWrites:
+    """Writes lines of many spools to one server, those that wait at the same time in one request."""
+
+    def __init__(self, writer: InfluxWriter) -> None:
+        self._writer = writer
+        self._waiting: list[tuple[str, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def write(self, lines: str) -> None:
+        """Write lines. Raises as `InfluxWriter.write`, also for what other lines of the request met."""
+        stored = asyncio.get_running_loop().create_future()
+        self._waiting.append((lines, stored))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write(), name="forward")
+        await stored
+
+    async def aclose(self) -> None:
+        """Close the writer; a write that is under way is broken off."""
+        if self._writing is not None:
+            self._writing.cancel()
+            await asyncio.wait([self._writing])
+        await asyncio.to_thread(self._writer.close)
+
+    async def _write(self) -> None:
+        try:
+            while self._waiting:
+                characters, number = 0, 0
+                while number < len(self._waiting) and characters < _MOST_CHARACTERS:
+                    characters, number = characters + len(self._waiting[number][0]), number + 1
+                some, self._waiting = self._waiting[:number], self._waiting[number:]
+                await self._write_together([one for one in some if not one[1].done()])
+        finally:
+            self._writing = None
+
+    async def _write_together(self, some: list[tuple[str, asyncio.Future[None]]]) -> None:
+        """Write lines of several spools. A request that is refused is halved until it has one spool's."""
+        error: Exception | None = None
+        if some:
+            try:
+                await write_lines(self._writer, "\n".join(lines for lines, _ in some))
+            except BatchRefused as refusal:
+                if len(some) > 1:
+                    await self._write_together(some[: len(some) // 2])
+                    await self._write_together(some[len(some) // 2 :])
+                    return
+                error = refusal
+            except OSError as failure:
+                error = failure
+        for _, stored in some:
+            if stored.done():  # its drain has ended
+                continue
+            if error is None:
+                stored.set_result(None)
+            else:
+                stored.set_exception(error)
+
+
+class _JointSender(InfluxSender):
+    """A drain's `send`: the records of one spool, in a request with others'."""
+
+    def __init__(self, writer: InfluxWriter, encoder: LineEncoder, joint: JointWrites) -> None:
+        super().__init__(writer, encoder)
+        self._joint = joint
+
+    async def write(self, lines: str) -> None:
+        await self._joint.write(lines)
+
+
 class InfluxForwarder:
     """Forwards every spool that `store` has or will have, as records of `run`. `trouble` gets what a person
     must mend, `slow` how slow the server is, and "" when it is no more."""
@@ -149,8 +224,10 @@ class InfluxForwarder:
         self._slow = slow
         self._path = store.path.with_name("forward.sqlite")
         self._cursors = open_writer(self._path, _SCHEMA, "NORMAL")
+        # Beside the store's own connection: that is held while a thread waits for the disk.
+        self._reader = RecordStore(store.path, read_only=True)
         self._writer = InfluxWriter(settings, unexpected)
-        self._lock = asyncio.Lock()  # one writer for all spools: one connection, one batch at a time
+        self._joint = JointWrites(self._writer)
         self._reported = ""
         self._slow_reported = ""
         self._sources: dict[tuple[str, str], ForwardedSpool] = {}
@@ -185,16 +262,18 @@ class InfluxForwarder:
         return all(await asyncio.gather(*(drain.flush(timeout_s) for drain in self._drains.values())))
 
     async def aclose(self) -> None:
-        """Close the writer, after a write that is under way."""
-        async with self._lock:
-            await asyncio.to_thread(self._writer.close)
+        """Close what it opened."""
+        await self._joint.aclose()
+        self._reader.close()
         self._cursors.close()
 
     def _look(self) -> None:
-        for spool in self._store.spools():
+        for spool in self._reader.spools():
             if spool not in self._drains:
-                source = ForwardedSpool(self._store, self._cursors, self._path, spool, self._run)
-                sender = InfluxSender(self._writer, LineEncoder(spool[0], source))
+                source = ForwardedSpool(
+                    self._store, self._reader, self._cursors, self._path, spool, self._run
+                )
+                sender = _JointSender(self._writer, LineEncoder(spool[0], source), self._joint)
                 self._sources[spool] = source
                 self._drains[spool] = Drain(
                     source,
@@ -202,7 +281,6 @@ class InfluxForwarder:
                     backoff_most_s=self._settings.retry_most_s,
                     trouble=self._report_once,
                     slow=self._report_slow_once,
-                    turn=self._lock,
                 )
 
     def _report_once(self, reason: str) -> None:
