@@ -78,18 +78,35 @@ def with_progress(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def ask_sudo_password() -> None:
-    """Ask for sudo's password, without an echo on a terminal; else it is the first line of the input."""
+    """Ask for sudo's password, without an echo on a terminal; else it is the first line of the input.
+    ConfigError where there is none."""
     import sys
     from getpass import getpass
 
+    from roambench.contract.errors import ConfigError
     from roambench.provision.ssh.sudo import keep_password
 
-    keep_password(getpass("sudo password: ") if sys.stdin.isatty() else sys.stdin.readline().rstrip("\n"))
+    if sys.stdin.isatty():
+        try:
+            password = getpass("sudo password: ")
+        except EOFError:
+            password = ""
+        expected = "a password"
+    else:
+        password = sys.stdin.readline().rstrip("\n")
+        expected = "the password on the first line of the input, since there is no terminal to ask on"
+    if not password:
+        raise ConfigError([f"-K: expected {expected}"])
+    keep_password(password)
 
 
 SudoOption = Annotated[
     bool,
-    typer.Option("--ask-sudo-password", "-K", help="Ask once for the password that sudo wants on hosts."),
+    typer.Option(
+        "--ask-sudo-password",
+        "-K",
+        help="Ask once for the password that sudo wants; without a terminal, the input's first line.",
+    ),
 ]
 
 

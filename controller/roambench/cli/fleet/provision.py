@@ -236,7 +236,11 @@ def unprovision_hosts(
     only: OnlyOption = None,
     limit: LimitOption = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask: readings not collected yet are lost.")
+        bool,
+        typer.Option(
+            "--yes",
+            help="Do not ask: readings not collected yet are lost. Without a terminal nobody is asked.",
+        ),
     ] = False,
     wait_s: WaitOption = 0.0,
     during_run: DuringOption = False,
@@ -249,8 +253,11 @@ def unprovision_hosts(
         roambench fleet unprovision bench.toml --only pi-03
         roambench fleet unprovision bench.toml --yes
     """
+    import sys
+
     from roambench.cli.fleet.bench_in_hand import in_hand
     from roambench.cli.fleet.outcome_table import counted, outcome_json, outcome_table, print_rows
+    from roambench.contract.errors import ConfigError
     from roambench.provision.certificates import BenchAuthority
     from roambench.provision.changes.removal import Unprovisioned, unprovision
     from roambench.provision.claims import asked_first
@@ -264,7 +271,10 @@ def unprovision_hosts(
     loaded = load_bench(bench)
     hosts = loaded.only(only or (), limit)
     if not yes:
-        typer.confirm(f"Remove everything from {count(len(hosts), 'host')} of {loaded.name}?", abort=True)
+        question = f"Remove everything from {count(len(hosts), 'host')} of {loaded.name}?"
+        if not sys.stdin.isatty():
+            raise ConfigError([f"{question} Expected --yes, since there is no terminal to ask on"])
+        typer.confirm(question, abort=True)
     authority = BenchAuthority(loaded.state_dir)
 
     def work(link: HostLink) -> Unprovisioned:
