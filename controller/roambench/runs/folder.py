@@ -18,6 +18,7 @@ lock                held by the one writer
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,7 +27,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from roambench.contract.errors import RunError
-from roambench.runs.database import naming
+from roambench.runs.database import disk_full, naming
 from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.info import RunInfo, RunState
 from roambench.runs.journal import SqliteJournal
@@ -41,6 +42,10 @@ _WRITTEN_ONCE: Final = ("bench.json", "link_model.json", "trace.parquet", "model
 
 if TYPE_CHECKING:
     from roambench.experiment.sections import Experiment
+
+
+#: With less than this a disk is full: a run's databases grow by more at a time.
+LEAST_FREE_BYTES: Final = 1 << 20
 
 
 class RunFolder:
@@ -128,7 +133,7 @@ class RunFolder:
                 lock.release()
             raise
         if info.state is RunState.RUNNING and lock is None and not is_held(path / "lock"):
-            info = replace(info, state=RunState.INTERRUPTED, reason="the process that ran it is gone")
+            info = replace(info, state=RunState.INTERRUPTED, reason=_why_gone(path))
         return cls(path, info, lock)
 
     @property
@@ -232,3 +237,9 @@ class RunFolder:
     def _require_lock(self) -> None:
         if self._lock is None:
             raise RunError(f"{self.path}: opened for reading; open it with write=True")
+
+
+def _why_gone(path: Path) -> str:
+    """The reason of a run that its process left without a word: on a full disk it cannot leave one."""
+    full = shutil.disk_usage(path).free < LEAST_FREE_BYTES
+    return "the process that ran it is gone" + (", and " + disk_full(path) if full else "")

@@ -5,26 +5,30 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from browser_tab import Browser, chromium
+from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
 from roambench.rounds.records import (
     FleetEvent,
     MetricsScored,
     OrderAnswered,
     OrderGiven,
+    RoundRecord,
     StepClosed,
     StepOpened,
 )
+from roambench.runner.agents.watch import SILENT_STEPS, Answering
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from small_runs import folder_of, measured
@@ -254,6 +258,61 @@ def test_a_run_that_is_killed_is_interrupted_within_seconds(browser: Browser, tm
             assert "the process that ran it is gone" in text(browser, "lead")
             assert "roambench resume" in text(browser, "lead")
             assert "run is over" in text(browser, "boards")
+
+
+def error_of_the_run(folder: RunFolder) -> None:
+    raise ValueError("the learning rate is not a number")
+
+
+def full_disk(folder: RunFolder) -> None:
+    """SQLite's own answer where no page more fits; a disk that is full also keeps run.json as it was."""
+    connection = folder.journal._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    for order in range(10_000):
+        folder.journal.append(OrderGiven(0, 0, f"t{order}", "train", 0))
+
+
+def lost_agents(folder: RunFolder) -> None:
+    fleet = Answering()
+    for step in range(SILENT_STEPS):
+        records: list[RoundRecord] = [
+            FleetEvent(step, 0, "pi-01", EventKind.SESSION_LOST, "no word for 10 s")
+        ]
+        records += [OrderGiven(step, 0, f"t{step}", "train", 0), OrderAnswered(step, 0, f"t{step}", "lost")]
+        for record in [*records, StepClosed(step, 0, (), (), None, math.nan, 1.0)]:
+            folder.journal.append(record)
+            fleet.follow(record)
+
+
+WAYS: list[tuple[Callable[[RunFolder], None], str]] = [
+    (error_of_the_run, "the learning rate is not a number"),
+    (full_disk, "events.sqlite: the disk is full; free some space"),
+    (lost_agents, "the fleet is gone: no agent answered in 3 steps in a row, from step 1 on"),
+]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("end", "reason"), WAYS, ids=lambda of: getattr(of, "__name__", ""))
+def test_a_run_that_fails_says_why_on_the_page(
+    end: Callable[[RunFolder], None], reason: str, browser: Browser, tmp_path: Path
+) -> None:
+    form(browser, 1400, "light")
+    folder = folder_of(tmp_path / "run", "local", [StepOpened(0, (0,), (0,), (5.0,))])
+    with watching(tmp_path / "run") as server:
+        opened(browser, server.address)
+        assert text(browser, "state") == "running"
+        with pytest.raises((ValueError, RoambenchError)), folder:
+            end(folder)
+        until(browser, 'document.getElementById("state").innerText === "failed"', "its end")
+        assert reason in text(browser, "lead")
+        assert reason in text(browser, "grave")
+        assert reason in text(browser, "events")
+        if end is lost_agents:
+            assert "no word for 10 s" in text(browser, "events")
+        browser.call("Page.navigate", url=server.address + "runs")
+        until(browser, 'document.querySelector("#runs a") !== null', "no run is listed")
+        assert "failed" in text(browser, "runs")
 
 
 @pytest.mark.timeout(600)

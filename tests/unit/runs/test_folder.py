@@ -10,6 +10,7 @@ from roambench.contract.errors import RunError
 from roambench.experiment.sections import Experiment
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
+from small_runs import folder_of
 
 EXPERIMENT = Experiment.model_validate({"learning": {"local_epochs": 3}})
 
@@ -139,3 +140,11 @@ def test_a_missing_key_and_broken_json_are_named(tmp_path):
     path.write_text('{"format": 1')
     with pytest.raises(RunError, match="not JSON"):
         RunInfo.read(path)
+
+
+def test_a_run_that_its_process_left_on_a_full_disk_says_so(tmp_path, monkeypatch):
+    folder_of(tmp_path / "run", "local", []).close()
+    assert RunFolder.open(tmp_path / "run").info.reason == "the process that ran it is gone"
+    monkeypatch.setattr("roambench.runs.folder.LEAST_FREE_BYTES", 1 << 60)  # as if this disk were full
+    reason = RunFolder.open(tmp_path / "run").info.reason
+    assert reason.startswith(f"the process that ran it is gone, and {tmp_path / 'run'}: the disk is full")

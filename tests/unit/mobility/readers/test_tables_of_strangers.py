@@ -205,7 +205,7 @@ def test_a_list_of_access_points_among_files_of_movement_is_proposed_as_such(
     taxis: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "taxis.csv").write_text(taxis)
-    (tmp_path / "aps.csv").write_text("Name;lat;lon\nnorth;48,2;11\nsouth;48;11\n")
+    (tmp_path / "aps.csv").write_text("Name;lat;lon\nnorth;48,02;11\nsouth;48;11\n")
     assert imported("--detect", tmp_path / "aps.csv", tmp_path / "taxis.csv") == 0
     printed = capsys.readouterr()
     assert f"looks like a list of access points, no movement: {tmp_path}/aps.csv" in printed.err
