@@ -38,7 +38,7 @@ Tensors = Mapping[str, npt.NDArray[Any]]
 
 _KEY_FIELDS: Final = {
     "device": field("device", pa.string(), "", "name of the device"),
-    "step": field("step", pa.int64(), "", "round of the training served; -1 before the first step"),
+    "step": field("step", pa.int64(), "", "step of the training served; -1 before the first step"),
     "phase": field(
         "phase",
         pa.string(),
@@ -222,7 +222,7 @@ class Run:
 
     @cached_property
     def ledger(self) -> Columns:
-        """Joules by device, round, phase and outcome, a row for each phase: measured, or of a run on virtual
+        """Joules by device, step, phase and outcome, a row for each phase: measured, or of a run on virtual
         devices modelled. `energy` adds them up."""
         modelled = self._evidence.modelled
         if modelled is not None:

@@ -51,7 +51,7 @@ def ab(
 
     Examples:
         roambench ab a.toml b.toml --repeats 6
-        roambench ab my.toml my.toml --set-b fleet.aps=5 --fleet rehearsal
+        roambench ab a.toml a.toml --set-b fleet.aps=5 --fleet rehearsal
     """
     from roambench.runner.places.table import fleet_of
     from roambench.runner.screen import progress_screen

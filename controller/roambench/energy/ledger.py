@@ -1,4 +1,4 @@
-"""The energy ledger: joules by device, round, phase and outcome."""
+"""The energy ledger: joules by device, step, phase and outcome."""
 
 from __future__ import annotations
 
@@ -139,11 +139,11 @@ class Errors:
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """Joules by device, round, phase and outcome, as columns of shape (rows,). All of them are measured, or
+    """Joules by device, step, phase and outcome, as columns of shape (rows,). All of them are measured, or
     all are modelled (`basis`): the two are never in one sum.
 
     `device` is a place in `names`, `phase` in PHASES and `outcome` in OUTCOMES; NONE is an outcome or
-    training that is none. `step` is the round of the training served, and rows of one training share a
+    training that is none. `step` is the step of the training served, and rows of one training share a
     number in `training`. Gross joules are with the board's idle power, net ones above it; `errors` is their
     uncertainty. `covered_s` of the `duration_s` hold joules.
     """

@@ -45,7 +45,7 @@ PHASES: Final[Columns] = {
 }
 LEDGER: Final[Columns] = {
     "device": _DEVICE,
-    "step": ("", "round of the training served; in the background the step itself, -1 before the first"),
+    "step": ("", "step of the training served; in the background the step itself, -1 before the first"),
     "phase": PHASES["phase"],
     "outcome": ("", f"of the training served: {_OUTCOMES}; null in the background"),
     "train_order_id": _TRAINING,
@@ -101,7 +101,7 @@ EXCHANGES: Final[Columns] = {
 }
 MODELLED_LEDGER: Final[Columns] = {
     "device": _DEVICE,
-    "step": ("", "round of the training served"),
+    "step": ("", "step of the training served"),
     "at_step": ("", "step in which it was"),
     "phase": ("", "download, decode, train, evaluate, encode, upload, exchange or rest"),
     "outcome": ("", f"of the training served: {_OUTCOMES}; null for none"),

@@ -28,7 +28,7 @@ FILES: Final[Mapping[str, str]] = {
     "steps.parquet": "closed steps; a task's metrics are columns besides, with `better` in the metadata",
     "readings.parquet": "every line of every meter, as it came",
     "phases.parquet": "the phases that partition the time of every board",
-    "ledger.parquet": "measured joules by device, round, phase, outcome; meters and clocks in its metadata",
+    "ledger.parquet": "measured joules by device, step, phase, outcome; meters and clocks in its metadata",
     "host.parquet": "how the boards themselves were, every few seconds",
     "exchanges.parquet": "who sent a model to whom; only of decentralised systems on agents",
     "ledger_modelled.parquet": "modelled joules of virtual devices, by transfer and training",
