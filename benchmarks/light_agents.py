@@ -34,7 +34,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from setting.light_agents import RUN
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -50,6 +49,7 @@ from roambench.runs.folder import RunFolder
 from roambench.runs.influx.forward import InfluxForwarder
 from roambench.spool.influx_settings import InfluxSettings
 
+RUN: Final = "benchmark"
 PROCESSES: Final = 10
 PARAMETERS: Final = 5_000
 SPEC: Final = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")

@@ -104,6 +104,7 @@ class LightAgent:
             case Welcome():
                 if self.link.is_as(word):
                     self.link.work_for(word)
+                    self.drain.look_every(word.drain_period_s)
                     self.drain.nudge()
             case ClockProbe():
                 now_ns = self.clock.now_ns()

@@ -26,6 +26,9 @@ BACKOFF_FIRST_S: Final = 1.0
 BACKOFF_MOST_S: Final = 60.0
 #: However long a far side asks us to wait, we look again after this.
 RETRY_AFTER_MOST_S: Final = 600.0
+#: Host seconds between looks at a queue that is nearly empty.
+PERIOD_S: Final = 0.5
+_PERIOD_MOST_S: Final = 60.0
 #: Pauses of a flush, which has little time, unless the far side asks for longer ones.
 _FLUSH_FIRST_S: Final = 0.2
 _FLUSH_MOST_S: Final = 2.0
@@ -74,7 +77,7 @@ class Drain:
         send: Send,
         *,
         gate: Gate | None = None,
-        period_s: float = 0.5,
+        period_s: float = PERIOD_S,
         batch_records: int = 500,
         backoff_first_s: float = BACKOFF_FIRST_S,
         backoff_most_s: float = BACKOFF_MOST_S,
@@ -84,7 +87,7 @@ class Drain:
         self._source = source
         self._send = send
         self._gate = gate or Gate()
-        self._period_s = period_s
+        self.period_s = period_s
         self._batch_records = batch_records
         self._backoff_first_s = backoff_first_s
         self._backoff_most_s = backoff_most_s
@@ -115,7 +118,11 @@ class Drain:
                 await self._pause()
             else:
                 # With a backlog only let others run.
-                await asyncio.sleep(self._period_s if self._source.depth < self._batch_records else 0)
+                await asyncio.sleep(self.period_s if self._source.depth < self._batch_records else 0)
+
+    def look_every(self, period_s: float) -> None:
+        """The far side wants so many host seconds between what it is sent; a backlog does not wait."""
+        self.period_s = min(_PERIOD_MOST_S, max(PERIOD_S, period_s))
 
     def nudge(self) -> None:
         """The far side is there (again): do not wait out the pause."""

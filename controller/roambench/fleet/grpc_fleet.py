@@ -38,8 +38,10 @@ from roambench.learning.codecs.codec import Shapes
 from roambench.learning.malloc import keep_freed_memory
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import ClockOccasion, ClockProbed
+from roambench.spool.drain import PERIOD_S
 
 _BURSTS_AT_ONCE = 4
+_DRAINS_PER_S = 300  # of all devices together: with more than 150 each waits longer between its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +281,7 @@ class GrpcFleet:
             part=settings.part,
             bench=settings.bench,
             system=settings.system,
+            drain_period_s=max(PERIOD_S, len(settings.names) / _DRAINS_PER_S),
         )
 
     def _refused(self, name: str, kind: EventKind, reason: str) -> None:

@@ -84,8 +84,9 @@ class Guard:
         check(certificate_pem, self._identity.credential().authority_pem)
         return name
 
-    async def identify(self, context: Context) -> str:
-        """Return the caller's name; abort the call with UNAUTHENTICATED without one to trust."""
+    async def identify(self, context: Context) -> tuple[str, bytes]:
+        """Return the caller's name and certificate; abort the call with UNAUTHENTICATED without one to
+        trust."""
         certificate_pem = _certificate(context)
         name = "a caller"
         try:
@@ -93,7 +94,7 @@ class Guard:
                 raise IdentityError("no client certificate")
             self._authenticated(context.peer())
             name = name_of(certificate_pem)
-            return self.name_in(certificate_pem)
+            return self.name_in(certificate_pem), certificate_pem
         except IdentityError as error:
             self.report(name, EventKind.IDENTITY_REFUSED, str(error))
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
@@ -107,14 +108,13 @@ class Guard:
         is trusted no more; too many calls of one method by one device end with UNAVAILABLE. What fails here
         is reported, and ends the call as UNKNOWN: gRPC would print a traceback where the caller is gone, too.
         """
-        name = await self.identify(context)
+        name, certificate_pem = await self.identify(context)
         if self._open[name, method] >= self._calls_at_once:
             reason = f"{name!r} has {self._calls_at_once} calls of {method} open already"
             self.report(name, EventKind.CALL_REFUSED, reason)
             await context.abort(grpc.StatusCode.UNAVAILABLE, reason)
-        task, certificate_pem = asyncio.current_task(), _certificate(context)
+        task = asyncio.current_task()
         assert task is not None
-        assert certificate_pem is not None
         call = _Call(certificate_pem, serial_of(certificate_pem), expiry_of(certificate_pem), task)
         self._open[name, method] += 1
         self._calls.add(call)

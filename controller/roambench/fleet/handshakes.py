@@ -14,6 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Final
 
 import psutil
@@ -29,6 +30,7 @@ _BETWEEN_LOOKS_S: Final = 0.02
 _SHARE: Final = 0.05  # a flood of connections must not keep us busy looking at it
 _MOST_PENDING: Final = 4096
 _SILENCE_S: Final = 60.0
+_MANY: Final = 2**31
 _UNKNOWN: Final = "none, expired, or of another authority"
 
 
@@ -84,7 +86,7 @@ class Handshakes:
         for looks in itertools.count():
             await asyncio.sleep(_LOOK_S)
             self.look()
-            if self.most and looks % _LOOKS_FOR_FULL == 0:
+            if self.most and looks % _LOOKS_FOR_FULL == 0 and _open_files() >= self.most:
                 self._report_full(await asyncio.to_thread(self._connections))
 
     def look(self) -> None:
@@ -154,6 +156,14 @@ class Handshakes:
             if remote and local.port in self.ports and connection.status != psutil.CONN_LISTEN:
                 found.add((plain(remote.ip), int(remote.port), int(local.port)))
         return found
+
+
+def _open_files() -> int:
+    """Of this process: no more connections than these. Unknown: any number."""
+    try:
+        return sum(1 for _ in Path("/proc/self/fd").iterdir())
+    except OSError:
+        return _MANY
 
 
 def _by_address(hosts: Mapping[str, str]) -> dict[str, str]:

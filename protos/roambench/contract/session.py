@@ -74,6 +74,7 @@ class Welcome:
     host_during_phases: bool = False
     bench: str = ""  # where the run is made, and its learning system: tags of its records
     system: str = ""
+    drain_period_s: float = 0.0  # host seconds between drains to it; 0: as the agent likes
 
 
 @dataclass(frozen=True, slots=True)

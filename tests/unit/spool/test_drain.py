@@ -350,3 +350,13 @@ def test_the_pause_doubles_up_to_a_minute_and_differs_between_spools(spool, tmp_
     other = Spool(tmp_path / "other.sqlite")
     assert Drain(source(other), far.take, trouble=print).backoff_s(5) != drain.backoff_s(5)
     other.close()
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    ("wanted_s", "period_s"), [(0.0, 0.5), (-1.0, 0.5), (float("nan"), 0.5), (3.5, 3.5), (1e9, 60.0)]
+)
+async def test_a_far_side_says_how_often_within_bounds(spool, wanted_s, period_s):
+    drain = Drain(source(spool), FarSide(spool.uuid).take, trouble=lambda reason: None)
+    drain.look_every(wanted_s)
+    assert drain.period_s == period_s

@@ -242,7 +242,7 @@ class AgentSession:
             link.reporter.log(f"run {run} begins")
         point.begin(run, welcome.resumes_at, welcome.part, left=comes_back)
         link.work_for(welcome)
-        self.meter.work_for_controller()
+        self.meter.work_for_controller(welcome.drain_period_s)
         self.trainer.work_for(welcome)
 
     async def _go_back(self, run: str, resumes_at: int, part: int) -> None:

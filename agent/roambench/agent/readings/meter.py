@@ -108,9 +108,9 @@ class AgentMeter:
         for event in self.watch.repeated(self.clock.now_ns()):
             self.spool.append(RecordKind.EVENT, event.to_bytes())
 
-    def work_for_controller(self) -> None:
+    def work_for_controller(self, drain_period_s: float) -> None:
         """Drain to the run's controller, and report to it what a person must mend."""
-        self.stores.controller_is_there()
+        self.stores.controller_is_there(drain_period_s)
         if self.spool.damage:
             self.reporter.pass_on(EventKind.SPOOL_DAMAGED, self.spool.damage)
         for trouble in self.stores.troubles:

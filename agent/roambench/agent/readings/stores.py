@@ -119,9 +119,10 @@ class Stores:
         """A task for each of `works`."""
         return [asyncio.create_task(_begun(work), name=name) for name, work in self.works().items()]
 
-    def controller_is_there(self) -> None:
-        """Drain to it at once: it may have been away for long."""
+    def controller_is_there(self, period_s: float = 0.0) -> None:
+        """Drain to it at once: it may have been away for long. Then every `period_s`, which it wants."""
         if CONTROLLER in self._drains:
+            self._drains[CONTROLLER].look_every(period_s)
             self._drains[CONTROLLER].nudge()
 
     async def flush(self, timeout_s: float, *, waits_for_controller: bool = True) -> bool:

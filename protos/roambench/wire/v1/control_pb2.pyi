@@ -244,7 +244,7 @@ class ControllerFrame(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ..., order: _Optional[_Union[Order, _Mapping]] = ..., clock_probe: _Optional[_Union[ClockProbe, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., quiet: _Optional[_Union[Silence, _Mapping]] = ..., duty: _Optional[_Union[DutySchedule, _Mapping]] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("run_id", "data_address", "learning_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases", "rest_s", "bench", "system")
+    __slots__ = ("run_id", "data_address", "learning_json", "exchanges", "revoked_serials", "resumes_at", "part", "quiet", "host_period_s", "host_during_phases", "rest_s", "bench", "system", "drain_period_s")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     DATA_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LEARNING_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -258,6 +258,7 @@ class Welcome(_message.Message):
     REST_S_FIELD_NUMBER: _ClassVar[int]
     BENCH_FIELD_NUMBER: _ClassVar[int]
     SYSTEM_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_PERIOD_S_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     data_address: str
     learning_json: bytes
@@ -271,7 +272,8 @@ class Welcome(_message.Message):
     rest_s: float
     bench: str
     system: str
-    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., learning_json: _Optional[bytes] = ..., exchanges: bool = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: bool = ..., host_period_s: _Optional[float] = ..., host_during_phases: bool = ..., rest_s: _Optional[float] = ..., bench: _Optional[str] = ..., system: _Optional[str] = ...) -> None: ...
+    drain_period_s: float
+    def __init__(self, run_id: _Optional[str] = ..., data_address: _Optional[str] = ..., learning_json: _Optional[bytes] = ..., exchanges: bool = ..., revoked_serials: _Optional[_Iterable[str]] = ..., resumes_at: _Optional[int] = ..., part: _Optional[int] = ..., quiet: bool = ..., host_period_s: _Optional[float] = ..., host_during_phases: bool = ..., rest_s: _Optional[float] = ..., bench: _Optional[str] = ..., system: _Optional[str] = ..., drain_period_s: _Optional[float] = ...) -> None: ...
 
 class Refusal(_message.Message):
     __slots__ = ("reason", "final")
