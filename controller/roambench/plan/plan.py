@@ -17,6 +17,7 @@ from roambench.plan.disk import kept_bytes, transient_bytes
 from roambench.plan.energy import PhaseJoules, agents_joules, simulated_joules
 from roambench.plan.exchanges import rehearse_exchanges
 from roambench.plan.fleet import PlannedFleet, planned_fleet
+from roambench.plan.memory import memory_doubts, trainer_peak_bytes
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.rounds import rehearse_rounds
 from roambench.plan.times import planned_times
@@ -53,7 +54,8 @@ class RunPlan:
     disk_bytes: int
     peak_disk_bytes: int
     core_share: float  # of a core that a thread got just now; below 1 this machine is busy
-    doubts: tuple[str, ...] = ()  # about the movement, and trainings that cannot end in time
+    trainer_peak_bytes: int = 0  # resident memory of a board's trainer; 0: no board trains, or not known
+    doubts: tuple[str, ...] = ()  # about the movement, memory, and trainings that cannot end in time
 
 
 def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[RunPlan]:
@@ -72,17 +74,25 @@ def _plans(fleet: PlannedFleet) -> Iterator[RunPlan]:
     if is_decentralised(experiment):
         world = PeerWorld.of(experiment)
         costs = measure_costs(world.experiment, world.learning_task)
+        peak_bytes = _trainer_bytes(fleet, world.learning_task)
         for system in experiment.systems:
             rehearsed = rehearse_exchanges(fleet, world, system, f"{experiment.name}-{system}", costs)
-            yield _plan_system(fleet, system, world.movement, world.learning_task, rehearsed, costs)
+            yield _plan_system(
+                fleet, system, world.movement, world.learning_task, rehearsed, costs, peak_bytes
+            )
         return
     movement = movement_of(experiment)
     learning_task = learning_task_of(experiment, len(movement.trace.device_names))
     costs = measure_costs(experiment, learning_task)
+    peak_bytes = _trainer_bytes(fleet, learning_task)
     samples = tuple(len(part) for part in learning_task.parts)
     for system in experiment.systems:
         rehearsed = rehearse_rounds(fleet, system, movement, samples, costs)
-        yield _plan_system(fleet, system, movement, learning_task, rehearsed, costs)
+        yield _plan_system(fleet, system, movement, learning_task, rehearsed, costs, peak_bytes)
+
+
+def _trainer_bytes(fleet: PlannedFleet, learning_task: LearningTask) -> int:
+    return trainer_peak_bytes(fleet.experiment, learning_task) if fleet.has_agents else 0
 
 
 def _plan_system(
@@ -92,6 +102,7 @@ def _plan_system(
     learning_task: LearningTask,
     rehearsed: Rehearsed,
     costs: MachineCosts,
+    trainer_bytes: int,
 ) -> RunPlan:
     devices = len(learning_task.parts)
     names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
@@ -123,7 +134,12 @@ def _plan_system(
         disk_bytes=disk,
         peak_disk_bytes=disk + transient_bytes(fleet, learning_task, rehearsed),
         core_share=costs.core_share,
-        doubts=(*movement.doubts, *_deadline_doubts(fleet, answered)),
+        trainer_peak_bytes=trainer_bytes,
+        doubts=(
+            *movement.doubts,
+            *memory_doubts(fleet.experiment, trainer_bytes),
+            *_deadline_doubts(fleet, answered),
+        ),
     )
 
 

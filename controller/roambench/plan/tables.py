@@ -118,6 +118,8 @@ def _totals(plans: Sequence[RunPlan]) -> ReportTable:
         ("disk", lambda plan: size(plan.disk_bytes)),
         ("disk while it runs", lambda plan: size(plan.peak_disk_bytes)),
     ]
+    if any(plan.trainer_peak_bytes for plan in plans):
+        lines.append(("memory of a board's trainer", lambda plan: size(plan.trainer_peak_bytes)))
     if any(plan.joules for plan in plans):
         lines.append(("joules, gross", lambda plan: numbers.joules(sum(i.gross_j for i in plan.joules))))
         lines.append(("joules, net", lambda plan: numbers.joules(sum(i.net_j for i in plan.joules))))
