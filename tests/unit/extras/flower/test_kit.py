@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -33,3 +35,15 @@ def test_code_comes_and_what_was_made_beside_it_does_not(tmp_path: Path) -> None
     assert (kit.spec.name, kit.spec.version) == ("least-squares", "1.0.0")
     (app / "squares/client_app.py").write_text("app = None")
     assert kit_of_app(app).digest != before.digest
+
+
+def test_boards_load_the_program_without_the_controllers_packages() -> None:
+    """They have the base install alone: experiments and their checks are none of theirs."""
+    code = (
+        "import sys\n"
+        "for name in ('pydantic', 'typer', 'rich', 'paramiko', 'packaging', 'pyarrow'): sys.modules[name] = None\n"
+        "from roambench.agent.orders.programs import file_of\n"
+        "print(file_of('flower').name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.stderr) == ("client_process.py", "")
