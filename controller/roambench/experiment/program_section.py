@@ -22,7 +22,11 @@ class ProgramSection(Section):
         default_factory=dict,
         description="The program's own settings; of a Flower app its run config.",
     )
-    python: str = Field("", description="Interpreter that has what it imports; empty: roambench's own.")
+    python: str = Field(
+        "",
+        description="Interpreter that has what it imports: a name, or a path relative to the experiment file; "
+        "empty: roambench's own.",
+    )
     reachable: Literal["trace", "everybody"] = Field(
         "trace", description="Devices that can be reached in a step: those that are present, or all."
     )

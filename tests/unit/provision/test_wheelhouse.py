@@ -140,9 +140,11 @@ def test_an_environment_beside_the_agents_gets_only_what_that_lacks(tmp_path: Pa
     house = build_wheelhouse(tmp_path / "state", tmp_path, PI)
 
     def beside(*roots: str) -> list[str]:
-        found = build_beside(tmp_path / "state", tmp_path, PI, house, roots, lock="own.txt", alone=("own",))
+        found = build_beside(
+            tmp_path / "state", tmp_path, PI, house, roots, who="mine", lock="own.txt", alone=("own",)
+        )
         return [wheel.name for wheel in found.wheels]
 
     assert beside("own", "upper>=1", "loose") == ["loose", "middle", "own"]
-    with pytest.raises(ConfigError, match=r"roambench needs upper>=2, got 1\.0"):
+    with pytest.raises(ConfigError, match=r"mine needs upper>=2, got 1\.0"):
         beside("own", "upper>=2")

@@ -113,7 +113,7 @@ def hides_files() -> bool:
     return bool(libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) >= _LEAST_ABI)
 
 
-def _hide(paths: list[str]) -> None:
+def hide(paths: list[str]) -> None:
     """Keep files at and below `paths` from this process and all that it starts, which run as the user whom
     they belong to. All else is named, as of now: what is made later in a folder above one of them is kept
     away, too. A kernel without Landlock hides nothing."""
@@ -184,7 +184,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _limit(int(memory_bytes))
-    _hide(json.loads(hidden))
+    hide(json.loads(hidden))
     pipe = Pipe(reader, writer)
     frame = pipe.receive()
     if frame is None:

@@ -54,6 +54,8 @@ rm -rf "$folder/tmp"
 printf '%s' "$about" >"$folder/about.json.new"
 sync -f "$folder" && mv "$folder/about.json.new" "$folder/about.json"
 cd {layout.PROGRAMS}; for old in *; do case $old in "$1"|"$environment") ;; *) rm -rf "$old" ;; esac; done""")
+#: Before a check: what is tried here is a stranger's, too.
+_HIDDEN: Final = f"from roambench.agent.orders.program_host import hide\nhide([{layout.ETC!r}])\n"
 _REMOVED: Final = Script(f"rm -rf {layout.PROGRAMS}")
 
 
@@ -81,7 +83,7 @@ def program(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
             SUBJECT,
             f"has {others or 'none'}, not {kit.spec.name} {kit.spec.version} ({kit.digest})",
             _BROUGHT,
-            (kit.digest, environment, json.dumps(about), kit.spec.check),
+            (kit.digest, environment, json.dumps(about), _HIDDEN + kit.spec.check),
             files=(RemoteFile(f"{layout.PROGRAMS}/{kit.digest}.tar", kit.files),),
             timeout_s=_CHECKING_S,
             explained={_UNUSABLE: (f"{kit.spec.name} cannot be loaded on this board", "mend it, then again")},

@@ -87,7 +87,14 @@ class Builds:
             return build
         spec = self._kit.spec
         wheels = build_beside(
-            self._state_dir, source_root(), platform, house, spec.roots, lock=spec.lock, alone=spec.alone
+            self._state_dir,
+            source_root(),
+            platform,
+            house,
+            spec.roots,
+            who=spec.name,
+            lock=spec.lock,
+            alone=spec.alone,
         )
         return replace(build, kit=BoardKit(self._kit, wheels))
 

@@ -57,15 +57,16 @@ def closure(
     roots: Sequence[str],
     markers: Mapping[str, str],
     fetch: Callable[[Sequence[str]], Iterable[Wheel]],
+    who: str = "roambench",
 ) -> list[Wheel]:
-    """The wheels of `roots` and of all they need where `markers` hold, by name.
+    """The wheels of `roots`, which `who` needs, and of all they need where `markers` hold, by name.
 
     `fetch` gets requirements without markers, of packages not seen before, and returns their wheels. It
     decides the versions (by constraints); ConfigError lists every requirement that they do not meet.
     """
     met: list[tuple[str, Requirement]] = []
     wheels: dict[str, Wheel] = {}
-    frontier = applicable("roambench", roots, markers, ())
+    frontier = applicable(who, roots, markers, ())
     while frontier:
         met += frontier
         missing = {canonicalize_name(need.name): need for _, need in frontier}

@@ -133,10 +133,11 @@ def build_beside(
     house: Wheelhouse,
     roots: Sequence[str],
     *,
+    who: str,
     lock: str,
     alone: Sequence[str],
 ) -> Wheelhouse:
-    """The wheels that `roots` need in an environment beside the agent's, which finds in that what it lacks.
+    """The wheels that `who` needs by `roots` in an environment beside the agent's, where it finds others.
 
     `lock` is a file of the source tree that goes before LOCK; what is in neither is the newest that the index
     has. Packages in `alone` come without what they need. Kept as `build_wheelhouse` keeps its wheels.
@@ -168,7 +169,7 @@ def build_beside(
                 for wheel in found
             ]
 
-        found = closure(roots, platform.markers, fetch)
+        found = closure(roots, platform.markers, fetch, who)
         return _pack(folder, platform, wheels, [wheel for wheel in found if wheel.name not in there])
 
 
