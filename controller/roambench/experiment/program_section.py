@@ -24,8 +24,8 @@ class ProgramSection(Section):
     )
     python: str = Field(
         "",
-        description="Interpreter that has what it imports: a name, or a path relative to the experiment file; "
-        "empty: roambench's own.",
+        description="Interpreter that has what it imports: a name, or a path relative to the experiment's "
+        "file; empty: roambench's own.",
     )
     reachable: Literal["trace", "everybody"] = Field(
         "trace", description="Devices that can be reached in a step: those that are present, or all."
