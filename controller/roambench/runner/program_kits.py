@@ -1,4 +1,4 @@
-"""What boards have to have of the program that plays an experiment: one row per program."""
+"""The kits that boards need for the program that plays an experiment: one row per program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from roambench.provision.wheels.program_kit import ProgramKit
 
 #: By the program's name. Rows raise ConfigError for what is no program.
 PROGRAM_KITS: Final[Table[Callable[[Experiment], ProgramKit]]] = Table(
-    what="program of boards", group="roambench.program_kits", own={}
+    what="program of boards",
+    group="roambench.program_kits",
+    own={},
 )
 
 

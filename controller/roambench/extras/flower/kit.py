@@ -1,4 +1,4 @@
-"""What boards need of a Flower app: its files, flwr, and what the app imports."""
+"""The kit of a Flower app for boards: its files, flwr, and what the app imports."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def flower_world(experiment: Experiment) -> World:
 
 
 def flower_kit(experiment: Experiment) -> ProgramKit:
-    """What boards need of a Flower app."""
+    """The kit of a Flower app for boards."""
     from roambench.extras.flower.kit import kit_of_app
 
     return kit_of_app(Path(experiment.program.folder or "."))

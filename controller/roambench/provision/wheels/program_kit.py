@@ -1,4 +1,4 @@
-"""What boards need of a program that answers messages on them: its files, and the packages it imports.
+"""The kit of a program that answers messages on boards: its files, and the packages that it imports.
 
 state_dir/programs/NAME.json   the kit that the bench's hosts have of the program NAME
 state_dir/programs/NAME.tar    its files
@@ -58,12 +58,12 @@ class ProgramKit:
         return hashlib.sha256(about + b"\0" + self.files).hexdigest()[:16]
 
     def as_json(self) -> dict[str, str]:
-        """What tells it from others, as JSON values."""
+        """Its name, version and digest as JSON values."""
         return {"name": self.spec.name, "version": self.spec.version, "digest": self.digest}
 
     @property
     def folder(self) -> str:
-        """Where its files are on a board."""
+        """The folder of its files on a board."""
         return f"{layout.PROGRAMS}/{self.digest}/files"
 
     @property
