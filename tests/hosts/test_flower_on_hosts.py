@@ -38,11 +38,7 @@ _honest = app
 
 def _hostile(message, context):
     if context.node_config["partition-id"] > 0:
-        try:
-            os.open("/etc/roambench/identity/key.pem", os.O_RDONLY)
-        except PermissionError:
-            return _honest(message, context)
-        raise ValueError("the agent's key can be read")
+        return _honest(message, context)
     if message.metadata.message_type == "evaluate":
         os.write(4, b"A" + (10**12).to_bytes(8, "big") + bytes(1000))
     while message.metadata.message_type == "train":
