@@ -99,7 +99,7 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
             "--no-preflight",
             "--unproven",
             "--set",
-            "fleet.deadline_s=40",
+            "fleet.deadline_s=60",
         )
         outcomes = [record for record in hostile.read_log() if isinstance(record, OutcomeDecided)]
         failed = {record.device: record.reason for record in outcomes if record.outcome is Outcome.FAILED}
@@ -111,7 +111,7 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
         (lie,) = [one for one in answers if one.order_id.endswith("/00000/evaluate")]
         assert "its program sent 1,000,000,000,000 bytes" in lie.reason
         for name in names:  # nothing of it is left, and every agent is the one that began
-            assert provisioned.inside(name, "pgrep -c -f program_host || true").strip() == "0"
+            assert provisioned.inside(name, "pgrep -c -f program_hos[t] || true").strip() == "0"
             readings = hostile.records.readings(name)
             assert len(readings.ns) > 10
     finally:
