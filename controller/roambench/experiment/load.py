@@ -128,7 +128,7 @@ def written_in(path: Path) -> WrittenExperiment:
 
 def anchored(change: Override, folder: Path) -> Override:
     """The change as a file in `folder` means it: what holds a path begins there. A link model's name stays a
-    name unless the file is there."""
+    name unless the file is there, an interpreter's stays a command."""
     if change.path not in _PATH_KEYS or not isinstance(change.value, str) or not change.value:
         return change
     if change.path == _LINK_MODEL:

@@ -15,7 +15,7 @@ class ProgramSection(Section):
 
     name: str = Field(
         "",
-        description='Program: "flower"; empty: none. `systems` is its name alone, or systems in which it trains.',
+        description='Program: "flower"; empty: none. `systems`: its name, or those in which it trains.',
     )
     folder: str = Field("", description="Its folder, relative to the experiment file.")
     settings: dict[str, ParameterValue] = Field(

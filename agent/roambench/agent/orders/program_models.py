@@ -1,10 +1,10 @@
 """Messages to a program that trains models of our systems, and its answers: a line of JSON, and behind it a
 flat little-endian float32 model.
 
-    {"train": {"step": 0, "seed": 1}}   train from the model; the answer's line is {"samples": number of samples,
-                                        "loss": mean loss or null}, and its model the trained one
-    {"score": {}}                       score the model; the answer is {"accuracy": 0..1 or null, "loss": number or
-                                        null, "metrics": {name: number}}, and nothing else
+    {"train": {"step": 0, "seed": 1}}   train from the model; the answer's line is {"samples": their number,
+                                        "loss": mean or null}, and its model the trained one
+    {"score": {}}                       score the model; the answer is a line {"accuracy": 0..1 or null,
+                                        "loss": number or null, "metrics": {name: number}}
 """
 
 from __future__ import annotations

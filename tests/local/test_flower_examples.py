@@ -1,0 +1,80 @@
+"""Flower's own examples, unchanged, on agents and on virtual devices: what they leave is the same to the bit.
+
+ROAMBENCH_FLOWER_EXAMPLES names a folder of them, as `examples` in a clone of Flower's repository is one, and
+ROAMBENCH_FLOWER_PYTHON an interpreter with flwr and what they import: torch, scikit-learn, xgboost. What they
+download is drawn (`flower_standins`). Nothing of Flower's is kept here.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from flower_apps import PYTHON
+from flower_standins import write_standins
+from roambench.contract.phases import Phase
+from roambench.experiment.load import WrittenExperiment, load_experiment
+from roambench.report.report import report
+from roambench.runner.composition import run_experiment
+from roambench.runs.folder import RunFolder
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        "ROAMBENCH_FLOWER_EXAMPLES" not in os.environ, reason="ROAMBENCH_FLOWER_EXAMPLES: no examples named"
+    ),
+]
+
+
+def played(tmp_path: Path, app: Path, fleet: str, settings: dict[str, Any]) -> RunFolder:
+    python = os.environ.get("ROAMBENCH_FLOWER_PYTHON", str(PYTHON))
+    program = {"name": "flower", "folder": str(app), "settings": settings, "python": python}
+    values = {
+        "systems": ["flower"],
+        "fleet": {"agents": 3, "deadline_s": 480},
+        "program": {**program, "reachable": "everybody"},
+        "energy": {"idle_baseline_s": 5},
+        "rounds": {"rest_s": 0},
+    }
+    (path,) = run_experiment(
+        load_experiment(WrittenExperiment(values, "test", Path.cwd())),
+        fleet=fleet,
+        runs_dir=tmp_path / fleet,
+        console=Console(file=io.StringIO()),
+        fresh=True,
+    )
+    return RunFolder.open(path)
+
+
+@pytest.mark.parametrize(
+    ("example", "settings", "left"),
+    [
+        ("quickstart-pytorch", {}, "final_model.pt"),
+        ("quickstart-numpy", {}, "final_model.npz"),
+        ("quickstart-sklearn", {}, "logreg_model.pkl"),
+        ("quickstart-xgboost", {}, "final_model.json"),
+        ("flower-simulation-step-by-step-pytorch/my-awesome-app", {"fraction-fit": 1.0}, "results.json"),
+    ],
+)
+def test_an_example_of_flower_runs_as_it_is(
+    example: str, settings: dict[str, Any], left: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONWARNINGS", "default")  # they are not ours
+    app = tmp_path / "app"
+    shutil.copytree(Path(os.environ["ROAMBENCH_FLOWER_EXAMPLES"]) / example, app)
+    write_standins(app)
+    settings = {"num-server-rounds": 2, **settings}
+    folders = {fleet: played(tmp_path, app, fleet, settings) for fleet in ("simulated", "local")}
+    models = {fleet: (folder.path / "server-app" / left).read_bytes() for fleet, folder in folders.items()}
+    assert models["local"] == models["simulated"]
+    (summary,) = report([folders["local"].path]).summaries
+    assert summary.orders.answers[("train", "done")] >= 4
+    assert summary.energy is not None
+    joules = {item.phase: item.gross.joules for item in summary.energy.phases}
+    assert all(joules[phase] > 0.0 for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD))
