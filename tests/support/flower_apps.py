@@ -73,6 +73,8 @@ def train(message, context):
     x, y = data(context)
     lr = np.asarray(message.content["config"]["lr"], w.dtype)
     w = w - lr * (x.T @ (x @ w - y) / len(x)).astype(w.dtype)
+    if "draw;" in misfortune:
+        w = w + np.random.rand(6).astype(w.dtype)
     seen = context.state["seen"]["times"] + 1 if "seen" in context.state else 1
     context.state["seen"] = MetricRecord({"times": seen})
     if f"huge:{part};" in misfortune:
@@ -89,6 +91,7 @@ def evaluate(message, context):
     x, y = data(context)
     accuracy = float(np.mean(np.abs(x @ w - y) < 2.0))
     metrics = {"eval_acc": accuracy, "eval_loss": float(np.mean((x @ w - y) ** 2)), "num-examples": len(x)}
+    metrics["accuracy"] = accuracy  # a column of ours
     return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
 

@@ -55,6 +55,13 @@ def run_app(
             metavar="KEY=VALUE...", help="Change the app's run config, as `flwr run` does; repeatable."
         ),
     ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME...",
+            help="Systems of ours in which the app's clients train, in place of its ServerApp; repeatable.",
+        ),
+    ] = None,
     python: Annotated[
         str,
         typer.Option(
@@ -82,6 +89,7 @@ def run_app(
     Examples:
         roambench flower run quickstart-pytorch
         roambench flower run my-app --trace month.parquet --run-config "num-server-rounds=5 batch-size=16"
+        roambench flower run my-app --trace month.parquet --system mohawk --system hierfavg
     """
     from roambench.experiment.load import WrittenExperiment, load_experiment
     from roambench.extras.flower.app import read_app
@@ -95,14 +103,14 @@ def run_app(
     app = read_app(folder, settings)
     values: dict[str, Any] = {
         "name": _NOT_IN_NAMES.sub("-", app.name).strip("-._")[:64] or "flower-app",
-        "systems": ["flower"],
+        "systems": system or ["flower"],
         "fleet": {"agents": agents, "deadline_s": _DEADLINE_S},
         "program": {
             "name": "flower",
             "folder": str(folder.resolve()),
             "settings": settings,
             "python": python,
-            "reachable": "everybody" if trace is None else "trace",
+            "reachable": "everybody" if trace is None and not system else "trace",
         },
     }
     written = WrittenExperiment(values, "roambench flower run", Path.cwd())

@@ -148,6 +148,18 @@ def resume_unfinished(folder: RunFolder) -> None:
     resume_run(folder.path, Console(file=io.StringIO()))
 
 
+@pytest.mark.parametrize(
+    ("python", "expected"), [("app/bin/python", "{folder}/app/bin/python"), ("python3", "python3"), ("", "")]
+)
+def test_an_interpreter_is_a_path_from_the_file_on_or_a_command(
+    python: str, expected: str, tmp_path: Path
+) -> None:
+    app = written_app(tmp_path, "least-squares")
+    program = {"name": "flower", "folder": str(app), "python": python}
+    written = WrittenExperiment({"systems": ["flower"], "program": program}, "test", tmp_path)
+    assert load_experiment(written).program.python == expected.format(folder=tmp_path)
+
+
 def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
     app = written_app(tmp_path, "least-squares")
     with pytest.raises(ConfigError, match=r"got 'rounds'"):
@@ -155,9 +167,9 @@ def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
     (app / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     with pytest.raises(ConfigError, match=r"components.serverapp: expected package.module:name, got None"):
         played(tmp_path, app, 2, {})
-    values = {"program": {"name": "flower", "folder": str(app)}, "systems": ["mohawk"]}
+    values = {"program": {"name": "flower", "folder": str(app)}, "systems": ["mohawk", "flower"]}
     written = WrittenExperiment(values, "test", Path.cwd())
-    with pytest.raises(ConfigError, match=r'systems: expected \["flower"\]'):
+    with pytest.raises(ConfigError, match=r'systems: expected \["flower"\] alone'):
         load_experiment(written)
 
 
