@@ -87,8 +87,7 @@ def run_app(
     the run's folder `server-app`.
 
     Examples:
-        roambench flower run quickstart-pytorch
-        roambench flower run my-app --trace month.parquet --run-config "num-server-rounds=5 batch-size=16"
+        roambench flower run quickstart-pytorch --run-config "num-server-rounds=5 batch-size=16"
         roambench flower run my-app --trace month.parquet --system mohawk --system hierfavg
     """
     from roambench.experiment.load import WrittenExperiment, load_experiment
