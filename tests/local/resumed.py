@@ -116,7 +116,9 @@ def story(run: Path, *, real_time: bool = False) -> list[object]:
                 case FleetEvent() | ClockProbed() if real_time:
                     continue
                 case OrderAnswered() if real_time:
-                    told.append(dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0))
+                    told.append(
+                        dataclasses.replace(record, transfer_s=0.0, train_s=0.0, late_s=0.0, coding_s=0.0)
+                    )
                 case ModelsExchanged() if real_time:
                     told.append(dataclasses.replace(record, exchange_s=0.0, download_s=0.0))
                 case _:

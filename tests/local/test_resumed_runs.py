@@ -30,6 +30,8 @@ simulated = { workers = 2 }
 #: Its server keeps two vectors and every device one, and another travels with every model.
 KEPT = ROUNDS.replace('"middle"', '"fedadam"').replace(" }\nsimulated", ", momentum = 0.0 }\nsimulated")
 KEPT += 'algorithm.local = "scaffold"\n'
+#: Codecs keep what they have yet to send on devices, and versions that differences are of.
+CODED = ROUNDS + 'links = { codec_up = "topk:0.05", codec_down = "int8" }\n'
 #: Velocities stay on the devices from one exchange to the next.
 PEERS = """
 name = "cut"
@@ -56,7 +58,9 @@ def tables(run: Path) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(("text", "system"), [(ROUNDS, "middle"), (KEPT, "fedadam"), (PEERS, "d_psgd")])
+@pytest.mark.parametrize(
+    ("text", "system"), [(ROUNDS, "middle"), (KEPT, "fedadam"), (CODED, "middle"), (PEERS, "d_psgd")]
+)
 def test_a_run_that_is_killed_again_and_again_ends_as_one_left_alone(
     tmp_path: Path, text: str, system: str
 ) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from roambench.contract.addresses import host_port
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import TrainOrder
 from roambench.fleet.drain_writer import RecordSink
@@ -56,6 +57,7 @@ async def bench(
     sink: RecordSink | None = None,
     hears: Callable[[str, str], None] = lambda name, kind: None,
     host: str = "127.0.0.1",
+    codecs: LinkCodecs = NOT_CODED,
 ) -> AsyncIterator[Bench]:
     """`hears` is told before an event is written down, and may raise."""
     authority = Authority.create()
@@ -74,7 +76,7 @@ async def bench(
         FleetSettings(
             "run",
             ("pi-01", "pi-02"),
-            (SPEC, SPEC),
+            (replace(SPEC, codecs=codecs), SPEC),
             LAYOUT,
             deadline_s,
             rest_s=rest_s,

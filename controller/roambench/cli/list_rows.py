@@ -15,6 +15,7 @@ class Kind(StrEnum):
 
     ALGORITHMS = "algorithms"
     DECENTRALISED = "decentralised"
+    CODECS = "codecs"
     DATASETS = "datasets"
     LOCAL = "local"
     MODELS = "models"

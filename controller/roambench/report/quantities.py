@@ -154,6 +154,17 @@ def _per_point(run: RunSummary) -> Energy | None:
     return None if run.spent is None or share is None else run.spent.gross.cumulative_consumed.times(share)
 
 
+def _coding_saves(run: RunSummary) -> float | None:
+    """What uploads of whole models would have drawn more, less what the encoding drew: Eq. 1's joules are in
+    proportion to bytes. None where nothing was encoded."""
+    rows = {} if run.modelled is None else {row.phase: row for row in run.modelled.phases}
+    sent, coded = rows.get(Phase.UPLOAD), rows.get(Phase.ENCODE)
+    if sent is None or coded is None or not sent.transferred_bytes or not run.info.model_bytes:
+        return None
+    longer = run.info.model_bytes * sent.count / sent.transferred_bytes
+    return sent.gross.joules * (longer - 1.0) - coded.gross.joules
+
+
 def _transfers(run: RunSummary) -> float | None:
     """No figure where no transfer had a size (a rehearsal)."""
     return math.fsum(run.modelled_from_log_j.values()) or None
@@ -213,6 +224,7 @@ _ROWS: Final = (
     ),
     _joules("to_threshold", f"{LEARNING} up to the threshold", _to_threshold, tracked=""),
     *(_of_phase(phase, kind) for phase in Phase for kind in KINDS),
+    Quantity("coding_saves_j", "saved by coding uploads", _coding_saves, "J", "higher", "", 1, "modelled"),
     Quantity("modelled_j", "transfers by Eq. 1", _transfers, "J", "lower", "", 1, "modelled"),
     *(
         Quantity(f"communication_j_{name}", f"transfers {title}", of, "J", "lower", "", 1, "modelled")

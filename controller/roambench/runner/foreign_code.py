@@ -29,6 +29,8 @@ from roambench.runs.fleet_kinds import FleetKind
 from roambench.systems.peers import is_peer_system
 
 _OURS: Final = "roambench"
+#: Of a codec as experiments spell it.
+CODEC_NAMES: Final = re.compile(r"(?:^|\+)([^+:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +64,12 @@ def foreign_code(experiment: Experiment, fleet: FleetKind, system: str = "") -> 
 
 
 def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> dict[str, PackageFacts]:
-    """The packages that agents import, by name: of the task, the model, the systems' local algorithms and the
-    meters' `drivers`. ConfigError for code that is in no package: it cannot come to a board."""
+    """The packages that agents import, by name: of the task, the model, the codecs, the systems' local
+    algorithms and the meters' `drivers`. ConfigError for code that is in no package: it cannot come to a
+    board."""
     points = [
         *catalogue.table("models").added_by(experiment.learning.model),
+        *_codecs(experiment),
         *(point for driver in drivers for point in catalogue.table("meters").added_by(driver)),
         *(point for system in experiment.systems for point in _local_algorithm(experiment, system)),
     ]
@@ -87,6 +91,12 @@ def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> d
         )
     versions = {_plain(code.package): code.version for code in codes}
     return {name: PackageFacts(versions[name], files[name]) for name in sorted(files)}
+
+
+def _codecs(experiment: Experiment) -> list[EntryPoint]:
+    """Of codecs that other packages add, in both directions."""
+    names = CODEC_NAMES.findall(f"{experiment.links.codec_up}+{experiment.links.codec_down}")
+    return [point for name in names for point in catalogue.table("codecs").added_by(name)]
 
 
 def is_needed_by_us(top: str) -> bool:
@@ -138,6 +148,7 @@ def _modules(experiment: Experiment, fleet: FleetKind, system: str) -> Iterator[
             yield from (point.module for point in points)
     for name in (system,) if system else experiment.systems:
         yield from (point.module for point in _local_algorithm(experiment, name))
+    yield from (point.module for point in _codecs(experiment))
     if experiment.learning.task:
         yield experiment.learning.task.partition(":")[0]
     if fleet.emulates:

@@ -56,6 +56,40 @@ def test_answers_survive_and_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert again.answer("run/4") == bytes([4])
 
 
+def test_what_a_training_began_from_lies_beside_its_model_and_goes_with_it(tmp_path: Path) -> None:
+    cache, start = ModelCache(tmp_path / "cache"), tmp_path / "start.blob"
+    for number, name in enumerate(("ab", "cd")):
+        start.write_bytes(name.encode())
+        cache.draft(name).write_bytes(b"model")
+        cache.keep(name, _reply(name * 32), cache.draft(name), base=start)
+        start.write_bytes(b"of the next training")
+        found = ModelCache(tmp_path / "cache").trained()
+        assert found is not None
+        assert found.base is not None
+        assert found.base.read_bytes() == name.encode()
+        assert found.base in cache.files()
+        assert len(list((tmp_path / "cache").glob("base-*"))) == 1, number
+    cache.release("cd")
+    assert list((tmp_path / "cache").glob("*.blob")) == []
+
+
+def test_what_a_codec_has_yet_to_send_is_known_when_the_rest_has_arrived(tmp_path: Path) -> None:
+    cache = ModelCache(tmp_path)
+    cache.fed_back()
+    assert cache.memory() is None
+    cache.memory_draft.write_bytes(b"first")
+    assert ModelCache(tmp_path).memory() is None
+    cache.fed_back()
+    cache.memory_draft.write_bytes(b"of an upload that broke off")
+    again = ModelCache(tmp_path)
+    memory = again.memory()
+    assert memory is not None
+    assert memory.read_bytes() == b"first"
+    assert memory in again.files()
+    again.clear()
+    assert again.memory() is None
+
+
 def test_a_released_model_may_stay_as_the_devices_own(tmp_path: Path) -> None:
     cache = ModelCache(tmp_path)
     assert cache.own_model() is None

@@ -1,0 +1,72 @@
+"""docs/codecs.md is run as it stands, its experiment in a small form, and its break-even is Eq. 1's own."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from forked_commands import roambench
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "codecs.md").read_text("utf-8")
+FENCE = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def run(command: str, folder: Path) -> str:
+    done = roambench(*shlex.split(command)[1:], cwd=folder)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return " ".join(done.stdout.split())
+
+
+def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
+    for language, title, content in FENCE.findall(PAGE):
+        if title:
+            (tmp_path / title).write_text(content)
+        if language != "console":
+            continue
+        printed = ""
+        for line in content.splitlines():
+            if line.startswith("$ "):
+                printed = run(line[2:], tmp_path)
+            else:
+                assert " ".join(line.split()) in printed, printed
+
+
+def test_the_experiment_in_a_small_form_has_its_break_even_where_eq_1_says(tmp_path: Path) -> None:
+    """An upload of B Mbit at r Mbit/s draws (alpha_u B + beta B / r) / 1000 J, and idle power for B / r s.
+
+    The break-even of the page: with a coding that takes as long, nothing is saved."""
+    text = (ROOT / "experiments" / "codecs.toml").read_text()
+    text = re.sub(r"codec_up = \[.*?\]", 'codec_up = ["identity", "int8"]', text, flags=re.DOTALL)
+    text = text.replace("seeds = 3", "seeds = 1").replace("steps = 40", "steps = 6")
+    text += "simulated.power_spread = [0.0]\nsimulated.speed_spread = [0.0]\n"
+    (tmp_path / "codecs.toml").write_text(text)
+    run("roambench sweep codecs.toml -o out --jobs 2", tmp_path)
+    rows = json.loads((tmp_path / "out" / "table.json").read_text())["rows"]
+    by_codec: dict[str, dict[float, dict[str, float]]] = {"identity": {}, "int8": {}}
+    for row in rows:
+        values = {name: metric["mean"] for name, metric in row["metrics"].items()}
+        by_codec[row["values"]["links.codec_up"]][row["values"]["simulated.upload_mbit_s"]] = values
+    plain, coded = by_codec["identity"], by_codec["int8"]
+    for rate, found in coded.items():
+        # What the same uploads of whole models drew, by the run in which they were whole.
+        saved = plain[rate]["upload_j"] - found["upload_j"] - found["encode_j"]
+        assert found["coding_saves_j"] == pytest.approx(saved, rel=1e-6)
+        assert plain[rate]["coding_saves_j"] is None
+    # Linear in 1 / rate: the third rate lies on the line of the other two.
+    found = coded[10.0]
+    longer_s = 0.15 * (1.0 + found["coding_saves_j"] / found["encode_j"])
+    slow = (tmp_path / "codecs.toml").read_text().replace("[1.0, 10.0, 100.0]", "[10.0]")
+    (tmp_path / "slow.toml").write_text(f"{slow}simulated.coding_s = [{longer_s!r}]\n")
+    run("roambench sweep slow.toml -o slow --jobs 2", tmp_path)
+    _, row = json.loads((tmp_path / "slow" / "table.json").read_text())["rows"]
+    assert row["metrics"]["coding_saves_j"]["mean"] == pytest.approx(0.0, abs=1e-9)
+    (r1, s1), (r2, s2), (r3, s3) = ((rate, coded[rate]["coding_saves_j"]) for rate in (1.0, 10.0, 100.0))
+    slope = (s1 - s3) / (1 / r1 - 1 / r3)
+    assert s2 == pytest.approx(s3 + slope * (1 / r2 - 1 / r3), rel=1e-6)
