@@ -45,7 +45,7 @@ class ModelledJoules:
         self.by_step.update(dict.fromkeys(closed, 0.0))
         order = np.argsort(rows.work.at_step, kind="stable")
         steps, starts = np.unique(rows.work.at_step[order], return_index=True)
-        for step, part in zip(steps.tolist(), np.split(order, starts[1:]), strict=True):
+        for step, part in zip(steps.tolist(), np.split(order, starts)[1:], strict=True):
             self.by_step[step] = float(rows.gross_j[part].sum())
         served = rows.work.train_order_ids
         for order_id, joules in zip(served, rows.gross_j.tolist(), strict=True):

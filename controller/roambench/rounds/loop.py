@@ -11,7 +11,16 @@ from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.intake import Intake
-from roambench.rounds.ports import Evaluator, Fleet, Journal, OnAnswer, Score, keep_all, metrics_record
+from roambench.rounds.ports import (
+    EnergySoFar,
+    Evaluator,
+    Fleet,
+    Journal,
+    OnAnswer,
+    Score,
+    keep_all,
+    metrics_record,
+)
 from roambench.rounds.presence import Presence
 from roambench.rounds.records import (
     LOCAL_DIVERGENCE,
@@ -25,8 +34,8 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import GivenUp, Uploads
-from roambench.rounds.state import RoundState, initial_state
-from roambench.systems.system import System, UploadRule
+from roambench.rounds.state import SELECTION_KEY, RoundState, initial_state
+from roambench.systems.system import SpentEnergy, System, UploadRule
 
 
 async def run_rounds(
@@ -42,6 +51,7 @@ async def run_rounds(
     on_step: OnStep | None = None,
     pace: Pace | None = None,
     state: RoundState | None = None,
+    energy: EnergySoFar | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
     """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
@@ -49,10 +59,10 @@ async def run_rounds(
     `initial_model`: float32 of shape (parameters,), behind it what travels besides; not used when continuing.
     A device that fails is a record with a reason; only errors of the fleet, journal or evaluator themselves
     end the run. `pace` is awaited before a step closes: it holds the step open until the bench's clock says
-    so.
+    so. `energy` is asked where the selection sees energy; without it devices have no joules.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
-    run = _Run(settings, system, association, fleet, journal, throughput)
+    run = _Run(settings, system, association, fleet, journal, throughput, energy)
     if state is None:
         # The first global model is no device's own yet: where systems ask for own models, devices fetch it.
         devices = frozenset(range(len(settings.samples))) if system.keeps_models else frozenset()
@@ -96,6 +106,7 @@ class _Run:
     fleet: Fleet
     journal: Journal
     throughput: Throughput
+    energy: EnergySoFar | None
     orders: int = 0
     done: int = 0
     aggregated: int = 0
@@ -203,7 +214,12 @@ class _Run:
     async def _train(self, state: RoundState, here: Presence, *, opening: bool) -> RoundState:
         """Selection and local training (part 5). A device that could not deliver its model keeps it for the
         next step: another training would take its place."""
-        chosen = plan.select(self.system, plan.candidates(self.settings, state, here, self.undelivered))
+        offered = plan.candidates(self.settings, state, here, self.undelivered)
+        if self.system.selection.sees_energy:
+            offered = replace(offered, energy=await self._energy(here.step, offered.devices))
+        chosen, memory = plan.select(self.system, offered)
+        if memory is not None:
+            state = replace(state, memories={**state.memories, SELECTION_KEY: memory})
         if self.system.lookahead:
             chosen = returning(
                 self.system, self.association, here.step, self.settings.steps, state.last_sync_step, chosen
@@ -216,6 +232,14 @@ class _Run:
         retrained = [settle.given_up(old, "retrained") for old in before if old is not None]
         self.journal.extend([*(_outcome(here.step, one) for one in retrained), *settled.failed])
         return transitions.after_trainings(state, settled)
+
+    async def _energy(self, step: int, devices: Sequence[int]) -> Mapping[int, SpentEnergy]:
+        """The joules of these devices, as they are written down."""
+        if self.energy is None:
+            return dict.fromkeys(devices, SpentEnergy())
+        record = plan.energy_record(step, await self.energy.of(devices))
+        self.journal.append(record)
+        return plan.energy_of(record)
 
     async def _perform(
         self,

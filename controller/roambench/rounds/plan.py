@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -20,18 +20,22 @@ from roambench.contract.orders import (
     UploadOrder,
     order_id,
 )
+from roambench.contract.phases import Phase
+from roambench.energy.energy_value import Energy
 from roambench.energy.links.throughput import Direction, link_name
 from roambench.rounds.presence import Presence
-from roambench.rounds.records import OrderGiven
+from roambench.rounds.records import EnergySeen, OrderGiven
+from roambench.rounds.rule_answers import checked_memory
 from roambench.rounds.run import RunSettings, Throughput
-from roambench.rounds.state import RoundState
-from roambench.systems.system import EDGE_PAIR, Candidates, System, Training
+from roambench.rounds.state import SELECTION_KEY, RoundState
+from roambench.systems.system import EDGE_PAIR, Candidates, Choice, Memory, SpentEnergy, System, Training
 
 
 def candidates(
     settings: RunSettings, state: RoundState, here: Presence, undelivered: Collection[int] = ()
 ) -> Candidates:
-    """The candidates of this step's selection: everyone who is present and has nothing to deliver first."""
+    """The candidates of this step's selection, without their energy: everyone who is present and has nothing
+    to deliver first."""
     free = {device: ap for device, ap in here.aps.items() if device not in undelivered}
     return Candidates(
         step=here.step,
@@ -41,25 +45,58 @@ def candidates(
         past=state.past,
         last_sync_step=state.last_sync_step,
         distances_m=tuple(here.distances_m[device] for device in free),
+        memory=state.memories.get(SELECTION_KEY, {}),
     )
 
 
-def select(system: System, offered: Candidates) -> tuple[int, ...]:
-    """The devices that train, ascending. PluginError if the system chose what is no device that is there."""
+def energy_record(step: int, seen: Mapping[int, SpentEnergy]) -> EnergySeen:
+    """The journal's line of what a selection sees."""
+    rows = [
+        (device, phase, energy)
+        for device, its in sorted(seen.items())
+        for phase, energy in (("", its.total), *((one.value, energy) for one, energy in its.phases.items()))
+    ]
+    return EnergySeen(
+        step,
+        tuple(device for device, _, _ in rows),
+        tuple(phase for _, phase, _ in rows),
+        tuple(energy.joules for _, _, energy in rows),
+        tuple(energy.u_joules for _, _, energy in rows),
+        tuple(energy.covered_s for _, _, energy in rows),
+        tuple(energy.gap_s for _, _, energy in rows),
+    )
+
+
+def energy_of(record: EnergySeen) -> dict[int, SpentEnergy]:
+    """Inverse of `energy_record`: a selection sees what is written down, and no more."""
+    found: dict[int, dict[str, Energy]] = {}
+    columns = (record.joules, record.u_joules, record.covered_s, record.gap_s)
+    for device, phase, *figures in zip(record.devices, record.phases, *columns, strict=True):
+        found.setdefault(device, {})[phase] = Energy(*figures)
+    return {
+        device: SpentEnergy(rows.pop(""), {Phase(phase): energy for phase, energy in rows.items()})
+        for device, rows in found.items()
+    }
+
+
+def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory | None]:
+    """The devices that train, ascending, and what the selection keeps (None: what it kept before).
+    PluginError if the system chose what is no device that is there."""
+    where = f"system {system.name!r}: selection.choose at step {offered.step}"
     answer = system.selection.choose(offered)
+    devices, memory = (answer.devices, answer.memory) if isinstance(answer, Choice) else (answer, None)
+    if memory is not None:
+        memory = checked_memory(memory, where)
     try:
-        chosen = tuple(sorted({operator.index(device) for device in answer}))
+        chosen = tuple(sorted({operator.index(device) for device in devices}))
     except TypeError:
-        raise PluginError(
-            f"system {system.name!r}: selection.choose at step {offered.step}: expected numbers of devices, "
-            f"got {answer!r}"
-        ) from None
+        raise PluginError(f"{where}: expected numbers of devices, got {devices!r}") from None
     strangers = set(chosen) - set(offered.devices)
     if strangers:
         raise PluginError(
             f"system {system.name!r} selected device {min(strangers)}, absent at step {offered.step}"
         )
-    return chosen
+    return chosen, memory
 
 
 def asked_for(system: System, state: RoundState, here: Presence) -> list[Training]:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from roambench.contract.metric import ACCURACY, Better, Metric
 from roambench.contract.orders import Answer, Order, Vector
 from roambench.rounds.records import MetricsScored, RoundRecord
+from roambench.systems.system import SpentEnergy
 
 #: Sees an answer as it arrives, and returns what is to be kept of it.
 OnAnswer = Callable[[Answer], Answer]
@@ -52,6 +53,14 @@ class Journal(Protocol):
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
         """Append all of them, in order, as one."""
+        ...
+
+
+class EnergySoFar(Protocol):
+    """The joules of a run's devices while it goes on."""
+
+    async def of(self, devices: Sequence[int]) -> Mapping[int, SpentEnergy]:
+        """Energy of each of these devices since the run began, as far as it is known now."""
         ...
 
 

@@ -31,6 +31,20 @@ class StepOpened:
 
 
 @dataclass(frozen=True, slots=True)
+class EnergySeen:
+    """Gross energy since the run began, as a selection saw it: a row of the parallel tuples is a device's
+    phase, or all its phases ("")."""
+
+    step: int
+    devices: tuple[int, ...]
+    phases: tuple[str, ...]
+    joules: tuple[float, ...]
+    u_joules: tuple[float, ...]  # standard uncertainties
+    covered_s: tuple[float, ...]  # seconds that hold the joules
+    gap_s: tuple[float, ...]  # seconds that no meter saw
+
+
+@dataclass(frozen=True, slots=True)
 class OrderGiven:
     """A device was given an order."""
 
@@ -273,6 +287,7 @@ class RunResumed:
 
 RoundRecord = (
     StepOpened
+    | EnergySeen
     | OrderGiven
     | OrderAnswered
     | EdgeAggregated

@@ -50,11 +50,13 @@ def checked_aggregate(members: tuple[int, ...], answer: object, reference: Vecto
         raise PluginError(f"{where}: expected a finite model, got NaN or infinity in it")
     if not abs(float(weights.sum()) - 1.0) < 1e-4:
         raise PluginError(f"{where}: expected weights that add up to 1, got {weights.tolist()}")
-    memory = _checked_memory(answer[2], where) if len(answer) == 3 else None
+    memory = checked_memory(answer[2], where) if len(answer) == 3 else None
     return Aggregate(members, model, np.asarray(weights, np.float64), memory)
 
 
-def _checked_memory(memory: object, where: str) -> Memory:
+def checked_memory(memory: object, where: str) -> Memory:
+    """The memory of a rule, as checked; PluginError, beginning with `where`, for anything but named, flat,
+    finite vectors."""
     if not isinstance(memory, Mapping):
         raise PluginError(f"{where}: expected a memory of named vectors, got {type(memory).__name__}")
     for name, vector in memory.items():

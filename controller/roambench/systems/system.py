@@ -19,6 +19,8 @@ import numpy.typing as npt
 from roambench.aggregation import Folding
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
+from roambench.contract.phases import Phase
+from roambench.energy.energy_value import Energy
 from roambench.mobility.association import Association
 from roambench.mobility.trace import Trace
 from roambench.vectors import Weights
@@ -83,9 +85,19 @@ class PastTraining:
 
 
 @dataclass(frozen=True, slots=True)
+class SpentEnergy:
+    """Gross energy of a device since the run began, measured or modelled, whole and by phase; `u_joules` of
+    `total` knows which errors the phases share. No joules in a rehearsal, nor before the first work."""
+
+    total: Energy = field(default_factory=Energy)
+    phases: Mapping[Phase, Energy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Candidates:
     """Selection's view of one step: parallel tuples of the present devices (ascending), their APs and the
-    distances to these."""
+    distances to these. `memory` is what `choose` last returned; empty the first time. `energy` is by device,
+    and empty unless the selection `sees_energy`."""
 
     step: int
     seed: int
@@ -94,6 +106,16 @@ class Candidates:
     past: Mapping[int, PastTraining]  # by device; absent before its first upload
     last_sync_step: int  # -1 before the first cloud aggregation
     distances_m: tuple[float, ...]
+    memory: Memory = field(default_factory=dict)
+    energy: Mapping[int, SpentEnergy] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The devices that train, any order, and the memory that `choose` wants to find next time."""
+
+    devices: Sequence[int]
+    memory: Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +220,13 @@ class FoldedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`choose` names the devices that train, any order. `rate` gives the utility of a finished training
-    from (training, its model, the global model), for `choose` to see at later steps; None: not needed."""
+    """`choose` names the devices that train, any order; a `Choice` has a memory, too. `rate` gives the
+    utility of a finished training from (training, its model, the global model), for `choose` to see at later
+    steps; None: not needed. `sees_energy`: candidates come with their joules so far."""
 
-    choose: Callable[[Candidates], Sequence[int]]
+    choose: Callable[[Candidates], Sequence[int] | Choice]
     rate: Callable[[Training, Vector, Vector], float] | None = None
+    sees_energy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,15 @@ import pytest
 from forked_commands import roambench
 from roambench.experiment import catalogue
 from roambench.mobility.trace import Trace
-from roambench.systems.system import ApWork, Candidates, CloudInput, EdgeInput, PastTraining, Training
+from roambench.systems.system import (
+    ApWork,
+    Candidates,
+    CloudInput,
+    EdgeInput,
+    PastTraining,
+    SpentEnergy,
+    Training,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "adding.md"
@@ -136,7 +144,7 @@ def test_the_table_names_every_group_of_entry_points_there_is() -> None:
 def test_the_fields_that_rules_see_are_on_the_page_in_their_order() -> None:
     """Of a trace the first ones."""
     shown = dict(re.findall(r"^\| `(\w+)` \| (`\w+`, `\w+`[^|]*) \|$", PAGE.read_text("utf-8"), re.MULTILINE))
-    seen = (Candidates, PastTraining, Training, EdgeInput, CloudInput, ApWork, Trace)
+    seen = (Candidates, SpentEnergy, PastTraining, Training, EdgeInput, CloudInput, ApWork, Trace)
     assert shown.keys() == {one.__name__ for one in seen}
     for one in seen:
         told = re.findall(r"`(\w+)`", shown[one.__name__].partition(";")[0])

@@ -9,7 +9,7 @@ from roambench.contract.errors import PluginError
 from roambench.rounds.checkpoint import state_from_json, state_to_json
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
-from roambench.systems.system import Selection
+from roambench.systems.system import Choice, Selection
 from roambench.vectors import weighted_mean
 
 
@@ -90,6 +90,30 @@ def test_rules_see_how_far_devices_are_from_their_access_points(world):
     held = run.states[2].outstanding
     assert [training.distance_m for training in held.values()] == [100.0, 300.0]
     assert state_from_json(state_to_json(run.states[2]), run.states[2].models).outstanding == held
+
+
+def test_what_a_selection_keeps_comes_back_and_outlives_the_controller(world):
+    """Devices take turns, by a count that the selection keeps."""
+
+    def in_turn(offered):
+        turn = offered.memory.get("turn", np.zeros(1))
+        return Choice(offered.devices[int(turn[0]) % len(offered.devices) :][:1], {"turn": turn + 1.0})
+
+    system = replace(mohawk(), selection=Selection(in_turn))
+    trace = world.drawn_trace("0 0 0 0 0 0 0 0", "0 0 1000 1000 0 0 1000 1000")
+    whole = world.run(system, trace)
+    assert [whole.orders("train", step)[0][0] for step in range(7)] == [0, 1, 0, 1, 0, 1, 0]
+    state = state_from_json(state_to_json(whole.states[2]), whole.states[2].models)
+    disks = world.ScriptedFleet((1, 1), {}, kept=whole.kept_then[2])
+    rest = world.run(system, trace, fleet=disks, state=state)
+    assert rest.result.digest == whole.result.digest
+    assert [rest.orders("train", step)[0][0] for step in range(3, 7)] == [1, 0, 1, 0]
+
+
+def test_a_selection_that_keeps_what_is_no_vector_is_an_error(world):
+    selection = Selection(lambda offered: Choice(offered.devices, {"turn": 1}))
+    with pytest.raises(PluginError, match=r"choose at step 0: memory\['turn'\]: expected a flat float32"):
+        world.run(replace(mohawk(), selection=selection), world.drawn_trace("0 0", "0 0"))
 
 
 @pytest.mark.parametrize("where", ["edge", "cloud"])

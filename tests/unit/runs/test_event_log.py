@@ -17,6 +17,7 @@ from roambench.rounds.records import (
     ClockProbed,
     CloudAggregated,
     EdgeAggregated,
+    EnergySeen,
     FleetEvent,
     MetricsScored,
     MixingPlanned,
@@ -60,6 +61,7 @@ LOG = [
     RunResumed(2, 7_000, 30.5),
     RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
     ClockProbed(1, 2, "during", "boot", 2**62, -2.5e14, 350_000.5, 8, (6_000, -1, 2, 8_000), 4.0),
+    EnergySeen(0, (0, 0), ("", "train"), (2.5, 1.0 / 3.0), (0.1, 0.0), (1.0, 0.5), (0.0, 0.25)),
 ]
 
 

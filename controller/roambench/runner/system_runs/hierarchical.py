@@ -25,7 +25,7 @@ from roambench.mobility.association import (
 from roambench.mobility.trace import Trace
 from roambench.rounds.extra_vectors import ExtraVectors
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.ports import Evaluator, Journal
+from roambench.rounds.ports import EnergySoFar, Evaluator, Journal
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
 from roambench.rounds.state import RoundState
@@ -45,6 +45,8 @@ from roambench.runner.world import (
     system_of,
 )
 from roambench.runs.folder import RunFolder
+from roambench.runs.measured.so_far import MeasuredSoFar
+from roambench.runs.modelled.so_far import ModelledSoFar
 from roambench.systems.system import System
 
 
@@ -146,6 +148,11 @@ class HierarchicalRun:
         self, fleet: ReadyFleet, folder: RunFolder, journal: Journal, pace: Pace, on_step: OnStep | None
     ) -> None:
         world = self.world
+        energy: EnergySoFar | None = None
+        if self.rounds.system.selection.sees_energy and folder.info.kind.is_virtual:
+            journal = energy = ModelledSoFar(folder, journal)
+        elif self.rounds.system.selection.sees_energy and folder.info.kind.has_agents:
+            energy = MeasuredSoFar(folder)
         async with AsyncExitStack() as scoring:
             evaluator: Evaluator | None = None
             if self.trains and (scorer := world.learning_task.scorer) is not None:
@@ -154,7 +161,7 @@ class HierarchicalRun:
                 evaluator = await scoring.enter_async_context(program_evaluator(scorer, folder))
             elif self.trains:
                 evaluator = TestSetEvaluator(world.experiment, world.learning_task)
-            await self._rounds(fleet, journal, pace, on_step, evaluator)
+            await self._rounds(fleet, journal, pace, on_step, evaluator, energy)
 
     async def _rounds(
         self,
@@ -163,6 +170,7 @@ class HierarchicalRun:
         pace: Pace,
         on_step: OnStep | None,
         evaluator: Evaluator | None,
+        energy: EnergySoFar | None,
     ) -> None:
         await run_rounds(
             replace(self.rounds.settings, orders_to_absent=fleet.orders_to_absent),
@@ -176,6 +184,7 @@ class HierarchicalRun:
             on_step=on_step,
             pace=pace,
             state=self._state,
+            energy=energy,
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
