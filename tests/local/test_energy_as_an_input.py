@@ -25,13 +25,13 @@ from dataclasses import replace
 import numpy as np
 
 from roambench.systems.mohawk import mohawk
-from roambench.systems.system import Choice, Selection
+from roambench.systems.system import Selected, Selection
 
 
 def choose(offered):
     turn = offered.memory.get("turn", np.zeros(1))
     ranked = sorted(offered.devices, key=lambda device: (offered.energy[device].total.joules, device))
-    return Choice(ranked[: 1 + int(turn[0]) % 2], {"turn": turn + 1.0})
+    return Selected(ranked[: 1 + int(turn[0]) % 2], {"turn": turn + 1.0})
 
 
 def thrifty(options):

@@ -28,7 +28,7 @@ from roambench.rounds.records import EnergySeen, OrderGiven
 from roambench.rounds.rule_answers import checked_memory
 from roambench.rounds.run import RunSettings, Throughput
 from roambench.rounds.state import SELECTION_KEY, RoundState
-from roambench.systems.system import EDGE_PAIR, Candidates, Choice, Memory, SpentEnergy, System, Training
+from roambench.systems.system import EDGE_PAIR, Candidates, Memory, Selected, SpentEnergy, System, Training
 
 
 def candidates(
@@ -84,7 +84,7 @@ def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory
     PluginError if the system chose what is no device that is there."""
     where = f"system {system.name!r}: selection.choose at step {offered.step}"
     answer = system.selection.choose(offered)
-    devices, memory = (answer.devices, answer.memory) if isinstance(answer, Choice) else (answer, None)
+    devices, memory = (answer.devices, answer.memory) if isinstance(answer, Selected) else (answer, None)
     if memory is not None:
         memory = checked_memory(memory, where)
     try:

@@ -111,7 +111,7 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selected:
     """The devices that train, any order, and the memory that `choose` wants to find next time."""
 
     devices: Sequence[int]
@@ -220,11 +220,11 @@ class FoldedEdge:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`choose` names the devices that train, any order; a `Choice` has a memory, too. `rate` gives the
+    """`choose` names the devices that train, any order; a `Selected` has a memory, too. `rate` gives the
     utility of a finished training from (training, its model, the global model), for `choose` to see at later
     steps; None: not needed. `sees_energy`: candidates come with their joules so far."""
 
-    choose: Callable[[Candidates], Sequence[int] | Choice]
+    choose: Callable[[Candidates], Sequence[int] | Selected]
     rate: Callable[[Training, Vector, Vector], float] | None = None
     sees_energy: bool = False
 

@@ -9,7 +9,7 @@ from roambench.contract.errors import PluginError
 from roambench.rounds.checkpoint import state_from_json, state_to_json
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
-from roambench.systems.system import Choice, Selection
+from roambench.systems.system import Selected, Selection
 from roambench.vectors import weighted_mean
 
 
@@ -97,7 +97,7 @@ def test_what_a_selection_keeps_comes_back_and_outlives_the_controller(world):
 
     def in_turn(offered):
         turn = offered.memory.get("turn", np.zeros(1))
-        return Choice(offered.devices[int(turn[0]) % len(offered.devices) :][:1], {"turn": turn + 1.0})
+        return Selected(offered.devices[int(turn[0]) % len(offered.devices) :][:1], {"turn": turn + 1.0})
 
     system = replace(mohawk(), selection=Selection(in_turn))
     trace = world.drawn_trace("0 0 0 0 0 0 0 0", "0 0 1000 1000 0 0 1000 1000")
@@ -111,7 +111,7 @@ def test_what_a_selection_keeps_comes_back_and_outlives_the_controller(world):
 
 
 def test_a_selection_that_keeps_what_is_no_vector_is_an_error(world):
-    selection = Selection(lambda offered: Choice(offered.devices, {"turn": 1}))
+    selection = Selection(lambda offered: Selected(offered.devices, {"turn": 1}))
     with pytest.raises(PluginError, match=r"choose at step 0: memory\['turn'\]: expected a flat float32"):
         world.run(replace(mohawk(), selection=selection), world.drawn_trace("0 0", "0 0"))
 
