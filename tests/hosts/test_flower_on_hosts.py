@@ -117,7 +117,10 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
     finally:
         removed = roambench("fleet", "flower", bench, "--remove", timeout_s=300)
     assert removed.code == 0, removed
-    assert all(provisioned.inside(name, "ls -d /opt/roambench/programs || true") == "" for name in names)
+    assert all(
+        provisioned.inside(name, "test ! -e /opt/roambench/programs && echo gone").strip() == "gone"
+        for name in names
+    )
 
 
 def _brought(bench: Path, app: Path) -> list[str]:

@@ -82,7 +82,7 @@ def bring_app(
         if dry_run:
             print(plans_text(outcomes))
         which = "without an app" if kit is None else f"{kit.spec.name} {kit.spec.version} ({kit.digest})"
-        title = f"{loaded.name}: {which}, {counted('brought', outcomes, lambda done: bool(done.plan.steps))}"
+        title = f"{loaded.name}: {which}, {counted('changed', outcomes, lambda done: bool(done.plan.steps))}"
         print_rows(outcome_table(title, "state", outcomes, partial(state_text, dry_run=dry_run)), screen())
     if any(one.failed for one in outcomes):
         raise typer.Exit(1)
