@@ -17,7 +17,7 @@ from roambench.provision.bench import Bench
 from roambench.provision.leases.holding import LEASE_VARIABLE, holding, standing_of
 from roambench.provision.leases.lease import LeaseBook
 from roambench.provision.leases.queue import LeaseRequest, standing
-from roambench.provision.leases.reserving import give_back
+from roambench.provision.leases.reserving import give_back, reserve
 
 _HOSTS = "".join(
     f'[[hosts]]\nname = "pi-{number}"\naddress = "10.36.0.{number}"\nmeter.driver = "none"\n'
@@ -98,6 +98,8 @@ def test_boards_that_are_done_are_given_back_one_by_one(bench: Bench) -> None:
         refused = pytest.raises(FleetError, match=r"keeps pi-3; wait .* do without those boards \(--only\)")
         with refused, holding(bench, "run", print, boards=["pi-3"]):
             pass
+        with pytest.raises(FleetError, match=r"keeps pi-3; wait for it \(--wait SECONDS\), or ask its owner"):
+            reserve(bench, "an afternoon", 60.0, 0.0, print)
         kept.done(three)  # in a moment it is over: until then they are its
         assert [claim.boards for claim in standing_of(bench).beside] == [("pi-3",)]
     assert standing_of(bench).everybody == ()

@@ -65,6 +65,14 @@ def test_a_changed_wheel_is_refused_by_name(tmp_path: Path, index: Path) -> None
         build_wheelhouse(tmp_path / "state", tmp_path, PI)
 
 
+def test_packages_that_do_not_fit_together_are_named(tmp_path: Path, index: Path) -> None:
+    """pip's last word then is the address of a page."""
+    make_wheel(index, "lower")
+    make_wheel(index, "lower", version="2.0")
+    with pytest.raises(FleetError, match=r"Cannot install lower==1\.0 and lower==2\.0 because"):
+        wheelhouse._pip_download(["lower==1.0", "lower==2.0"], PI, tmp_path)
+
+
 def test_what_is_needed_and_not_locked_is_not_fetched(tmp_path: Path, index: Path) -> None:
     make_wheel(index, "lower")
     lock_of(tmp_path).write_text(make_wheel(index, "upper", needs="lower") + make_wheel(index, "pip"))

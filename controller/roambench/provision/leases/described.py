@@ -24,7 +24,8 @@ def refusal(bench: str, found: LeaseStanding, number: int) -> str:
             f"{bench}: free now, but what was to begin is {_expectation(found, number)}, and it is booked: "
             f"{'; '.join(map(described, ahead))}; wait (--wait SECONDS) until {shown(found.begins_s(number))}"
         )
-    without = " do without those boards (--only)," if all(claim.aside for claim in ahead) else ""
+    chooses = any(claim.boards for claim in found.everybody if claim.number == number)  # a lease: all of them
+    without = " do without those boards (--only)," if chooses and all(claim.aside for claim in ahead) else ""
     return (
         f"{bench}: used by {' and then '.join(map(described, ahead))}; wait for it (--wait SECONDS),"
         f"{without} or ask its owner (roambench fleet release --force ends a lease that is not yours)"

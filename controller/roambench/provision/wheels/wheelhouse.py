@@ -215,7 +215,8 @@ def _pip_download(lines: Sequence[str], platform: Platform, folder: Path, *optio
             f" {LOCK} names: find out who changed it"
         )
     if ran.returncode != 0:
-        lines = [line for line in ran.stderr.splitlines() if line.startswith("ERROR")]
+        named = (line for line in ran.stderr.splitlines() if "ResolutionImpossible" not in line)
+        lines = [line for line in named if line.startswith("ERROR")]
         why = (lines or [ran.stderr.strip()])[-1]
         if platform.unlocked and "torch" in why:
             why += (
