@@ -20,7 +20,7 @@ _LONGEST_NAME = 256
 
 
 def listening(name: str, address: str) -> int:
-    """Tell whoever connects to the address who is here, from another thread; return the port."""
+    """Send `name` over each connection to the address, from another thread; return the port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     server = socket.create_server((address, 0), family=family, backlog=_BACKLOG)
 

@@ -239,7 +239,7 @@ def unprovision_hosts(
         bool,
         typer.Option(
             "--yes",
-            help="Do not ask: readings not collected yet are lost. Without a terminal nobody is asked.",
+            help="Do not ask: readings not collected yet are lost. Needed without a terminal.",
         ),
     ] = False,
     wait_s: WaitOption = 0.0,

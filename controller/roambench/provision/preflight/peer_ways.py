@@ -47,7 +47,7 @@ def ways_between(
 
 
 class _Meeting:
-    """No host dials before all listen, and each listens until all have. Nobody waits for late ones."""
+    """No host dials before all listen, and each listens until all have. Late ones are left out."""
 
     def __init__(self, hosts: int, addresses: Mapping[str, str]) -> None:
         self._addresses = addresses
@@ -83,7 +83,7 @@ class _Meeting:
 
 
 class _Lines:
-    """What a command prints, line by line."""
+    """Lines of a command's output."""
 
     def __init__(self) -> None:
         self._begun = b""
