@@ -121,7 +121,7 @@ class Drain:
                 await asyncio.sleep(self.period_s if self._source.depth < self._batch_records else 0)
 
     def look_every(self, period_s: float) -> None:
-        """The far side wants so many host seconds between what it is sent; a backlog does not wait."""
+        """Wait `period_s` (host seconds) between drains, as the far side asks; a backlog does not wait."""
         self.period_s = min(_PERIOD_MOST_S, max(PERIOD_S, period_s))
 
     def nudge(self) -> None:

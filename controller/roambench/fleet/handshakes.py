@@ -159,7 +159,7 @@ class Handshakes:
 
 
 def _open_files() -> int:
-    """Of this process: no more connections than these. Unknown: any number."""
+    """Return how many files and sockets this process has open; very many where that is not known."""
     try:
         return sum(1 for _ in Path("/proc/self/fd").iterdir())
     except OSError:

@@ -42,7 +42,7 @@ print(1024 * int(line.split()[1]))
 
 def trainer_peak_bytes(experiment: Experiment, learning_task: LearningTask) -> int:
     """Return the most memory that a trainer is resident with (bytes) while it trains two batches from a start
-    model, with a model of its own and a global one beside; 0 where that could not be tried here."""
+    model, holding an earlier and a global model beside it; 0 where that could not be tried here."""
     with tempfile.TemporaryDirectory(prefix="roambench-") as name:
         folder = Path(name)
         shard, start = folder / "shard.safetensors", folder / "start.blob"
