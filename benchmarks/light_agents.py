@@ -55,6 +55,7 @@ PARAMETERS: Final = 5_000
 SPEC: Final = LearningSpec("mlp", 1, 10, 0.01, 0.9, 0.0, 8, "shard.safetensors")
 ANSWER_S: Final = 0.005
 LOOK_S: Final = 0.01
+JOIN_S: Final = 300.0
 MEMORY: Final = "/dev/shm"
 
 
@@ -181,7 +182,11 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
         began_s, began_cpu_s = time.perf_counter(), cpu_s()
         for group in groups:
             group.say("go")
-        await asyncio.wait_for(fleet.sessions.wait_for_count(count), 300)
+        try:
+            await asyncio.wait_for(fleet.sessions.wait_for_count(count), JOIN_S)
+        except TimeoutError:
+            print(f"{count:6}  {len(fleet.sessions.all())} had joined after {JOIN_S:.0f} s", flush=True)
+            return
         join_s, join_cpu_s = time.perf_counter() - began_s, cpu_s() - began_cpu_s
         await asyncio.sleep(5.0)
 

@@ -105,7 +105,7 @@ def is_needed_by_us(top: str) -> bool:
     lists = ((owner, f"\n{owner.read_text('RECORD')}") for owner in distributions())
     owners: list[Distribution | None] = [owner for owner, files in lists if f"\n{top}/" in files]
     return top == _OURS or any(
-        owner is not None and _plain(owner.name) in _own_needs() for owner in owners or [_distribution(top)]
+        owner is not None and _plain(owner.name) in own_needs() for owner in owners or [_distribution(top)]
     )
 
 
@@ -180,7 +180,7 @@ def _code_of(top: str) -> ForeignCode:
                 owner = _installed(imported)
                 if owner is None or owner.name == package:
                     waiting.append(imported)
-                elif _plain(owner.name) not in _own_needs():
+                elif _plain(owner.name) not in own_needs():
                     needs.add(f"{owner.name} {owner.version}")
     modules = tuple(sorted(name for name, files in found.items() if files))
     content = hashlib.sha256()
@@ -277,7 +277,7 @@ def _distributions(_path: tuple[str, ...]) -> Mapping[str, list[str]]:
 
 
 @cache
-def _own_needs() -> frozenset[str]:
+def own_needs() -> frozenset[str]:
     """Distributions that roambench itself asks for, and what they ask for in turn."""
     found, waiting = set[str](), [_OURS]
     while waiting:
@@ -306,7 +306,7 @@ def _top_module_at(path: Path) -> str:
             if top in sys.stdlib_module_names or top in (_OURS, "__main__"):
                 return ""
             owner = _distribution(top)
-            return "" if owner is not None and _plain(owner.name) in _own_needs() else top
+            return "" if owner is not None and _plain(owner.name) in own_needs() else top
     return ""
 
 

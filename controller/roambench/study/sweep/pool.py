@@ -32,6 +32,7 @@ from roambench.systems.peers import is_peer_system
 Listener = Callable[[Point, PointEnd | None], None]
 
 _POINT: Final = "roambench.study.sweep.point_process"
+_WARM: Final = "roambench.study.sweep.warm"
 #: What points without agents load besides, once for all of them: where devices meet each other, and where
 #: they train. Nothing of it, and nothing that every point loads, loads grpc.
 _MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
@@ -62,7 +63,7 @@ async def run_points(
     if len(points) > 1 and not kind.has_agents:
         meeting = _MEETING if any(is_peer_system(point.system) for point in points) else ()
         server = ForkServer(
-            (_POINT, *meeting, *(_TRAINING if kind.trains else ())), folder.path / "points.log"
+            (_POINT, _WARM, *meeting, *(_TRAINING if kind.trains else ())), folder.path / "points.log"
         )
 
     async def pull() -> None:
