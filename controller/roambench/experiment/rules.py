@@ -137,10 +137,10 @@ def _trained_by_program(values: Mapping[str, Any], name: str, systems: Sequence[
         yield Mistake(("systems",), f'expected systems with access points beside program.name = "{name}"')
     learning = _at(values, ("learning",))
     for key in learning if isinstance(learning, Mapping) else ():
-        yield Mistake(("learning", key), f"expected none: {name} has data, model and training of its own")
+        yield Mistake(("learning", key), f"expected none: {name} brings data, model and training")
     for key in ("local", "proximal"):
         if _at(values, ("algorithm", key)):
-            yield Mistake(("algorithm", key), f"expected none: {name} has a training of its own")
+            yield Mistake(("algorithm", key), f"expected none: {name} brings its training")
     if _used(values, ("simulated", "backend")) != "workers":
         yield Mistake(("simulated", "backend"), f'expected "workers" beside program.name = "{name}"')
     if _used(values, ("rounds", "score_aps")):

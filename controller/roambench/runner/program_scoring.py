@@ -1,4 +1,4 @@
-"""Scores global models by the program that has the data, in a process of its own beside the controller."""
+"""Scores global models by the program that has the data, in a separate process beside the controller."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from roambench.agent.session.data_link import TimeIsUp
 from roambench.contract.errors import PluginError
 from roambench.contract.orders import Vector
 from roambench.contract.program_spec import ProgramSpec
+from roambench.fleet.fork_server import ONE_THREAD
 from roambench.rounds.ports import Score
 from roambench.runs.folder import RunFolder
 
@@ -45,7 +46,7 @@ async def program_evaluator(spec: ProgramSpec, folder: RunFolder) -> AsyncIterat
     """An evaluator whose program is loaded; ended behind the body. PluginError says why it cannot be."""
     place = folder.path / FOLDER
     place.mkdir(parents=True, exist_ok=True)
-    program = Program(place)
+    program = Program(place, ONE_THREAD)
     try:
         try:
             await program.prepare(spec)

@@ -396,7 +396,7 @@ def _local_mistakes(experiment: Experiment, system: System) -> list[str]:
 
 
 def _program_mistakes(experiment: Experiment, system: System) -> list[str]:
-    """What a system wants of its devices' training that a program does not say or do."""
+    """Demands of a system on its devices' training that a program does not meet."""
     if not experiment.program.name:
         return []
     found = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,9 +30,12 @@ class Program:
     """The program of the run that the device is in. In `folder` it has a folder for the run, `state`; it
     cannot read what is `hidden`."""
 
-    def __init__(self, folder: Path, hidden: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path, hidden: Sequence[str] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
         self._folder = folder
         self._hidden = hidden
+        self._environment = environment
         self._spec: ProgramSpec | None = None
         self._process: ProgramProcess | None = None
         self._turn = asyncio.Lock()
@@ -130,6 +133,7 @@ class Program:
                 memory_bytes=spec.memory_bytes,
                 most_bytes=spec.message_bytes,
                 hidden=self._hidden,
+                environment=self._environment,
             )
             letter, body = await self._process.receive()
         except ProgramEnded as error:

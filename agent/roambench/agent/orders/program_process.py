@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -55,10 +55,11 @@ class ProgramProcess:
         memory_bytes: int,
         most_bytes: int,
         hidden: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> ProgramProcess:
-        """Start the program in `file` with `folder` as its current one; what it prints is kept in `log`;
-        it cannot read what is `hidden`.
-        OSError where the interpreter cannot be started."""
+        """Start the program in `file` with `folder` as its current one; what it prints is kept in `log`; it
+        cannot read what is `hidden`. It has the variables of this process and those of `environment`. OSError
+        where the interpreter cannot be started."""
         folder.mkdir(parents=True, exist_ok=True)
         mark = uuid.uuid4().hex
         process = await asyncio.create_subprocess_exec(
@@ -73,7 +74,7 @@ class ProgramProcess:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             cwd=folder,
-            env={**os.environ, _MARK: mark},
+            env={**os.environ, **(environment or {}), _MARK: mark},
             start_new_session=True,
         )
         made = cls(process, log, most_bytes, mark)

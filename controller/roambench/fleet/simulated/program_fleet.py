@@ -28,6 +28,7 @@ from roambench.contract.orders import (
     Vector,
 )
 from roambench.contract.program_spec import ProgramSpec
+from roambench.fleet.fork_server import ONE_THREAD
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
 from roambench.fleet.simulated.model_rows import ModelRows
 from roambench.fleet.simulated.simulated_fleet import VirtualDevice
@@ -179,7 +180,7 @@ async def loaded_programs(
     specs: Sequence[ProgramSpec], folders: Sequence[Path], *, at_once: int
 ) -> AsyncIterator[list[Program]]:
     """A program for each device; ended behind the body. FleetError says which cannot be loaded."""
-    programs = [Program(folder) for folder in folders]
+    programs = [Program(folder, ONE_THREAD) for folder in folders]  # as agents of this machine have it
     turns = asyncio.Semaphore(at_once)
 
     async def load(place: int) -> None:

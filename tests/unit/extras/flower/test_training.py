@@ -106,8 +106,8 @@ def test_a_client_that_fails_is_an_outcome_and_a_state_is_kept(tmp_path: Path) -
     [
         ({"systems": ["mohawk", "flower"]}, r'systems: expected \["flower"\] alone, or systems without it'),
         ({"systems": ["d_psgd"]}, "systems: expected systems with access points"),
-        ({"learning": {"batch_size": 4}}, "learning.batch_size: expected none: flower has data, model"),
-        ({"algorithm": {"local": "scaffold"}}, "algorithm.local: expected none: flower has a training"),
+        ({"learning": {"batch_size": 4}}, "learning.batch_size: expected none: flower brings data, model"),
+        ({"algorithm": {"local": "scaffold"}}, "algorithm.local: expected none: flower brings its training"),
         ({"simulated": {"backend": "stacked"}}, 'simulated.backend: expected "workers" beside'),
     ],
 )
