@@ -46,7 +46,7 @@ async def program_evaluator(spec: ProgramSpec, folder: RunFolder) -> AsyncIterat
     """An evaluator whose program is loaded; ended behind the body. PluginError says why it cannot be."""
     place = folder.path / FOLDER
     place.mkdir(parents=True, exist_ok=True)
-    program = Program(place, ONE_THREAD)
+    program = Program(place, environment=ONE_THREAD)
     try:
         try:
             await program.prepare(spec)

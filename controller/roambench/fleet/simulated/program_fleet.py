@@ -180,7 +180,9 @@ async def loaded_programs(
     specs: Sequence[ProgramSpec], folders: Sequence[Path], *, at_once: int
 ) -> AsyncIterator[list[Program]]:
     """A program for each device; ended behind the body. FleetError says which cannot be loaded."""
-    programs = [Program(folder, ONE_THREAD) for folder in folders]  # as agents of this machine have it
+    programs = [
+        Program(folder, environment=ONE_THREAD) for folder in folders
+    ]  # as agents of this machine have it
     turns = asyncio.Semaphore(at_once)
 
     async def load(place: int) -> None:
