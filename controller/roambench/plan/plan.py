@@ -11,6 +11,7 @@ from pathlib import Path
 from roambench.contract.errors import ConfigError
 from roambench.experiment.deadline import deadline_remedy
 from roambench.experiment.sections import Experiment
+from roambench.meters.traits import UNCALIBRATED_RAIL
 from roambench.mobility.files import write_trace
 from roambench.plan.costs import MachineCosts, measure_costs
 from roambench.plan.disk import kept_bytes, transient_bytes
@@ -137,10 +138,23 @@ def _plan_system(
         trainer_peak_bytes=trainer_bytes,
         doubts=(
             *movement.doubts,
+            *_meter_doubts(fleet),
             *memory_doubts(fleet.experiment, trainer_bytes),
             *_deadline_doubts(fleet, answered),
         ),
     )
+
+
+def _meter_doubts(fleet: PlannedFleet) -> Iterator[str]:
+    plain = UNCALIBRATED_RAIL
+    unnamed = [
+        name
+        for name, meter in zip(fleet.names, fleet.meters, strict=False)
+        if (meter.name, meter.u_gain, meter.u_offset_w) == (plain.name, plain.u_gain, plain.u_offset_w)
+    ]
+    if unnamed:
+        limits = f"{plain.u_gain:.0%} and {plain.u_offset_w:g} W (assumed)".replace("%", " %")
+        yield (f"{', '.join(unnamed)}: the bench does not name the chip of its sensor: planned with {limits}")
 
 
 def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> Iterator[str]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 from roambench.agent.settings import MeterSettings
 from roambench.contract.errors import ConfigError
+from roambench.meters.catalogue import traits_at
+from roambench.meters.chips import CHIPS, chip_traits
 from roambench.meters.ports import with_option
+from roambench.meters.traits import MeterTraits
 from roambench.spool.influx_settings import InfluxSettings
 from roambench.written.mistakes import did_you_mean
 
@@ -71,6 +75,30 @@ class MeterEntry:
             port = with_option(port, name, value)
         harmless = self.emulated or self.reopen_allowed
         return MeterSettings(self.driver, port, reopen_allowed=harmless, wifi_hop=self.wifi_hop)
+
+    @property
+    def _rails(self) -> list[str]:
+        return self.port.partition("?")[0].split("+")
+
+    @property
+    def chip(self) -> str:
+        """The chip that the inventory names for a kernel's sensor; "" where it names no known one for all
+        rails."""
+        named = [self.i2c.partition("@")[0]] if self.i2c else [rail.partition("/")[0] for rail in self._rails]
+        chip = named[0] if len(set(named)) == 1 else ""
+        return chip if self.driver == HWMON and chip in CHIPS else ""
+
+    @property
+    def traits(self) -> MeterTraits:
+        """Traits as far as the inventory tells them: a kernel's sensor has those of its chip, if named."""
+        row = traits_at(self.driver, self.settings.port)
+        if not self.chip:
+            return row
+        interval_s, update_s = row.nominal_s, self.update_ms * 1e-3
+        power = CHIPS[self.chip].power_factor > 0
+        one = chip_traits(self.chip, self.shunt_uohm * 1e-6, interval_s, update_s, power=power)
+        rails = math.sqrt(len(self._rails))  # their offsets and steps add in squares
+        return replace(one, u_offset_w=one.u_offset_w * rails, step_w=one.step_w * rails)
 
     @property
     def known_serial(self) -> str:

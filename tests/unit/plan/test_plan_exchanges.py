@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import ExchangeOrder
 from roambench.experiment.load import load_experiment
 from roambench.experiment.sections import Experiment
+from roambench.meters.chips import chip_traits
+from roambench.meters.traits import UNCALIBRATED_RAIL
 from roambench.plan.costs import MachineCosts
 from roambench.plan.energy import agents_joules
 from roambench.plan.exchanges import ExchangeTiming
@@ -411,3 +414,31 @@ def test_the_command_plans_a_decentralised_experiment(file: Path, tmp_path: Path
     assert "Nothing was started" in answer.output
     assert "exchange" in answer.output
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_kernel_s_sensor_is_planned_by_its_chip_where_the_bench_names_it(
+    file: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "bench.toml"
+    meters = (
+        'i2c = "ina226@1-0040"\nmeter.shunt_uohm = 100000',
+        'port = "ina226"\nmeter.shunt_uohm = 100000',
+        'port = "VDD_IN"',
+        'port = "ina3221/VDD_CPU+ina3221/VDD_SOC"',
+        'port = "ina3221/VDD_CPU"',
+    )
+    hosts = "".join(
+        f'[[hosts]]\nname = "board-{n}"\naddress = "10.0.0.{n}"\nmeter.driver = "hwmon"\nmeter.{text}\n'
+        for n, text in enumerate(meters)
+    )
+    path.write_text(f'[controller]\naddress = "10.0.0.9"\n{hosts}')
+    experiment = load_experiment(file, ['mobility.model="random"'])
+    named, by_port, unknown, two, one = planned_fleet(experiment, f"bench:{path}").meters
+    assert named == by_port == chip_traits("ina226", 100_000 * 1e-6, 0.1)
+    assert unknown == UNCALIBRATED_RAIL
+    assert one == chip_traits("ina3221", 0.0, 0.1, power=False)
+    assert two.u_offset_w == pytest.approx(math.sqrt(2) * one.u_offset_w)
+    (plan,) = plan_experiment(experiment, f"bench:{path}")
+    assert [doubt for doubt in plan.doubts if "chip" in doubt] == [
+        "board-2: the bench does not name the chip of its sensor: planned with 2 % and 0.1 W (assumed)"
+    ]

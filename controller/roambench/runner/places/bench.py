@@ -18,7 +18,6 @@ from roambench.contract.json_values import from_values, kept_in
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
-from roambench.meters.catalogue import traits_at
 from roambench.meters.traits import MeterTraits
 from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
@@ -116,11 +115,7 @@ class BenchPlace:
     @property
     def meters(self) -> Mapping[str, MeterTraits]:
         """Traits of the hosts' meters, as the bench describes them."""
-        return {
-            host.name: traits_at(host.meter.driver, host.meter.port)
-            for host in self.hosts
-            if host.meter.driver != NO_METER
-        }
+        return {host.name: host.meter.traits for host in self.hosts if host.meter.driver != NO_METER}
 
     def names(self, devices: int) -> tuple[str, ...]:
         """Names of the first `devices` hosts by their slot in the inventory."""
