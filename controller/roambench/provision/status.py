@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.json_values import json_or_none
@@ -11,6 +12,7 @@ from roambench.contract.printable import printable
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
+from roambench.provision.bench import MeterEntry
 from roambench.provision.claims import BoardClaim, foreign, read
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.preflight.host_clock import host_clock
@@ -68,6 +70,8 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
             status = replace(status, next_action=link.make_room(layout.STATE))
         if other := foreign(read(link).text, mine):
             status = replace(status, next_action=f"it belongs to {other.described()}")
+    if link.host.meter.host:
+        status = replace(status, meter_state=meter_elsewhere(link.host.meter))
     return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s, program=_program(link))
 
 
@@ -76,6 +80,15 @@ def _program(link: HostLink) -> str:
     lines = link.run(_ABOUT).text.splitlines()
     found = [json_or_none(dict[str, str], line) or {} for line in lines]
     return printable(", ".join(described(about) for about in found if "name" in about))
+
+
+def meter_elsewhere(meter: MeterEntry) -> str:
+    """Return what reads a meter of another machine, and whether its port is there; nothing is opened, as
+    that may reset the meter."""
+    reader, address = f"read by the {meter.host} in a run", meter.port.partition("?")[0]
+    if not address.startswith("/"):
+        return reader
+    return f"{reader}: {address} is {'there' if Path(address).exists() else 'not there'}"
 
 
 def status_of(answer: Mapping[str, Any]) -> HostStatus:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from roambench.provision.status import HostStatus, status_of, throttle_words
+from pathlib import Path
+
+from roambench.provision.bench import MeterEntry
+from roambench.provision.status import HostStatus, meter_elsewhere, status_of, throttle_words
 
 
 def test_every_value_of_the_answer_has_its_place():
@@ -52,3 +55,15 @@ def test_throttle_bits_in_words():
     assert throttle_words(0x1) == "under-voltage now"
     assert throttle_words(0x50005) == "under-voltage now, throttled now"
     assert throttle_words(0x60000) == "frequency capped since boot, throttled since boot"
+
+
+def test_a_meter_of_the_controller_is_said_to_be_there_or_not_and_is_not_opened(tmp_path: Path):
+    def told(port: str) -> str:
+        return meter_elsewhere(MeterEntry("smartpower3", port, "", 1.0, 0.0, "", False, host="controller"))
+
+    device = tmp_path / "meter"
+    device.mkdir()  # opening it would fail
+    assert told(f"{device}?interval_ms=100") == f"read by the controller in a run: {device} is there"
+    device.rmdir()
+    assert told(str(device)) == f"read by the controller in a run: {device} is not there"
+    assert told("192.168.4.1:23") == "read by the controller in a run"
