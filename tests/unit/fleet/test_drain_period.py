@@ -8,8 +8,9 @@ from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.identity.authority import CONTROLLER_NAME, Authority
 
 
+@pytest.mark.asyncio
 @pytest.mark.parametrize(("devices", "period_s"), [(36, 0.5), (150, 0.5), (900, 3.0)])
-def test_many_devices_drain_less_often(devices: int, period_s: float) -> None:
+async def test_many_devices_drain_less_often(devices: int, period_s: float) -> None:
     names = tuple(f"pi-{number:03}" for number in range(devices))
     settings = FleetSettings("run", names, (SPEC,) * devices, LAYOUT, 5.0)
     identity = Authority.create().issue(CONTROLLER_NAME)
