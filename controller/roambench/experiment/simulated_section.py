@@ -52,7 +52,7 @@ class SimulatedSection(Section):
         description="Speed of a device: 10⁹ floating-point operations per second of training.",
     )
     coding_s: float = Field(
-        0.15, ge=0.0, description="Assumed seconds to code or decode a million numbers, whatever the codec."
+        0.15, ge=0.0, description="Assumed seconds to code or decode a million numbers, with any codec."
     )
     upload_mbit_s: float = Field(
         20.0, ge=0.0, description='Modelled uplink without `links.link = "modelled"`; 0: no time.'

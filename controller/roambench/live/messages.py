@@ -263,7 +263,8 @@ class RunMessages:
 
 def _differences(numbers: Sequence[int]) -> list[int]:
     """Each number less the one above it; the first as it is."""
-    return np.diff(np.asarray(numbers, np.int64), prepend=0).tolist()
+    values = np.asarray(numbers, np.int64)
+    return list(map(int, np.diff(values, prepend=0)))
 
 
 def _rounded(value: float | None, digits: int) -> float | None:

@@ -155,8 +155,8 @@ def _per_point(run: RunSummary) -> Energy | None:
 
 
 def _coding_saves(run: RunSummary) -> float | None:
-    """What uploads of whole models would have drawn more, less what the encoding drew: Eq. 1's joules are in
-    proportion to bytes. None where nothing was encoded."""
+    """The joules that uploads of whole models would have drawn more, less what the encoding drew: those of
+    Eq. 1 are in proportion to bytes. None where nothing was encoded."""
     rows = {} if run.modelled is None else {row.phase: row for row in run.modelled.phases}
     sent, coded = rows.get(Phase.UPLOAD), rows.get(Phase.ENCODE)
     if sent is None or coded is None or not sent.transferred_bytes or not run.info.model_bytes:

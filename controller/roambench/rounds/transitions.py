@@ -133,7 +133,7 @@ def after_trainings(state: RoundState, trainings: Trainings) -> RoundState:
 
 
 def after_step(state: RoundState, here: Presence) -> RoundState:
-    """The step is closed: model versions that nobody wants any more are forgotten."""
+    """The step is closed: model versions that are not wanted any more are forgotten."""
     live = state.live
     return replace(
         state,

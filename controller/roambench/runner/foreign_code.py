@@ -30,7 +30,7 @@ from roambench.systems.peers import is_peer_system
 
 _OURS: Final = "roambench"
 #: Of a codec as experiments spell it.
-CODEC_NAMES: Final = re.compile(r"(?:^|\+)([^+:]+)")
+_CODEC_NAME: Final = re.compile(r"(?:^|\+)([^+:]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ def needed_on_boards(experiment: Experiment, drivers: Collection[str] = ()) -> d
 
 
 def _codecs(experiment: Experiment) -> list[EntryPoint]:
-    """Of codecs that other packages add, in both directions."""
-    names = CODEC_NAMES.findall(f"{experiment.links.codec_up}+{experiment.links.codec_down}")
+    """The entry points of codecs that other packages add, in both directions."""
+    names = _CODEC_NAME.findall(f"{experiment.links.codec_up}+{experiment.links.codec_down}")
     return [point for name in names for point in catalogue.table("codecs").added_by(name)]
 
 

@@ -318,7 +318,7 @@ def learning_spec(
 
 
 def link_codecs(experiment: Experiment) -> LinkCodecs:
-    """How models are coded on their way."""
+    """The codecs of models on their way."""
     links = experiment.links
     difference = links.codec_of == "difference"
     return LinkCodecs(links.codec_up, links.codec_down, difference, draw_key(experiment.seed, "codecs"))

@@ -1,4 +1,4 @@
-"""How models are coded on their way, the same for all devices of a run."""
+"""The codecs of models on their way, the same for all devices of a run."""
 
 from __future__ import annotations
 

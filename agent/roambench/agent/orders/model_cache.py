@@ -79,7 +79,7 @@ class ModelCache:
         return self._memory if self._memory.exists() else None
 
     def fed_back(self) -> None:
-        """What was coded last has arrived: what was lost of it is to be sent with the next."""
+        """Note that what was coded last has arrived: what was lost of it is to be sent with the next."""
         if self.memory_draft.exists():
             take_place(self.memory_draft, self._memory)
 

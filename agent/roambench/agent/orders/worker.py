@@ -73,7 +73,7 @@ class CodeJob:
 
 @dataclass(frozen=True, slots=True)
 class CodeOutcome:
-    """What the trainer needed, and the digest of the blob that came out."""
+    """The trainer's cost, and the digest of the blob that came out."""
 
     cpu_s: float
     digest: str
@@ -203,7 +203,7 @@ class Worker:
 
     @property
     def codecs(self) -> LinkCodecs:
-        """How the models of the run that it was prepared for are coded."""
+        """The codecs of the run that it was prepared for."""
         return self._spec.codecs if self._spec is not None else NOT_CODED
 
     @property

@@ -282,7 +282,7 @@ class Workplace:
     async def decoded(
         self, given: GivenOrder, blob: bytes, before: Moved, training_id: str = ""
     ) -> tuple[bytes, float]:
-        """The plain blob of a model that was downloaded, in a phase of its own where it was coded, and how
+        """The plain blob of a model that was downloaded, in a separate phase where it was coded, and how
         long that lasted; `before` is what the phase before it moved."""
         if not self.worker.codecs.codes_down:
             return blob, 0.0
@@ -306,7 +306,7 @@ class Workplace:
     async def _for_its_time(
         self, step: int, started_ns: int, call: Callable[[], Awaitable[Spent]]
     ) -> tuple[Spent, float, float]:
-        """What was computed, how long its phase lasted, and by how much this machine was late."""
+        """The result, how long its phase lasted, and by how much this machine was late."""
         late_s = 0.0
         try:
             computed = await call()

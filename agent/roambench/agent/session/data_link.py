@@ -83,7 +83,7 @@ class DataLink:
         coded: bool = False,
     ) -> tuple[bytes, ModelTransfer]:
         """The blob of version `digest` of AP `ap`; `radio` begins when its first bytes come. One that is
-        `coded` has a digest of its own, which comes with its length.
+        `coded` has another digest, which comes with its length.
 
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.

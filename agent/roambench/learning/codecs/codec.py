@@ -20,7 +20,7 @@ class Codec(Protocol):
 
     @property
     def feeds_back(self) -> bool:
-        """Whether a device adds what was lost to what it codes next (error feedback). Such a codec is for
+        """True where a device adds what was lost to what it codes next (error feedback). Such a codec is for
         differences alone: most of a model would be gone."""
         ...
 

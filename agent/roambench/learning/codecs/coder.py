@@ -48,10 +48,10 @@ class Coder:
     def decode(self, blob: bytes, count: int = 0, base: Vector | None = None) -> Vector:
         """The model of a blob, shape (count,) (0: as many numbers as it says). ModelError for what `encode`
         did not make."""
-        coded, told = decode_coded(blob, self.layout)
-        if count and told != count:
-            raise ModelError(f"coded model says that it has {told} numbers, expected {count}")
-        values = self.codec.decode(coded, told, self.shapes)
+        coded, length = decode_coded(blob, self.layout)
+        if count and length != count:
+            raise ModelError(f"coded model says that it has {length} numbers, expected {count}")
+        values = self.codec.decode(coded, length, self.shapes)
         with np.errstate(over="ignore", invalid="ignore"):
             model = values if base is None else base + values
         if not np.isfinite(model).all():

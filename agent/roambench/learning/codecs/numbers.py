@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ class Quantised:
         ).reshape(-1)[:count]
         levels = np.floor(share * np.float32(self.levels) + draws.random(count, np.float32))
         signed = np.copysign(np.minimum(levels, self.levels), values).astype(np.int8)
-        return scales.astype("<f4").tobytes() + self._packed(signed)
+        return bytes(scales.astype("<f4").tobytes()) + self._packed(signed)
 
     def decode(self, coded: bytes, count: int, shapes: Shapes) -> Vector:
         """Each level times its bucket's scale, in units of the largest level."""
@@ -132,14 +132,14 @@ class Quantised:
             return signed.tobytes()
         nibbles = np.full(2 * -(-signed.size // 2), 8, np.uint8)
         nibbles[: signed.size] = signed + 8
-        both: npt.NDArray[np.uint8] = nibbles[::2] | nibbles[1::2] << 4
+        both: npt.NDArray[np.uint8] = nibbles[::2] | nibbles[1::2] << np.uint8(4)
         return both.tobytes()
 
-    def _unpacked(self, coded: bytes) -> npt.NDArray[np.signedinteger[Any]]:
+    def _unpacked(self, coded: bytes) -> npt.NDArray[np.int8]:
         if self.bits == 8:
             return np.frombuffer(coded, np.int8)
         both = np.frombuffer(coded, np.uint8)
-        return (np.stack((both & 15, both >> 4), axis=1).reshape(-1).astype(np.int8)) - 8
+        return np.stack((both & 15, both >> 4), axis=1).reshape(-1).astype(np.int8) - np.int8(8)
 
 
 IDENTITY = CodecRow("float32, nothing is lost", Plain)

@@ -23,7 +23,7 @@ class Packed:
 
     @property
     def feeds_back(self) -> bool:
-        """As the codec whose bytes are packed."""
+        """The same as the codec whose bytes are packed."""
         return self.inner.feeds_back
 
     def encode(self, values: Vector, shapes: Shapes, draws: np.random.Generator) -> bytes:
@@ -63,13 +63,13 @@ def _zstd(inner: Codec) -> Packed:
 
     def unpack(coded: bytes, most_bytes: int) -> bytes:
         try:
-            told_bytes = zstandard.frame_content_size(coded)  # -1: it does not say
-            if not 0 <= told_bytes <= most_bytes:
+            stated_bytes = zstandard.frame_content_size(coded)  # -1: it does not say
+            if not 0 <= stated_bytes <= most_bytes:
                 raise ModelError(
-                    f"the code says that it unpacks to {told_bytes} of at most {most_bytes} bytes"
+                    f"the code says that it unpacks to {stated_bytes} of at most {most_bytes} bytes"
                 )
             # Into as many bytes as it says, however many there are.
-            return zstandard.ZstdDecompressor().decompress(coded, allow_extra_data=False)
+            return bytes(zstandard.ZstdDecompressor().decompress(coded, allow_extra_data=False))
         except zstandard.ZstdError as error:
             raise ModelError(f"the code cannot be unpacked: {error}") from None
 

@@ -58,7 +58,7 @@ def task_of_client_app(experiment: Experiment, devices: int) -> LearningTask:
 
 
 def first_message(experiment: Experiment, app: FlowerApp, devices: int) -> tuple[Mapping[str, Any], bytes]:
-    """The answer of `first_process` about the app, and the first numbers. ConfigError where it says why not."""
+    """The answer of `first_process` about the app, and the first numbers. ConfigError where it refuses."""
     settings = {
         **client_settings(app, 0, devices, experiment.seed),
         "folder": str(app.folder),

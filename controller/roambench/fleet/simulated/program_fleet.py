@@ -180,9 +180,7 @@ async def loaded_programs(
     specs: Sequence[ProgramSpec], folders: Sequence[Path], *, at_once: int
 ) -> AsyncIterator[list[Program]]:
     """A program for each device; ended behind the body. FleetError says which cannot be loaded."""
-    programs = [
-        Program(folder, environment=ONE_THREAD) for folder in folders
-    ]  # as agents of this machine have it
+    programs = [Program(folder, environment=ONE_THREAD) for folder in folders]  # as agents here have it
     turns = asyncio.Semaphore(at_once)
 
     async def load(place: int) -> None:

@@ -63,7 +63,7 @@ class VirtualDevice:
         return sgd_steps * self.scaled_s(device, self.sgd_step_s)
 
     def code_s(self, device: int, numbers: int) -> float:
-        """Return the seconds that a device takes to code or decode so many numbers."""
+        """Return the seconds that a device takes to code or decode this many numbers."""
         return self.scaled_s(device, 1e-6 * numbers * self.coding_s)
 
     def scaled_s(self, device: int, seconds: float) -> float:
@@ -268,7 +268,7 @@ class SimulatedFleet:
         return _done(order, UploadReply(model, "", moved_bytes, upload_s, coding_s=coding_s))
 
     def _coded(self, coder: Coder, order: UploadOrder, model: Vector) -> tuple[Vector, int]:
-        """What arrives of a model, and the length of its code; what was lost is kept for the next."""
+        """The model as it arrives, and the length of its code; what was lost is kept for the next."""
         base = self.rows.row(self._published[order.base_digest]) if order.base_digest else None
         memory_row = self._held.of(order.device).memory_row
         memory = self.rows.row(memory_row) if memory_row >= 0 else None
