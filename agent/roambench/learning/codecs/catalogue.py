@@ -7,7 +7,7 @@ from typing import Final
 from roambench.contract.errors import ConfigError
 from roambench.contract.table import Table
 from roambench.learning.codecs.codec import Codec, CodecRow
-from roambench.learning.codecs.numbers import Plain
+from roambench.learning.codecs.numbers import Uncoded
 
 _NUMBERS: Final = "roambench.learning.codecs.numbers"
 
@@ -43,7 +43,7 @@ def codec_of(text: str) -> Codec:
         except ValueError:
             raise ConfigError([f"{text!r}: expected a number behind {name}:, got {number!r}"]) from None
         if row.packs:
-            codec = row.make(Plain() if codec is None else codec, *given)
+            codec = row.make(Uncoded() if codec is None else codec, *given)
         elif codec is None:
             codec = row.make(*given)
         else:

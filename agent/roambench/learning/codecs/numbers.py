@@ -18,7 +18,7 @@ _MOST_FP16: Final = np.float32(65504.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class Uncoded:
     """float32, 4 bytes a number."""
 
     feeds_back: bool = False
@@ -142,7 +142,7 @@ class Quantised:
         return np.stack((both & 15, both >> 4), axis=1).reshape(-1).astype(np.int8) - np.int8(8)
 
 
-IDENTITY = CodecRow("float32, nothing is lost", Plain)
+IDENTITY = CodecRow("float32, nothing is lost", Uncoded)
 FP16 = CodecRow("float16", Half)
 BF16 = CodecRow("bfloat16", BrainHalf)
 INT8 = CodecRow("127 magnitudes, rounded by keyed draws", lambda: Quantised(8))

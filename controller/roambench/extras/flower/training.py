@@ -67,7 +67,7 @@ def first_message(experiment: Experiment, app: FlowerApp, devices: int) -> tuple
     }
     body = json.dumps(settings).encode()
     command = [experiment.program.python or sys.executable, "-P", str(Path(program_host.__file__).resolve())]
-    command += [str(Path(first_process.__file__).resolve()), "run", "0"]
+    command += [str(Path(first_process.__file__).resolve()), "run", "0", "[]"]
     sent, where = SETTINGS + len(body).to_bytes(8, "big") + body, f"ServerApp of {app.name}"
     with tempfile.TemporaryDirectory() as folder:
         try:
