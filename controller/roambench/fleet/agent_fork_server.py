@@ -62,6 +62,7 @@ ORDERED: Final = (
     "roambench.agent.life.notify",
     "roambench.agent.orders.held_model",
     "roambench.agent.orders.model_cache",
+    "roambench.agent.orders.program_models",
     "roambench.agent.orders.program_process",
     "roambench.agent.orders.programs",
     "roambench.agent.orders.resume_point",

@@ -37,10 +37,15 @@ _STATUS = {
 
 
 def answer_from(
-    message: wire.Answer, order: Task | TransferOrder, received: UploadReply | None, uploads: int = 0
+    message: wire.Answer,
+    order: Task | TransferOrder,
+    received: UploadReply | None,
+    uploads: int = 0,
+    *,
+    by_program: bool = False,
 ) -> Answer:
     """The answer to `order`. `received` is what arrived on the data plane for it, digest checked; `uploads`
-    is how often padding did.
+    is how often padding did. `by_program`: programs train, of which no steps and perhaps no losses are known.
 
     A DONE that cannot be true (no losses, no model, numbers that are none) becomes GARBAGE with its reason.
     What a training that was REFUSED has cost is kept, if that can be true.
@@ -53,7 +58,7 @@ def answer_from(
         reason = printable(message.reason[:500])
         return Answer(order.order_id, order.device, order.step, status, reason, cost)
     if isinstance(order, TrainOrder):
-        return _train_answer(message, order)
+        return _train_answer(message, order, by_program=by_program)
     if isinstance(order, ProgramOrder):
         return _program_answer(message, order)
     if isinstance(order, TransferOrder):
@@ -98,9 +103,11 @@ def _costs(kind: type[Cost], report: wire.TrainReply | wire.ExchangeReply) -> Co
     )
 
 
-def _train_answer(message: wire.Answer, order: TrainOrder) -> Answer:
+def _train_answer(message: wire.Answer, order: TrainOrder, *, by_program: bool) -> Answer:
     reply = word_of(TrainReply, message.train)
-    if mistake := _mistake_of_learning(reply, "training"):
+    without_losses = by_program and math.isnan(reply.mean_loss) and math.isnan(reply.mean_squared_loss)
+    believed = replace(reply, mean_loss=0.0, mean_squared_loss=0.0) if without_losses else reply
+    if mistake := _mistake_of_learning(believed, "training"):
         return _garbage(order, mistake)
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
@@ -118,9 +125,7 @@ def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
 def _mistake_of_learning(reply: TrainReply | ExchangeReply, name: str) -> str:
     if reply.samples < 1 or len(reply.model_digest) != 64:  # hex digits
         return f"says done, but its {name} report is empty"
-    by_program = reply.sgd_steps == 0  # of which no steps are known, and perhaps no losses
-    unknown = ("mean_loss", "mean_squared_loss") if by_program and math.isnan(reply.mean_loss) else ()
-    numbers = [getattr(reply, field.name) for field in fields(reply) if field.name not in unknown]
+    numbers = [getattr(reply, field.name) for field in fields(reply)]
     if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):
         return f"{name} report holds NaN or infinity"
     return ""

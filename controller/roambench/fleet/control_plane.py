@@ -52,7 +52,8 @@ class ControlPlane:
 
     `background` and `discards` hold the newest of these orders per device, for agents that come back;
     `welcome` makes the first frame of a device's session; `may_probe` says whether its clock may be probed
-    now. A device's rates and its share of the disk are held by `allowances`.
+    now. A device's rates and its share of the disk are held by `allowances`. `trains_by_program`: programs
+    carry out train orders.
     """
 
     guard: Guard
@@ -68,6 +69,7 @@ class ControlPlane:
     clock_observed: ClockObserver
     may_probe: Callable[[int], bool]
     allowances: Allowances
+    trains_by_program: bool = False
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Frames and drains arrive as bytes: what is no message is refused here, with a name."""
@@ -222,7 +224,10 @@ class ControlPlane:
         if entry.refusal:
             entry.fail(AnswerStatus.GARBAGE, entry.refusal)
             return
-        entry.settle(answer_from(message, entry.order, entry.received, entry.uploads))
+        answer = answer_from(
+            message, entry.order, entry.received, entry.uploads, by_program=self.trains_by_program
+        )
+        entry.settle(answer)
 
     def _take_event(self, event: wire.SessionEvent, session: Session) -> None:
         entry = self.outstanding.get(event.order_id, session.device)

@@ -145,6 +145,7 @@ class GrpcFleet:
             clock_observed=clock_observer,
             may_probe=lambda device: not self._hushed and not self._outstanding.of_device(device),
             allowances=allowances,
+            trains_by_program=settings.learning[0].program is not None,
         )
         self.control_port, self.data_port = self._ports.bind(
             settings.listen_host,

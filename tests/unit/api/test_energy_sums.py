@@ -162,7 +162,7 @@ def test_rows_are_taken_by_value_and_groups_come_as_they_first_appear(world, err
     [
         (["fate"], {}, "'fate': expected different ones of device, step, phase, outcome"),
         (["device", "device"], {}, "expected different ones of"),
-        ([], {"phase": "uplaod"}, "phase 'uplaod': expected one of absent, download"),
+        ([], {"phase": "uplaod"}, "phase 'uplaod': expected one of absent, decode, download"),
         ([], {"device": ["pi-01", "pi-99"]}, "device 'pi-99': expected one of pi-01, pi-02, pi-03"),
     ],
 )

@@ -59,7 +59,7 @@ def answers(monkeypatch: pytest.MonkeyPatch, *hosts: HostChecks) -> None:
     monkeypatch.setattr(
         bench_gate,
         "check",
-        lambda bench, asked, *, ends_runs, needed, peers: Preflight(bench.name, 0.0, hosts),
+        lambda bench, asked, *, ends_runs, needed, peers, kit: Preflight(bench.name, 0.0, hosts),
     )
 
 
