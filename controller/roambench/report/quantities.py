@@ -218,7 +218,9 @@ _ROWS: Final = (
     *(_joules("wasted", WASTED, "spent.{kind}.cumulative_wasted", kind) for kind in KINDS),
     *(_joules("failed", FAILED, "spent.{kind}.cumulative_failed", kind) for kind in KINDS),
     *(
-        _joules(f"{name}_per_{each}", f"{title} per {each}", f"spent.gross.per_{each}_{name}.mean", "gross")
+        _joules(
+            f"{name}_per_{each}", f"{title} per {each}", f"spent.gross.per_{each}_{name}.mean", tracked=""
+        )
         for each in ("training", "round")
         for name, title in (("consumed", LEARNING), ("wasted", WASTED))
     ),

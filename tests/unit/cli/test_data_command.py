@@ -1,18 +1,16 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roambench.cli.data_tables import aps_sentence, class_table
+from roambench.cli.data_tables import class_table
 from roambench.cli.main import main
 from roambench.learning.datasets.catalogue import load_dataset
-from roambench.mobility.walks.edge_hopping import EdgeHoppingParameters, edge_hopping
 from roambench.report.pages.data import bars, data_page, distance_figure, heat_map
-from roambench.report.summaries.data_shares import DataShares, ap_distances, shares_of, spread
+from roambench.report.summaries.data_shares import DataShares, shares_of, spread
 
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2])
 PARTS = (np.array([0, 1, 2, 3]), np.array([0, 4, 6, 7]), np.array([5]), np.array([], dtype=np.int64))
@@ -91,19 +89,6 @@ def test_json_holds_every_device_and_class(experiment: Path, capsys: pytest.Capt
         assert sum(device["counts"]) == 50
     assert found["images"] == {"min": 50, "median": 50, "mean": 50, "max": 50}
     assert found["distance"]["mean"] == pytest.approx(np.mean([d["distance"] for d in found["devices"]]))
-
-
-def test_the_mix_at_access_points_is_that_of_their_devices_together():
-    shares = DataShares(tuple("abcd"), np.array([[4, 0], [4, 0], [0, 4], [0, 4]]), np.array([8, 8]), 16)
-    trace = edge_hopping(EdgeHoppingParameters(devices=4, steps=3, aps=2, p=1.0, moves_at=[2]), 1)
-    assert ap_distances(shares, trace).tolist() == [
-        0.5,
-        0.5,
-        0.5,
-    ]  # they swap classes
-    mixed = dataclasses.replace(shares, counts=shares.counts[[0, 2, 1, 3]])
-    assert ap_distances(mixed, trace).tolist() == [0.0, 0.0, 0.0]
-    assert aps_sentence(np.array([0.75, 0.6, 0.5])).endswith("mix: 0.75 in step 1, 0.50 in step 3.")
 
 
 def test_access_points_of_a_trace_are_told(experiment: Path, capsys: pytest.CaptureFixture[str]):
