@@ -14,7 +14,6 @@ from roambench.runs.modelled.accounts import energy_model, ledger_of_log
 from roambench.runs.modelled.so_far import ModelledSoFar
 from small_runs import simulated
 
-
 pytestmark = pytest.mark.asyncio
 
 
