@@ -35,6 +35,7 @@ NOT_RUN = {
     "meter calibrate": "a meter",
     "meter power": "a meter",
     "fleet provision": "hosts",
+    "fleet flower": "hosts; tests/hosts/test_flower_on_hosts.py",
     "fleet wheelhouse": "a package index",
     "fleet rollback": "hosts",
     "fleet unprovision": "hosts",
