@@ -57,7 +57,7 @@ quiet = false
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LivingBench]:
-    living = LivingBench(tmp_path_factory.mktemp("bench"), NAMES, read_here=("board-a",))
+    living = LivingBench(tmp_path_factory.mktemp("bench"), NAMES, readers={"board-a": "controller"})
     living.start()
     yield living
     living.stop()

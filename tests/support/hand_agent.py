@@ -1,7 +1,7 @@
 """A controller on real ports, and agents driven by hand: a test decides what each one answers."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +58,7 @@ async def bench(
     hears: Callable[[str, str], None] = lambda name, kind: None,
     host: str = "127.0.0.1",
     codecs: LinkCodecs = NOT_CODED,
+    reads_for: Mapping[str, Collection[str]] | None = None,
 ) -> AsyncIterator[Bench]:
     """`hears` is told before an event is written down, and may raise."""
     authority = Authority.create()
@@ -82,6 +83,7 @@ async def bench(
             rest_s=rest_s,
             listen_host=host,
             data_host=host,
+            reads_for=reads_for or {},
         ),
         identity(authority),
         DeviceClock(),

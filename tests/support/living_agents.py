@@ -34,13 +34,13 @@ class LivingBench:
     odd: dict[str, dict[str, Any]] = field(default_factory=dict)  # how some meters are not as usual
     processes: dict[str, Command] = field(default_factory=dict)
     influxdb: tuple[str, str] | None = None  # address and bucket
-    read_here: tuple[str, ...] = ()  # whose meters hang on the controller's machine
+    readers: dict[str, str] = field(default_factory=dict)  # whose meters hang where: `meter.host`
 
     def __post_init__(self) -> None:
         hosts = "".join(
             f'\n[[hosts]]\nname = "{name}"\naddress = "127.0.0.1"\nssh_port = {2200 + index}\n'
             f'interface = "lo"\nmeter.port = "{self.folder}/{name}/meter"\nmeter.emulated = true\n'
-            f"meter.gain = {self.gain}\n" + 'meter.host = "controller"\n' * (name in self.read_here)
+            f"meter.gain = {self.gain}\n" + f'meter.host = "{self.readers.get(name, "")}"\n'
             for index, name in enumerate(self.names)
         )
         influx = '\n[influxdb]\nurl = "{}"\nbucket = "{}"\n'.format(*self.influxdb) if self.influxdb else ""
@@ -139,9 +139,10 @@ class LivingBench:
             identity_dir=str(place / "identity"),
             state_dir=str(place / "state"),
             machine_id=f"machine-of-{name}",
-            meter=MeterSettings()
-            if name in self.read_here
-            else MeterSettings("smartpower2", str(place / "meter"), reopen_allowed=True),
+            meter=MeterSettings() if name in self.readers else self.bench.host(name).meter.settings,
+            neighbours={
+                other.name: other.meter.settings for other in self.bench.read_by(self.bench.host(name))
+            },
             emulation=EmulationSettings(None, str(self.folder / "work.sock")),
             ctl_socket=str(self.socket(name)),
             influxdb=self.bench.influxdb,

@@ -40,16 +40,19 @@ class Link:
             keepalive=not settings.quiet,
             patient=not settings.run,
         )
-        self.drain = RunDrain(self.control, spool)
         self.quiet = Quiet(settings.quiet, self.control, notebook)
         self.reporter = Reporter(device, clock, spool, self.quiet)
         self.chores = Chores(self.reporter)
         self.data = DataDial(self.identity, device, clock, self.chores)
         self.peers = Peers(self.identity.current, clock, folder, Refusals(self.reporter))
 
+    def drain_of(self, device: str, spool: Spool) -> RunDrain:
+        """Drain of `spool`, whose records are `device`'s."""
+        return RunDrain(self.control, device, spool)
+
     def is_as(self, welcome: Welcome) -> bool:
         """Return whether the session is as the run wants it; if not, it is dialled again."""
-        self.drain.welcomed = False
+        self.control.serves_run = False
         if self.control.keepalive == welcome.quiet:
             self.control.keepalive = not welcome.quiet
             self.control.redial("dialling as this run wants it")
@@ -59,7 +62,7 @@ class Link:
     def work_for(self, welcome: Welcome) -> None:
         """Take orders and models from this controller, and send it records."""
         keepalive = not welcome.quiet
-        self.drain.welcomed = True
+        self.control.serves_run = True
         self.chores.begin(self.quiet.set_quiet(False))  # the session before may have wanted silence
         self.data.dial(welcome.data_address, keepalive=keepalive)  # or a restarted controller's
         self.peers.credential, self.peers.keepalive = self.identity.current, keepalive

@@ -92,6 +92,8 @@ class AgentSettings:
     quiet: bool = False  # send nothing while a phase is measured (agent.session.quiet)
     store_at_controller: bool = True
     meter: MeterSettings = field(default_factory=MeterSettings)
+    #: Meters of other boards that this one reads, by those boards' names.
+    neighbours: dict[str, MeterSettings] = field(default_factory=dict)
     host: HostSettings = field(default_factory=HostSettings)
     influxdb: InfluxSettings | None = None
     emulation: EmulationSettings | None = None

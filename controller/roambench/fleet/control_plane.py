@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -51,6 +51,7 @@ class ControlPlane:
     """Session and Drain. `device_of` maps a certificate's name to a device index (None: unknown).
 
     `background` and `discards` hold the newest of these orders per device, for agents that come back;
+    `reads_for` has, by reader, the other boards whose meters it reads: their readings it may drain, too.
     `welcome` makes the first frame of a device's session; `may_probe` says whether its clock may be probed
     now. A device's rates and its share of the disk are held by `allowances`. `trains_by_program`: programs
     carry out train orders.
@@ -62,6 +63,7 @@ class ControlPlane:
     background: dict[int, GivenOrder]
     discards: dict[int, GivenOrder]
     device_of: Callable[[str], int | None]
+    reads_for: Mapping[str, Collection[str]]
     clock: DeviceClock
     welcome: Callable[[int], Welcome]
     store: Store
@@ -273,7 +275,9 @@ class ControlPlane:
             except DecodeError:
                 await self._refuse_drain(identity, context, INVALID_ARGUMENT, "request is not readable")
                 raise AssertionError("abort raises") from None
-            if request.device != identity or self.device_of(identity) is None:
+            owner = request.device
+            is_its = owner == identity or owner in self.reads_for.get(identity, ())
+            if not is_its or self.device_of(identity) is None:
                 claim = f"records of {request.device[:60]!r}"
                 await self._refuse_drain(identity, context, PERMISSION_DENIED, claim)
             limits = self.allowances.limits
@@ -290,9 +294,11 @@ class ControlPlane:
                 await self._refuse_drain(identity, context, PERMISSION_DENIED, str(error))
             records = [(record.seq, record.kind, record.payload) for record in request.records]
             through = 0
-            if records:
+            if records and self.device_of(owner) is None:
+                through = records[-1][0]  # the reader is in the run, the board that it reads for is not
+            elif records:
                 try:
-                    through = await self.store(identity, request.spool_uuid[:64], records)
+                    through = await self.store(owner, request.spool_uuid[:64], records)
                 except RecordConflict as error:
                     await self._refuse_drain(identity, context, ALREADY_EXISTS, str(error))
             return wire.DrainReply(through_seq=through)

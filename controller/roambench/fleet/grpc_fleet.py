@@ -64,6 +64,8 @@ class FleetSettings:
     host: HostSettings = field(default_factory=HostSettings)
     shards: tuple[ShippedShard, ...] = ()  # per device, if they fetch their data
     exchanges: bool = False  # devices exchange models: each opens a peer port
+    #: By reader, the other boards whose meters hang on it: it drains their readings.
+    reads_for: Mapping[str, Collection[str]] = field(default_factory=dict)
     addresses: tuple[str, ...] = ()  # per device, where they are known: to tell whose connection failed
     part: int = 0  # how many controllers of this run have died, or were stopped, before this one
     resumes_at: int = 0  # the step that it goes on with
@@ -138,6 +140,7 @@ class GrpcFleet:
             background=self._giver.background,
             discards=self._giver.discards,
             device_of=self._device_of.get,
+            reads_for=settings.reads_for,
             clock=clock,
             welcome=self._welcome,
             store=self._drains.store,

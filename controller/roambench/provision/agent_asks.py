@@ -10,6 +10,7 @@ import numpy as np
 from roambench.contract.json_values import json_or_none
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.provision import layout
+from roambench.provision.bench import Host
 from roambench.provision.meter_steps import PowerSeries
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
@@ -51,10 +52,11 @@ def ask_burn(link: HostLink, seconds: float) -> tuple[float, float]:
         raise HostError(link.host.name, "ctl burn: an answer without its times") from None
 
 
-def ask_readings(link: HostLink, seconds: float) -> tuple[float, PowerSeries]:
-    """The agent's clock now, and what its meter said in the last `seconds` on that clock, without what is
-    inconsistent or off."""
-    answer = ask_agent(link, "readings", f"{seconds:g}")
+def ask_readings(link: HostLink, seconds: float, board: Host | None = None) -> tuple[float, PowerSeries]:
+    """The agent's clock now, and what its meter, or that of `board`, said in the last `seconds` on that
+    clock, without what is inconsistent or off."""
+    whose = [board.name] if board is not None and board.name != link.host.name else []
+    answer = ask_agent(link, "readings", f"{seconds:g}", *whose)
     try:
         now_s = float(answer["now_ns"]) * 1e-9
         return now_s, series_of(answer)

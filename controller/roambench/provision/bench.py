@@ -26,6 +26,8 @@ HWMON: Final = "hwmon"
 DEFAULT_USER: Final = "pi"
 #: The stable name that provisioning gives a host's own meter, in any USB port.
 METER_LINK: Final = "/dev/roambench-meter"
+#: The reader of a meter that hangs on the machine that `roambench run` runs on.
+CONTROLLER_READER: Final = "controller"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class MeterEntry:
 
     `emulated`: the host is a container; `port` names a pty or a TCP address that a program there feeds.
     `reopen_allowed`: a person has seen that opening the port resets nothing; the agent keeps no latch.
-    `host`: the machine that reads it, "" for the board itself.
+    `host`: the machine that reads it, "" for the board itself: CONTROLLER_READER or another host.
     `site`: what it sees, "" for the whole board. Of a kernel's sensor `i2c` is the chip that provisioning
     makes known to the kernel, as in "ina226@1-0040", `shunt_uohm` and `update_ms` what it sets (0: nothing).
     """
@@ -62,6 +64,11 @@ class MeterEntry:
     shunt_uohm: int = 0
     update_ms: int = 0
     host: str = ""
+
+    @property
+    def is_read_here(self) -> bool:
+        """True where the machine of the controller reads it."""
+        return self.host == CONTROLLER_READER
 
     @property
     def settings(self) -> MeterSettings:
@@ -154,6 +161,11 @@ class Host:
     card: CardEntry = CardEntry()
     power: PowerEntry = PowerEntry()
 
+    @property
+    def reader(self) -> str:
+        """The machine that reads its meter: its own name, another host's, or CONTROLLER_READER."""
+        return self.meter.host or self.name
+
     def is_called(self, word: str) -> bool:
         """Return whether a name or a tag of this host is `word`, or matches it as a pattern (`pi-0*`)."""
         return any(word == name or fnmatchcase(name, word) for name in (self.name, *self.tags))
@@ -182,6 +194,10 @@ class Bench:
             if host.name == name:
                 return host
         raise ConfigError([f"{self.file.name}: no host is called {name!r}"])
+
+    def read_by(self, reader: Host) -> tuple[Host, ...]:
+        """The other hosts whose meters hang on `reader`."""
+        return tuple(host for host in self.hosts if host.meter.host == reader.name)
 
     def only(self, words: Sequence[str], limit: int | None = None) -> tuple[Host, ...]:
         """The hosts that any of `words` means, all where none but exclusions are there; at most `limit`.

@@ -139,21 +139,27 @@ def _collect(
     since_s: float,
     pieces: dict[str, list[PowerSeries]],
 ) -> None:
-    """Add what every meter said since `since_s`; a host that does not answer has a silent meter."""
+    """Add what every meter said since `since_s`; those of a host that does not answer are silent."""
 
-    def ask(link: HostLink) -> PowerSeries:
+    def said(link: HostLink, board: Host) -> PowerSeries:
         asked_s = time.monotonic()
-        now_s, power = ask_readings(link, asked_s - since_s)
+        now_s, power = ask_readings(link, asked_s - since_s, board)
         answered_s = time.monotonic()
         return PowerSeries(power.at_s + _shift(link, (now_s, now_s), (asked_s, answered_s)), power.watts)
 
+    def ask(link: HostLink) -> dict[str, PowerSeries]:
+        return {meter_id(board): said(link, board) for board in asked[link.host.name]}
+
+    asked: dict[str, list[Host]] = {}
     for host in readers:
         if host.name in here:
             _, power = here[host.name].readings(time.monotonic() - since_s)
             pieces.setdefault(meter_id(host), []).append(power)
-    for outcome in on_hosts(bench, [host for host in readers if host.name not in here], ask):
-        if outcome.value is not None:
-            pieces.setdefault(meter_id(outcome.host), []).append(outcome.value)
+        else:
+            asked.setdefault(host.reader, []).append(host)
+    for outcome in on_hosts(bench, [bench.host(name) for name in asked], ask):
+        for meter, power in (outcome.value or {}).items():
+            pieces.setdefault(meter, []).append(power)
 
 
 def _shift(link: HostLink, there_s: tuple[float, float], here_s: tuple[float, float]) -> float:

@@ -55,7 +55,7 @@ class HeardMeter:
 def meters_here(bench: Bench, hosts: Sequence[Host]) -> Iterator[Mapping[str, HeardMeter]]:
     """By the names of their boards those of `hosts`' meters that hang on this machine, read while the
     context lasts."""
-    heard = {host.name: HeardMeter() for host in hosts if host.meter.host}
+    heard = {host.name: HeardMeter() for host in hosts if host.meter.is_read_here}
     if not heard:
         yield heard
         return

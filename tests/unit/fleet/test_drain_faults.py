@@ -14,7 +14,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.records import Reading, RecordKind
 from roambench.runs.record_store import RecordStore
 from roambench.spool.consumer import Record
-from roambench.spool.drain import Drain
+from roambench.spool.drain import Drain, NotWelcome
 from roambench.spool.spool import CONTROLLER, Spool
 
 pytestmark = pytest.mark.asyncio
@@ -115,3 +115,31 @@ async def test_a_controller_whose_disk_is_full_costs_no_record(spool: Spool, tmp
     assert (spool.depth, spool.dead) == (0, 0)
     assert len(store.readings("pi-01")) == spool.acknowledged()
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("reads_for", "owners"), [({}, set()), ({"pi-02": ["pi-01"]}, set()), ({"pi-01": ["pi-02"]}, {"pi-02"})]
+)
+async def test_a_board_drains_another_ones_records_where_the_bench_says_that_it_reads_its_meter(
+    spool: Spool, reads_for: dict[str, list[str]], owners: set[str]
+) -> None:
+    async with bench(reads_for=reads_for) as where, hand_agent(where) as agent:
+        await until(lambda: agent.link.is_open)
+        sent = agent.link.drain(spool.uuid, spool.batch(), device="pi-02")
+        if owners:
+            assert await sent == 40
+        else:
+            with pytest.raises(NotWelcome, match="not this device's records"):
+                await sent
+        assert {name for name, *_ in where.stored} == owners
+        told = lines(where, EventKind.DRAIN_REFUSED)
+    assert told == ([] if owners else ["pi-01: records of 'pi-02'"])
+
+
+async def test_records_for_a_board_that_is_not_in_the_run_are_taken_off_the_reader_and_not_stored(
+    spool: Spool,
+) -> None:
+    async with bench(reads_for={"pi-01": ["pi-09"]}) as where, hand_agent(where) as agent:
+        await until(lambda: agent.link.is_open)
+        assert await agent.link.drain(spool.uuid, spool.batch(), device="pi-09") == 40
+    assert where.stored == []

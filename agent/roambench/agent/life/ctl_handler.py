@@ -2,7 +2,9 @@
 would cost power.
 
 status                  who it is, its run, spool, meter, clock and board
-readings SECONDS        what the meter said in the last SECONDS: stamps, volts, amps, watts and flags
+readings SECONDS [BOARD]
+                        what the meter (of the neighbour BOARD) said in the last SECONDS: stamps, volts, amps,
+                        watts and flags
 smoke                   one SGD step in the trainer's process
 burn SECONDS [CORES [PERIOD]]
                         compute on all cores (or CORES) and do nothing else: `roambench fleet identify`; with
@@ -125,6 +127,7 @@ class CtlHandler:
             "dropped_between_runs": self.session.meter.unsent.dropped,
             "unsent_runs": self.session.meter.unsent.runs(),
             "meter": self.session.meter.watch.status(now_ns),
+            "neighbours": {one.name: one.watch.status(now_ns) for one in self.session.meter.neighbours},
             "host": _known(asdict(self.host.sample(now_ns))),
             "disk": {"total_bytes": disk.total, "free_bytes": disk.free},
         }
@@ -135,7 +138,12 @@ class CtlHandler:
             since_ns = now_ns - round(float(words[0]) * 1e9)
         except (IndexError, ValueError, OverflowError):
             raise ValueError("readings: expected SECONDS") from None
-        return {"now_ns": now_ns, **self.session.meter.watch.since(since_ns)}
+        meter = self.session.meter
+        watches = {"": meter.watch, **{one.name: one.watch for one in meter.neighbours}}
+        board = words[1] if len(words) > 1 else ""
+        if board not in watches:
+            raise ValueError(f"readings: this agent reads no meter of {board[:_MOST_LETTERS]!r}")
+        return {"now_ns": now_ns, **watches[board].since(since_ns)}
 
     async def _smoke(self) -> dict[str, Any]:
         self._only_between_runs("smoke")

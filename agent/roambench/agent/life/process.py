@@ -54,9 +54,9 @@ class Agent:
         end = one.ending
         meter.sign_off(end.reason)
         if one.settings.run:  # else a restarted agent, or a board that boots, goes on with its run
-            meter.context.end_run()
-        await meter.stores.flush(end.drain_s, waits_for_controller=end.is_asked)
-        link.control.hang_up(end.reason, meter.stores.left)
+            meter.end_run()
+        await meter.flush(end.drain_s, waits_for_controller=end.is_asked)
+        link.control.hang_up(end.reason, meter.left)
         if link.control.is_open:
             await asyncio.wait({talk}, timeout=_GOODBYE_S)
         talk.cancel()

@@ -79,7 +79,7 @@ class AgentSession:
         self.clock = clock = DeviceClock(settings.epoch_ns, settings.time_scale, settings.ahead_ns)
         spool = Spool(Path(settings.state_dir) / "spool.sqlite", consumers=settings.stores)
         self.link = link = Link(settings, clock, spool)
-        self.meter = AgentMeter(settings, clock, spool, link.reporter, link.quiet, link.drain, load)
+        self.meter = AgentMeter(settings, clock, spool, link.reporter, link.quiet, link.drain_of, load)
         self.trainer = Trainer(trainer, self.meter, link, load)
         self.duty = DutyRunner(clock, link.control, link.quiet, self.meter.host, link.reporter)
         self.is_leaving = False
@@ -182,11 +182,11 @@ class AgentSession:
             await link.quiet.set_quiet(False)
             link.quiet.follow(Phase.IDLE)
             self.load.burn(0.0)
-            meter.context.end_run()
+            meter.end_run()
             if drain_s is not None:
-                await meter.stores.flush(drain_s)
-            link.control.rest(reason, meter.stores.left)
-            meter.unsent.set_aside()  # what is left is of a run that is over: `fleet fetch` finds it there
+                await meter.flush(drain_s)
+            link.control.rest(reason, meter.left)
+            meter.set_aside()  # what is left is of a run that is over: `fleet fetch` finds it there
             self.trainer.forget_run()
             await link.forget_run()
             meter.host.forget_run()

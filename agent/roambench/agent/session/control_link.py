@@ -133,6 +133,7 @@ class ControlLink:
         self._awake = asyncio.Event()
         self._awake.set()
         self._at_once = False
+        self.serves_run = False  # the session is with the controller of our run
         self._left_s = time.monotonic()
 
     def send(self, frame: wire.AgentFrame) -> None:
@@ -262,9 +263,14 @@ class ControlLink:
         return self._identity if isinstance(self._identity, Credential) else self._identity.credential()
 
     async def drain(
-        self, spool_uuid: str, records: Sequence[tuple[int, RecordKind, bytes]], timeout_s: float = 20.0
+        self,
+        spool_uuid: str,
+        records: Sequence[tuple[int, RecordKind, bytes]],
+        timeout_s: float = 20.0,
+        *,
+        device: str = "",
     ) -> int:
-        """Send records; returns the highest seq that is durable at the controller.
+        """Send records, `device`'s or our own; returns the highest seq that is durable at the controller.
 
         Raises BatchRefused when the controller finds fault with these very records, NotWelcome when a person
         must act, TooSlow when it does not answer in time, LinkError when it should be tried again: every
@@ -273,7 +279,7 @@ class ControlLink:
         if self._channel is None or self._outgoing is None:
             raise LinkError("no session")
         request = wire.DrainRequest(
-            device=self._device,
+            device=device or self._device,
             spool_uuid=spool_uuid,
             records=[wire.Record(seq=seq, kind=int(kind), payload=payload) for seq, kind, payload in records],
         )
@@ -306,12 +312,12 @@ class ControlLink:
 
 @dataclass(slots=True)
 class RunDrain:
-    """Drains `spool` to the controller of our run: the records of one whose controller died are none of the
-    next one's. `welcomed`: the session is with that controller."""
+    """Drains `spool`, which has `device`'s records, to the controller of our run: those of one whose
+    controller died are none of the next one's."""
 
     link: ControlLink
+    device: str
     spool: Spool
-    welcomed: bool = False
 
     @property
     def is_there(self) -> bool:
@@ -320,6 +326,6 @@ class RunDrain:
 
     async def send(self, records: Sequence[Record]) -> int:
         """Send records as `ControlLink.drain` does."""
-        if not self.welcomed:
+        if not self.link.serves_run:
             raise LinkError("no session with this run's controller")
-        return await self.link.drain(self.spool.uuid_of(records[0][0]), records)
+        return await self.link.drain(self.spool.uuid_of(records[0][0]), records, device=self.device)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from roambench.contract.errors import ConfigError
 from roambench.provision.bench import (
+    CONTROLLER_READER,
     HWMON,
     METER_LINK,
     NO_METER,
@@ -216,7 +217,7 @@ def _host(table: HostTable, folder: Path, power: PowerEntry) -> Host:
         ssh_port=table.ssh_port,
         ssh_key=folder / Path(table.ssh_key).expanduser() if table.ssh_key else None,
         slot=table.slot,
-        meter=_meter(table.meter),
+        meter=_meter(table.meter, table.name),
         interface=table.interface,
         tags=tuple(dict.fromkeys(table.tags)),
         card=_card(table.card, folder),
@@ -230,11 +231,15 @@ def _card(table: CardTable, folder: Path) -> CardEntry:
     return CardEntry(**values)
 
 
-def _meter(table: MeterTable) -> MeterEntry:
+def _meter(table: MeterTable, board: str) -> MeterEntry:
     known_by_serial = (
-        table.serial and not table.emulated and not table.host and table.driver not in (NO_METER, HWMON)
+        table.serial
+        and not table.emulated
+        and table.host != CONTROLLER_READER
+        and table.driver not in (NO_METER, HWMON)
     )
-    port = table.port or table.i2c.partition("@")[2] or (METER_LINK if known_by_serial else "")
+    link = f"{METER_LINK}-{board}" if table.host else METER_LINK
+    port = table.port or table.i2c.partition("@")[2] or (link if known_by_serial else "")
     return MeterEntry(
         driver=table.driver,
         port=port,

@@ -9,7 +9,7 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
-from roambench.provision.bench import HWMON, NO_METER, Host, MeterEntry
+from roambench.provision.bench import CONTROLLER_READER, HWMON, NO_METER, Host
 from roambench.provision.chip_match import chip_match
 from roambench.provision.inventory.tables import ControllerTable, InfluxTable
 from roambench.provision.power.described import outlet_of
@@ -48,14 +48,20 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[t
     problems = [
         (host, line)
         for host in hosts
-        for line in dict.fromkeys((*_meter_mistakes(host, known=meters_known), *_card_mistakes(host)))
+        for line in dict.fromkeys(
+            (
+                *_meter_mistakes(host, known=meters_known),
+                *_reader_mistakes(host, hosts),
+                *_card_mistakes(host),
+            )
+        )
     ]
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
         ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
-        ("meter.port", [(_shared(host.meter), host) for host in hosts if _shared(host.meter)]),
+        ("meter.port", [(port, host) for host in hosts if (port := _shared(host))]),
         # Or switching one board off switches another one off.
         ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
         ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
@@ -71,16 +77,29 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[t
     return problems
 
 
-def _shared(meter: MeterEntry) -> str:
-    """The port where it is the same meter from wherever one opens it: an address, or a file of another
-    machine than the host, with that; else ""."""
+def _shared(host: Host) -> str:
+    """The port of which there is one: an address, or a file or sensor of the machine that reads it, with
+    that; "" for none."""
+    meter = host.meter
     address = meter.port.partition("?")[0]
-    own = ("replay", HWMON)  # a host's file, and its kernel's sensor
-    if meter.host:
+    if meter.is_read_here:
         return f"{meter.port} of the {meter.host}"
-    if not address or address.startswith(("/", *_LOOPBACK)) or meter.driver in own:
+    if not address:
         return ""
+    if meter.driver == HWMON:
+        return f"{meter.port} of {host.reader}"
+    if meter.driver == "replay" or address.startswith(("/", *_LOOPBACK)):
+        return f"{address} of {host.reader}"
     return meter.port
+
+
+def _reader_mistakes(host: Host, hosts: Sequence[Host]) -> Iterator[str]:
+    """A meter hangs on a host of the bench."""
+    reader, names = host.meter.host, [other.name for other in hosts if other is not host]
+    if reader and not host.meter.is_read_here and reader not in names:
+        wanted = f"{CONTROLLER_READER!r} or another host of the bench"
+        near = did_you_mean(reader, names)
+        yield f"hosts: {host.name}: meter.host: expected {wanted}, got {reader!r}{near}"
 
 
 def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zoneinfo import available_timezones
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -109,9 +109,12 @@ class MeterTable(Section):
         description="You have tried that opening the port resets nothing: the agent opens it whenever it "
         "wants, without the latch (firmware_notes/README.md).",
     )
-    host: Literal["", "controller"] = Field(
+    host: str = Field(
         "",
-        description="`controller`: the meter hangs on this machine, which reads it; empty: on the board.",
+        pattern=NAME_PATTERN + "|^$",
+        json_schema_extra=_NAME,
+        description="Where the meter hangs, and is read: `controller`: on this machine; the name of another "
+        "host: there; empty: on the board.",
     )
     site: str = Field(
         "",

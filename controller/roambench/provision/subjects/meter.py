@@ -1,4 +1,5 @@
-"""The meter's stable name: it is known by its USB serial number, in any port and at any time."""
+"""The stable names of the meters that hang on a host: each is known by its USB serial number, in any port and
+at any time."""
 
 from __future__ import annotations
 
@@ -20,15 +21,22 @@ _RULE = (
 
 
 def meter(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
-    """Steps that give the host's meter its stable name."""
-    entry = wanted.host.meter
-    if entry.driver in (NO_METER, HWMON) or entry.emulated or entry.host or not entry.serial:
+    """Steps that give the meters that hang on the host their stable names."""
+    entry, neighbours = wanted.host.meter, wanted.bench.read_by(wanted.host)
+    links = {METER_LINK: entry} if not entry.host else {}
+    links |= {f"{METER_LINK}-{other.name}": other.meter for other in neighbours}
+    rules = "".join(
+        _RULE.format(serial=one.serial, link=link.removeprefix("/dev/"))
+        for link, one in links.items()
+        if one.driver not in (NO_METER, HWMON) and not one.emulated and one.serial
+    )
+    if not rules:
         why = "its meter is emulated" if entry.emulated else "the bench names no USB serial number for it"
-        why = f"the {entry.host} reads its meter" if entry.host else why
+        reader = f"the {entry.host}" if entry.is_read_here else entry.host
+        why = f"{reader} reads its meter" if entry.host else why
         yield Skip("meter's name", "it has no meter" if entry.driver == NO_METER else why)
         return
-    rule = _RULE.format(serial=entry.serial, link=METER_LINK.removeprefix("/dev/"))
-    differ, reason = differing(facts, [RemoteFile(layout.UDEV_RULES, rule.encode())])
+    differ, reason = differing(facts, [RemoteFile(layout.UDEV_RULES, rules.encode())])
     if differ:
         yield HostStep(
             "meter's name",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roambench.provision import layout
-from roambench.provision.bench import Host
+from roambench.provision.bench import Bench, Host
 from roambench.provision.facts import Facts
 from roambench.provision.ssh.script import Script
 from roambench.provision.step import HostStep, RemoteFile, Skip, differing
@@ -88,13 +88,13 @@ _STARTED = Script(
 
 def service(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
     """Steps that install, enable and start the agent's unit."""
-    file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.host).encode())
+    file = RemoteFile(layout.UNIT_FILE, agent_unit(facts, wanted.bench, wanted.host).encode())
     differ, reason = differing(facts, [file])
     if differ:
         yield HostStep("service", reason, Script("systemctl daemon-reload"), files=differ, restarts=True)
 
 
-def agent_unit(facts: Facts, host: Host) -> str:
+def agent_unit(facts: Facts, bench: Bench, host: Host) -> str:
     """The unit's text. An emulated meter may be any device file of a container, so all are allowed there."""
     return _UNIT.format(
         board=layout.BOARD_UNIT,
@@ -102,7 +102,7 @@ def agent_unit(facts: Facts, host: Host) -> str:
         settings=layout.SETTINGS,
         user=layout.USER,
         groups=" ".join(account_groups(facts)),
-        devices="" if host.meter.emulated else _DEVICES,
+        devices="" if any(one.meter.emulated for one in (host, *bench.read_by(host))) else _DEVICES,
     )
 
 

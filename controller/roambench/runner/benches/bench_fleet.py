@@ -124,6 +124,7 @@ async def bench_fleet(
             host=experiment.host.settings(),
             shards=shards,
             exchanges=is_decentralised(experiment),
+            reads_for={host.name: [other.name for other in bench.read_by(host)] for host in hosts},
             addresses=tuple(host.address for host in hosts),
             part=checkpoints.part if checkpoints is not None else 0,
             resumes_at=found.next_step if found is not None else 0,
@@ -143,7 +144,7 @@ async def bench_fleet(
         watch.started_s = time.monotonic()
         if not settled:  # the boards may have lost their power with this machine
             patience = replace(patience, hello_s=patience.hello_s + BOOT_PATIENCE_S)
-        read_here = {host.name: host.meter.settings for host in hosts if host.meter.host}
+        read_here = {host.name: host.meter.settings for host in hosts if host.meter.is_read_here}
         latches = bench.state_dir / METERS
         async with meters_read_here(read_here, folder, clock, fleet, tell, latches):
             await _all_ready(watch, bench, hosts, console, patience)

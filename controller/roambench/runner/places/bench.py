@@ -164,7 +164,7 @@ class BenchPlace:
                 unproven=options.unproven,
                 console=console,
                 needed=needed_on_boards(
-                    self.experiment, {host.meter.driver for host in self.hosts if not host.meter.host}
+                    self.experiment, {host.meter.driver for host in self.hosts if not host.meter.is_read_here}
                 )
                 if options.preflight
                 else {},

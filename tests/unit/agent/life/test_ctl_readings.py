@@ -24,7 +24,7 @@ class StoppedClock:
 
 
 def handler(watch: MeterWatch) -> CtlHandler:
-    session: Any = SimpleNamespace(meter=SimpleNamespace(clock=StoppedClock(), watch=watch))
+    session: Any = SimpleNamespace(meter=SimpleNamespace(neighbours=(), clock=StoppedClock(), watch=watch))
     others: Any = None
     return CtlHandler(session, others, others)
 

@@ -50,7 +50,7 @@ async def test_a_dead_runs_records_do_not_go_to_the_next_runs_controller(tmp_pat
         agent.meter.timeline.resume()
         agent.take(Welcome(run_id="next", learning_json=SPEC.to_json()))
         with pytest.raises(LinkError, match="no session with this run's controller"):
-            await agent.link.drain.send([(1, RecordKind.EVENT, b"")])
+            await agent.link.drain_of("pi-01", agent.meter.spool).send([(1, RecordKind.EVENT, b"")])
         async with asyncio.timeout(20):
             while agent.run_id or agent.is_leaving:
                 await asyncio.sleep(0.05)

@@ -98,7 +98,9 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
         await until(agent, lambda: agent.trainer.order_queue._queue.empty())
         before = agent.trainer._orders
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert not agent.link.drain.welcomed  # no record goes to a controller that does not know where we are
+        assert (
+            not agent.link.control.serves_run
+        )  # no record goes to a controller that does not know where we are
         agent.take(idle(3, 2))  # whatever is ordered meanwhile is not for us, as we are
         await until(agent, lambda: holds(agent) == "run/1")
         assert before is not None
@@ -106,10 +108,10 @@ async def test_it_gives_up_what_it_does_and_goes_back_in_the_same_process(tmp_pa
         assert agent.trainer.model_cache.answer("run/2/exchange") is None
         assert agent.run_id == "run"
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert agent.link.drain.welcomed
+        assert agent.link.control.serves_run
         trained(agent, "run/2", "03" * 32)
         welcomed(agent, "run", resumes_at=2, part=1)  # a session that broke is no other controller
-        assert (holds(agent), agent.link.drain.welcomed) == ("run/2", True)
+        assert (holds(agent), agent.link.control.serves_run) == ("run/2", True)
 
 
 @pytest.mark.asyncio
@@ -122,7 +124,7 @@ async def test_a_run_that_was_stopped_is_entered_again_until_another_begins(tmp_
         assert holds(agent) == ""
     async with living(tmp_path) as agent:  # and its board was booted
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.run_id, holds(agent), agent.link.drain.welcomed) == ("run", "run/1", True)
+        assert (agent.run_id, holds(agent), agent.link.control.serves_run) == ("run", "run/1", True)
         stopped(agent, resumes_at=2)
         await until(agent, lambda: not agent.run_id and not agent.is_leaving)
         welcomed(agent, "run", resumes_at=2, part=1)  # that one was stopped before it had begun to work
@@ -150,5 +152,5 @@ async def test_who_has_nothing_to_go_on_from_says_so_and_stays_out(tmp_path: Pat
         told: list[SessionEvent] = []
         agent.link.quiet._line = Voice(told.append)
         welcomed(agent, "run", resumes_at=2, part=1)
-        assert (agent.run_id, agent.link.drain.welcomed) == ("", False)
+        assert (agent.run_id, agent.link.control.serves_run) == ("", False)
         assert [(event.kind, event.detail) for event in told] == [(EventKind.CANNOT_RESUME, "run")]
