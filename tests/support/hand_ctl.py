@@ -2,7 +2,8 @@
 
 Which host it is, the port of the sshd tells; what its board did is kept in burns.txt beside wiring.json, and
 which one is at it in burning.txt.
-Its meter is emulated over that record: `wiring.json` says which board hangs on which host's meter.
+Its meter is emulated over that record: `wiring.json` says which board hangs on which host's meter, or
+as "pi-02 for pi-01" on the meter that it reads for another.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def main(words: list[str]) -> None:
             burns.write(f"{me} {began} {ended}\n")
         answer = {"ok": True, "cores": 4, "began_ns": round(began * 1e9), "ended_ns": round(ended * 1e9)}
     else:
-        answer = readings(folder, wiring["began_s"], wiring["powers"].get(me), float(rest[0]))
+        seconds, *neighbour = rest
+        meter = f"{me} for {neighbour[0]}" if neighbour else me
+        answer = readings(folder, wiring["began_s"], wiring["powers"].get(meter), float(seconds))
     print(json.dumps(answer))
 
 

@@ -163,8 +163,9 @@ class Host:
 
     @property
     def reader(self) -> str:
-        """The machine that reads its meter: its own name, another host's, or CONTROLLER_READER."""
-        return self.meter.host or self.name
+        """The machine that reads its meter: its own name (also of a host without one), another host's, or
+        CONTROLLER_READER."""
+        return self.name if self.meter.driver == NO_METER else self.meter.host or self.name
 
     def is_called(self, word: str) -> bool:
         """Return whether a name or a tag of this host is `word`, or matches it as a pattern (`pi-0*`)."""
@@ -197,7 +198,7 @@ class Bench:
 
     def read_by(self, reader: Host) -> tuple[Host, ...]:
         """The other hosts whose meters hang on `reader`."""
-        return tuple(host for host in self.hosts if host.meter.host == reader.name)
+        return tuple(host for host in self.hosts if host.reader == reader.name and host.name != reader.name)
 
     def only(self, words: Sequence[str], limit: int | None = None) -> tuple[Host, ...]:
         """The hosts that any of `words` means, all where none but exclusions are there; at most `limit`.

@@ -91,13 +91,14 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
     model = end_orphaned(link, run, lambda going_on: place)
     if dead_letters:
         revive(link, run)
-    batch: dict[str, list[tuple[int, int, bytes]]] = {}
+    batch: dict[tuple[str, str], list[tuple[int, int, bytes]]] = {}
+    boards = {"": link.host.name, **{host.name: host.name for host in link.bench.read_by(link.host)}}
 
     def store() -> int:
         refused = 0
-        for spool_uuid, rows in batch.items():
+        for (board, spool_uuid), rows in batch.items():
             try:
-                folder.records.insert(link.host.name, spool_uuid, rows)
+                folder.records.insert(board, spool_uuid, rows)
             except RecordConflict as error:
                 refused += error.count
         batch.clear()
@@ -108,8 +109,12 @@ def fetch_run(link: HostLink, folder: RunFolder, *, dead_letters: bool = False) 
     for record in records_of(link.host.name, _export(link, run), malformed.append):
         if record.run != run:
             raise HostError(link.host.name, f"spool-export {run}: a record of {record.run!r}")
+        if record.board not in boards:
+            raise HostError(link.host.name, f"spool-export {run}: a record of {printable(record.board[:60])}")
         row = record.seq, record.kind, record.content()
-        batch.setdefault(record.spool_uuid, []).append(row)
+        board = boards[record.board]
+        if board in folder.info.device_names:  # it may read for a board that took no part
+            batch.setdefault((board, record.spool_uuid), []).append(row)
         count += 1
         held_bytes += len(row[2])
         if count % _BATCH == 0 or held_bytes > _BATCH_BYTES:

@@ -14,6 +14,7 @@ from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
 from roambench.provision.bench import MeterEntry
 from roambench.provision.claims import BoardClaim, foreign, read
+from roambench.provision.meters_here import meter_elsewhere
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.ssh.host_error import HostError
@@ -61,7 +62,10 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
     """Ask clock, agent and claim. A host whose agent does not answer is up, with a trouble."""
     clock = host_clock(link, _CLOCK_EXCHANGES)
     try:
-        status = status_of(ask_agent(link, "status"))
+        answer = ask_agent(link, "status")
+        if elsewhere := meter_elsewhere(link.bench, link.host):
+            answer = {**answer, "meter": elsewhere.status()}
+        status = status_of(answer)
     except HostError as error:
         status = HostStatus(trouble=error.reason, next_action=error.next_action)
     else:

@@ -64,7 +64,7 @@ def test_what_an_agent_exports_of_damaged_files_is_taken_and_the_malformed_lines
     spool = Spool(tmp_path / "spool.sqlite")
     others = cast(Any, None)
     files = Files(tmp_path / "unsent", spool)
-    meter = SimpleNamespace(spool=spool, unsent=files)
+    meter = SimpleNamespace(parts=(SimpleNamespace(spool=spool, unsent=files),))
     session = SimpleNamespace(settings=SimpleNamespace(device="pi1"), meter=meter)
     handler = CtlHandler(cast(Any, session), others, others)
 
@@ -108,8 +108,10 @@ def test_what_becomes_endless_when_it_is_unpacked_is_refused_before_it_fills_the
 class Answering:
     """What `fetch_run` needs of a host's link: an agent that is in no run, and its export."""
 
-    def __init__(self, packed: bytes) -> None:
+    def __init__(self, packed: bytes, reads_for: tuple[str, ...] = ()) -> None:
         self.host = SimpleNamespace(name="pi1")
+        read_for = [SimpleNamespace(name=name) for name in reads_for]
+        self.bench = SimpleNamespace(read_by=lambda host: read_for)
         self.packed = packed
         self.asked: list[str] = []
 
@@ -134,6 +136,28 @@ def test_records_under_numbers_that_the_folder_has_for_others_stay_on_the_host_a
         fetch_run(cast(HostLink, link), folder)
     assert [event.kind for event in folder.records.events("pi1")] == ["seen", "seen", "another", "seen"]
     assert link.asked == ["status"]  # it is not told to forget anything
+    folder.close()
+
+
+def test_records_of_a_board_whose_meter_the_host_reads_are_that_boards(tmp_path):
+    folder = RunFolder.create(
+        tmp_path / "demo", Experiment(seed=1), run_id="demo", system="mohawk", trace_hash="", fleet="bench",
+        device_names=["pi1", "pi2"],
+    )  # fmt: skip
+    payload = b64encode(AgentEvent("seen", 1, "").to_bytes()).decode()
+    lines = [
+        {**_RECORD, "kind": 3, "payload": payload, "spool_uuid": f"{n:032x}", "board": board}
+        for n, board in enumerate(("", "pi2", "pi3"))  # pi3 takes no part in the run
+    ]
+    packed = _packed(*lines, {"end": 3, "device": "pi1"})
+    assert fetch_run(cast(HostLink, Answering(packed, ("pi2", "pi3"))), folder).records == 3
+    assert {name: len(folder.records.events(name)) for name in ("pi1", "pi2", "pi3")} == {
+        "pi1": 1,
+        "pi2": 1,
+        "pi3": 0,
+    }
+    with pytest.raises(HostError, match="pi1: spool-export demo: a record of pi2"):
+        fetch_run(cast(HostLink, Answering(packed)), folder)
     folder.close()
 
 

@@ -123,6 +123,17 @@ def test_a_meter_that_hangs_on_this_machine_is_proven_too(bench: Bench, tmp_path
     ]
 
 
+def test_a_meter_that_hangs_on_a_neighbour_is_proven_by_the_neighbours_agent(bench: Bench) -> None:
+    hung = replace(bench.hosts[0].meter, host="pi-02")
+    bench = replace(bench, hosts=(replace(bench.hosts[0], meter=hung), *bench.hosts[1:]))
+    wire(bench, {"pi-02": "pi-02", "pi-02 for pi-01": "pi-01", "pi-03": "pi-03"})
+    made = identify(bench, bench.hosts[:2], burn_s=4.0, rest_s=5.0, report=lambda line: None)
+    assert [(entry.verdict, entry.found) for entry in made.entries] == [
+        (Proof.PROVEN, "smartpower2:SN1"),
+        (Proof.PROVEN, "smartpower2:SN2"),
+    ]
+
+
 def test_a_bench_without_meters_cannot_be_identified(tmp_path: Path) -> None:
     bare = bench_of(tmp_path, '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n')
     with pytest.raises(FleetError, match="none of these hosts has a meter"):

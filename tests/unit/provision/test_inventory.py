@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,52 @@ def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_plac
         "/dev/ttyUSB0?reader=controller",
         "1-0040?reader=controller",
     ]
+
+
+def test_a_meter_hangs_on_another_host_of_the_bench_and_on_no_port_twice(tmp_path: Path) -> None:
+    hosts = """
+        [controller]
+        address = "10.36.0.1"
+        [[hosts]]
+        name = "pi-1"
+        address = "10.36.1.1"
+        meter = { port = "/dev/ttyUSB0", host = "pi-2" }
+        [[hosts]]
+        name = "pi-2"
+        address = "10.36.1.2"
+        meter = { port = "/dev/ttyUSB0?serial=A" }
+        [[hosts]]
+        name = "pi-3"
+        address = "10.36.1.3"
+        meter = { port = "/dev/ttyUSB0", host = "pi-3" }
+        [[hosts]]
+        name = "pi-4"
+        address = "10.36.1.4"
+        meter = { port = "/dev/ttyUSB1", host = "pi_2" }
+        [[hosts]]
+        name = "pi-5"
+        address = "10.36.1.5"
+        meter = { port = "/dev/ttyUSB1", host = "pi-22" }
+    """
+    name = "hosts[4].meter.host: expected a name of small letters"
+    refused = _problems(tmp_path, hosts)
+    assert any(name in line for line in refused), refused
+    assert [line for line in refused if name not in line] == [
+        "mine.toml: hosts: pi-3: meter.host: expected 'controller' or another host of the bench, got 'pi-3'",
+        "mine.toml: hosts: pi-5: meter.host: expected 'controller' or another host of the bench, got 'pi-22'"
+        ", did you mean pi-2?",
+        "mine.toml: hosts: meter.port: expected one host with '/dev/ttyUSB0 of pi-2', got 2: "
+        "pi-1 (slot 1), pi-2 (slot 2)",
+    ]
+    two = hosts[: hosts.index('[[hosts]]\n        name = "pi-3')].replace(
+        'port = "/dev/ttyUSB0",', 'serial = "B",'
+    )
+    bench = bench_of(tmp_path, "", more=two)
+    first, second = bench.hosts
+    assert first.meter.settings.port == "/dev/roambench-meter-pi-1?serial=B&reader=pi-2"
+    assert (bench.read_by(second), bench.read_by(first)) == ((first,), ())
+    bare = replace(first, meter=replace(first.meter, driver="none"))
+    assert bare.reader == "pi-1"  # a host without a meter has no reader
 
 
 def test_a_host_overrides_the_defaults_key_by_key_and_adds_tags(tmp_path: Path) -> None:

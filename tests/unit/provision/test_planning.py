@@ -20,8 +20,9 @@ from roambench.provision.bench import Bench
 from roambench.provision.changes.removal import _SWAPPED
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
 from roambench.provision.planning import plan, unfit
-from roambench.provision.step import HostStep, RemoteFile
+from roambench.provision.step import HostStep, RemoteFile, Skip
 from roambench.provision.subjects.identity import identity_reason
+from roambench.provision.subjects.meter import meter
 from roambench.provision.subjects.program import environment_of
 from roambench.provision.subjects.settings import agent_settings
 from roambench.provision.wanted import Identity, Wanted
@@ -389,3 +390,38 @@ def test_a_program_comes_with_its_environment_and_goes_when_the_bench_has_none(w
 
     (step,) = plan(whole, replace(wanted, identity=Identity())).steps
     assert step.reason == "the bench has no program any more"
+
+
+def test_a_reader_has_its_neighbours_meter_by_its_serial_number_and_that_one_none(
+    tmp_path: Path,
+) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [defaults.meter]
+        driver = "smartpower2"
+        [[hosts]]
+        name = "pi-01"
+        address = "10.0.0.1"
+        meter = { serial = "A7", host = "pi-02" }
+        [[hosts]]
+        name = "pi-02"
+        address = "10.0.0.2"
+        meter.serial = "B8"
+        """,
+    )
+    metered, reader = (agent_settings(bench, host, FRESH) for host in bench.hosts)
+    assert (metered.meter.port, metered.neighbours) == ("", {})
+    assert reader.meter.port == "/dev/roambench-meter?serial=B8"
+    assert {name: meter.port for name, meter in reader.neighbours.items()} == {
+        "pi-01": "/dev/roambench-meter-pi-01?serial=A7&reader=pi-02"
+    }
+    path = tmp_path / "agent.json"
+    path.write_text(reader.to_json())
+    assert AgentSettings.load(path) == reader
+    build = AgentBuild("code", tmp_path / "wheel", "0.1.0", None)  # type: ignore[arg-type]
+    (skip,), (named,) = (meter(FRESH, Wanted(bench, host, build, Identity())) for host in bench.hosts)
+    assert (isinstance(skip, Skip), skip.why) == (True, "pi-02 reads its meter")
+    rules = named.files[0].content.decode().splitlines()
+    assert ['SYMLINK+="roambench-meter"' in rules[0], 'ATTRS{serial}=="B8"' in rules[0]] == [True, True]
+    assert ['SYMLINK+="roambench-meter-pi-01"' in rules[1], 'ATTRS{serial}=="A7"' in rules[1]] == [True, True]

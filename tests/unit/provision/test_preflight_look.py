@@ -20,13 +20,17 @@ from roambench.contract.json_values import from_json
 from roambench.emulation import control
 from roambench.emulation.spec import EmulatedDevice, EmulatorSpec
 from roambench.provision import facts_probe
+from roambench.provision.agent_asks import AGENT
 from roambench.provision.bench import Bench
-from roambench.provision.checks import CheckVerdict
+from roambench.provision.checks import Check, CheckVerdict
+from roambench.provision.claims import claim_by
 from roambench.provision.facts import Facts, questions_before_a_run
 from roambench.provision.layout import UNIT
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.preflight.facts import AgentAnswers, ClockOffset, Seen
 from roambench.provision.preflight.preflight import builds_of, check
+from roambench.provision.ssh.hosts import open_link
+from roambench.provision.status import look_at
 from roambench.provision.wheels.agent_build import NOT_MADE
 from ssh_server import SshServer, free_port
 
@@ -258,6 +262,35 @@ def test_an_agent_that_says_nonsense_costs_only_its_own_lines(
     assert agent.verdict is CheckVerdict.FAIL
     assert found in agent.found
     assert host.checks[0].verdict is CheckVerdict.PASS
+
+
+def test_a_meter_that_hangs_on_another_host_is_asked_of_that_hosts_agent(
+    bench: Bench, server: SshServer, tmp_path: Path
+) -> None:
+    """Both boards are this server, whose agent tells the neighbour's meter when it is asked for that."""
+    reader = bench.hosts[0]
+    hung = dataclasses.replace(reader.meter, port="/dev/zero", host="pi-01")
+    board = dataclasses.replace(reader, name="pi-03", address="localhost", slot=3, meter=hung)
+    bench = dataclasses.replace(bench, hosts=(reader, board))
+
+    def seen(status: dict[str, object]) -> dict[str, Check]:
+        install_agent(server, tmp_path, status=status, readings={**READINGS, "watts": []})
+        (tmp_path / "pi-03.json").write_text(json.dumps(READINGS))
+        agent = server.root / AGENT.lstrip("/")
+        told = f'[ "$2 $4" = "readings pi-03" ] && exec cat {tmp_path}/pi-03.json'
+        agent.write_text(agent.read_text().replace("\n", f"\n{told}\n", 1))
+        (host,) = check(bench, [board], smoke=False).hosts
+        return {one.name: one for one in host.checks}
+
+    own = {"state": "lost", "last": None}
+    found = seen({**STATUS, "meter": own, "neighbours": {"pi-03": STATUS["meter"]}})
+    assert (found["meter"].verdict, found["meter"].found) == (CheckVerdict.PASS, "a reading 0.2 s ago")
+    assert (found["idle watts"].verdict, found["idle watts"].found) == (CheckVerdict.PASS, "1.90 W")
+    with open_link(bench, board) as link:
+        assert look_at(link, claim_by(bench)).meter_state == "ok"
+    lacking = seen(STATUS)["meter"]
+    assert (lacking.verdict, lacking.found) == (CheckVerdict.FAIL, "unavailable")
+    assert lacking.what_to_do == "the agent of pi-01 does not read it: roambench fleet provision"
 
 
 def test_no_agent_at_all_says_to_provision(bench: Bench, server: SshServer) -> None:

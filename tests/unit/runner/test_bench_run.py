@@ -102,6 +102,17 @@ def test_only_means_hosts_by_name_or_tag(tmp_path, file):
         BenchPlace.of(experiment(tmp_path), file, BenchOptions(only=("right",)))
 
 
+def test_a_board_whose_meter_hangs_on_a_host_that_takes_no_part_is_refused(tmp_path, file):
+    path = Path(file)
+    path.write_text(path.read_text().replace("gain = 0.5", 'host = "b"\ngain = 0.5'))
+    with pytest.raises(ConfigError) as refused:
+        BenchPlace.of(experiment(tmp_path), file, BenchOptions(only=("left",)))
+    assert list(refused.value.problems) == [
+        "bench.toml: c: its meter hangs on b, which takes no part in the run: add it, or leave c out"
+    ]
+    assert BenchPlace.of(experiment(tmp_path, "fleet.agents=3"), file, WAIVED).names(3) == ("c", "a", "b")
+
+
 def test_two_users_cannot_run_at_once(tmp_path, file):
     with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()):
         # Inside one's own lease the same process may go on; another process may not.

@@ -80,9 +80,12 @@ class CtlHandler:
             case "spool-forget":
                 if len(words) != 1:
                     raise ValueError("spool-forget: expected the run")
-                yield json.dumps({"forgotten": self.session.meter.unsent.forget(words[0])})
+                forgotten = [part.unsent.forget(words[0]) for part in self.session.meter.parts]
+                yield json.dumps({"forgotten": any(forgotten)})
             case "spool-dead":
-                for letter in self.session.meter.spool.dead_letters(words[0] if words else None):
+                of = words[0] if words else None
+                parts = self.session.meter.parts
+                for letter in (one for part in parts for one in part.spool.dead_letters(of)):
                     yield json.dumps(
                         {
                             "run": letter.run,
@@ -94,7 +97,9 @@ class CtlHandler:
                         }
                     )
             case "spool-revive":
-                yield json.dumps({"revived": self.session.meter.unsent.revive(words[0] if words else None)})
+                of = words[0] if words else None
+                revived = sum(part.unsent.revive(of) for part in self.session.meter.parts)
+                yield json.dumps({"revived": revived})
             case "end-run":
                 run = self.session.about()["run"]
                 if run:
@@ -124,8 +129,8 @@ class CtlHandler:
                 }
                 for name, queue in self.session.meter.spool.consumers.items()
             },
-            "dropped_between_runs": self.session.meter.unsent.dropped,
-            "unsent_runs": self.session.meter.unsent.runs(),
+            "dropped_between_runs": sum(part.unsent.dropped for part in self.session.meter.parts),
+            "unsent_runs": self.session.meter.unsent_runs,
             "meter": self.session.meter.watch.status(now_ns),
             "neighbours": {one.name: one.watch.status(now_ns) for one in self.session.meter.neighbours},
             "host": _known(asdict(self.host.sample(now_ns))),
@@ -158,7 +163,7 @@ class CtlHandler:
 
     async def _export(self, run: str | None) -> AsyncIterator[str]:
         count = malformed = 0
-        for line in self.session.meter.unsent.export(run):
+        for line in (line for part in self.session.meter.parts for line in part.unsent.export(run)):
             if line is None:
                 malformed += 1
             else:

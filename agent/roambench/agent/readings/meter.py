@@ -45,8 +45,8 @@ class QuietGate(PhaseFollower, Protocol):
 
 
 class AgentMeter:
-    """Reads and keeps for one agent. `quiet`, the board's metrics and `load` follow its phases; `drain_of` takes
-    a board's name and the spool of its records, and makes their way to the controller."""
+    """Reads and keeps for one agent. `quiet`, the board's metrics and `load` follow its phases; `drain_of`
+    takes a board's name and the spool of its records, and makes their way to the controller."""
 
     def __init__(
         self,
@@ -138,6 +138,14 @@ class AgentMeter:
         for part in self.parts:
             part.unsent.set_aside(keep)
 
+    @property
+    def unsent_runs(self) -> dict[str, int]:
+        """Bytes of the records that are set aside, by run."""
+        sizes = Counter[str]()
+        for part in self.parts:
+            sizes.update(part.unsent.runs())
+        return dict(sizes)
+
     async def flush(self, timeout_s: float, *, waits_for_controller: bool = True) -> None:
         """Empty the spools into their stores, at once, as far as the time reaches."""
         stores = (part.stores for part in self.parts)
@@ -147,7 +155,7 @@ class AgentMeter:
 
     @property
     def left(self) -> dict[str, int]:
-        """How many records a store has yet to get, by its name; empty when they all have all."""
+        """Numbers of records that stores have yet to get, by their names; empty when they all have all."""
         left = Counter[str]()
         for part in self.parts:
             left.update(part.stores.left)

@@ -26,7 +26,7 @@ from roambench.spool.spool import Spool
 
 
 class NeighbourMeter:
-    """Reads the meter of the board `name` into a spool of its own. Its drains pass the reader's `gate`."""
+    """Reads the meter of the board `name` into a separate spool. Its drains pass the reader's `gate`."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class NeighbourMeter:
         self._folder.mkdir(parents=True, exist_ok=True)
         self.spool = spool = Spool(self._folder / "spool.sqlite", consumers=settings.stores)
         self.context = RunContext(spool, clock, self._meter.driver)
-        self.unsent = Unsent(self._folder / "unsent", spool)
+        self.unsent = Unsent(self._folder / "unsent", spool, board=name)
         self.watch = MeterWatch()
         named = replace(settings, device=name, meter=self._meter)
         self.stores = Stores(named, spool, clock, gate, reporter, drain_of(name, spool))

@@ -27,19 +27,21 @@ _SUFFIX: Final = ".jsonl"
 
 @dataclass(frozen=True, slots=True)
 class UnsentRecord:
-    """One unsent record and the run it belongs to (empty: none)."""
+    """One unsent record and the run it belongs to (empty: none). `board`: whose it is, where that is not the
+    agent's own, but a board whose meter it reads."""
 
     run: str
     spool_uuid: str
     seq: int
     kind: int
     payload: str  # base64
+    board: str = ""
 
     @classmethod
-    def of(cls, run: str, spool_uuid: str, record: Record) -> UnsentRecord:
+    def of(cls, run: str, spool_uuid: str, record: Record, board: str = "") -> UnsentRecord:
         """A record of the spool `spool_uuid`."""
         seq, kind, payload = record
-        return cls(run, spool_uuid, seq, int(kind), base64.b64encode(payload).decode())
+        return cls(run, spool_uuid, seq, int(kind), base64.b64encode(payload).decode(), board)
 
     def content(self) -> bytes:
         """The payload's bytes; ValueError where it is not base64."""
@@ -53,13 +55,14 @@ class UnsentRecord:
 class Unsent:
     """Files of finished runs in `folder`, and what of `spool` the controller has yet to get.
 
-    Beyond `kept_bytes` the oldest run's file is dropped.
+    Beyond `kept_bytes` the oldest run's file is dropped. `board`: of the records.
     """
 
-    def __init__(self, folder: Path, spool: Spool, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, folder: Path, spool: Spool, kept_bytes: int = KEPT_BYTES, board: str = "") -> None:
         self._folder = folder
         self._spool = spool
         self._kept_bytes = kept_bytes
+        self._board = board
         self.dropped = 0  # records of no run, and of runs whose files were too much; since this process began
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -115,7 +118,10 @@ class Unsent:
         letters = [one for one in self._spool.dead_letters(run) if one.run]
         for of in sorted({letter.run for letter in letters}):
             ours = [one for one in letters if one.run == of]
-            records = [UnsentRecord.of(of, one.spool_uuid, (one.seq, one.kind, one.payload)) for one in ours]
+            records = [
+                UnsentRecord.of(of, one.spool_uuid, (one.seq, one.kind, one.payload), self._board)
+                for one in ours
+            ]
             self._write(of, records)
             self._spool.forget_dead(ours)
         return len(letters)
@@ -132,7 +138,7 @@ class Unsent:
         for row in rows:
             context = self._spool.context_of(row[0])
             run = context.run if context is not None else ""
-            yield UnsentRecord.of(run, self._spool.uuid_of(row[0]), row)
+            yield UnsentRecord.of(run, self._spool.uuid_of(row[0]), row, self._board)
 
     def _write(self, run: str, records: list[UnsentRecord]) -> None:
         append_lines(self._path(run), (record.to_json() for record in records), _is_record)

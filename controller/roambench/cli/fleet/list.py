@@ -64,7 +64,7 @@ def list_hosts(
                     (
                         meter.driver,
                         meter.serial,
-                        meter.host and f"(read by the {meter.host})",
+                        meter.host and f"(read by {'the ' * meter.is_read_here}{meter.host})",
                         "(emulated)" * meter.emulated,
                     ),
                 )

@@ -98,7 +98,7 @@ def _reader_mistakes(host: Host, hosts: Sequence[Host]) -> Iterator[str]:
     reader, names = host.meter.host, [other.name for other in hosts if other is not host]
     if reader and not host.meter.is_read_here and reader not in names:
         wanted = f"{CONTROLLER_READER!r} or another host of the bench"
-        near = did_you_mean(reader, names)
+        near = "" if reader == host.name else did_you_mean(reader, names)
         yield f"hosts: {host.name}: meter.host: expected {wanted}, got {reader!r}{near}"
 
 

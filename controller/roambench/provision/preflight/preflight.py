@@ -19,7 +19,7 @@ from roambench.provision.certificates import BenchAuthority
 from roambench.provision.checks import Preflight
 from roambench.provision.claims import BoardClaim, claim_by, foreign, read
 from roambench.provision.facts import PackageFacts, gather, questions_before_a_run
-from roambench.provision.meters_here import HeardMeter, meters_here
+from roambench.provision.meters_here import AskedMeter, HeardMeter, meter_elsewhere, meters_here
 from roambench.provision.platforms import Platform
 from roambench.provision.power.meter import autorun_of
 from roambench.provision.power.switching import seen_switch
@@ -75,7 +75,7 @@ def check(
                 packages=names,
                 controller=bench.controller.address,
                 mine=mine,
-                heard=here.get(link.host.name),
+                heard=here.get(link.host.name) or meter_elsewhere(bench, link.host),
             ),
         )
     seen = {
@@ -132,11 +132,11 @@ def look(
     packages: Sequence[str] = (),
     controller: str = "",
     mine: BoardClaim | None = None,
-    heard: HeardMeter | None = None,
+    heard: HeardMeter | AskedMeter | None = None,
 ) -> Seen:
     """All that one host says, what is quiet first: its idle power is taken before anything is started. On a
     board that another bench than `mine` has claimed nothing is started or ended. `heard`: its meter, where
-    this machine reads it."""
+    another machine reads it."""
     other = foreign(read(link).text, mine) if mine is not None else None
     free = other is None
     agent = _agent(link, smoke=smoke and free, ends_runs=ends_runs and free, heard=heard)
@@ -150,7 +150,9 @@ def look(
         raise HostError(link.host.name, error.problems[0]) from None
 
 
-def _agent(link: HostLink, *, smoke: bool, ends_runs: bool, heard: HeardMeter | None = None) -> AgentAnswers:
+def _agent(
+    link: HostLink, *, smoke: bool, ends_runs: bool, heard: HeardMeter | AskedMeter | None = None
+) -> AgentAnswers:
     try:
         metered = link.host.meter.driver != NO_METER
         idle_watts = _idle_watts(link, heard) if metered else None
@@ -180,7 +182,7 @@ def _unsettled_s(status: Mapping[str, Any]) -> float:
     return min(max(0.0, _SETTLED_S - lived_s), _SETTLED_S) if isinstance(lived_s, int | float) else 0.0
 
 
-def _idle_watts(link: HostLink, heard: HeardMeter | None) -> float | None:
+def _idle_watts(link: HostLink, heard: HeardMeter | AskedMeter | None) -> float | None:
     now_s, power = ask_readings(link, _IDLE_S) if heard is None else heard.readings(_IDLE_S)
     before = power.watts[power.at_s < now_s - _LOGIN_S]
     chosen = before if len(before) else power.watts  # an agent that has only just begun

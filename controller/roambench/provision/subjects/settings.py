@@ -40,7 +40,7 @@ def agent_settings(bench: Bench, host: Host, facts: Facts) -> AgentSettings:
         identity_dir=layout.IDENTITY,
         state_dir=layout.STATE,
         machine_id=host.machine_id,
-        meter=MeterSettings() if host.meter.host else host.meter.settings,
+        meter=MeterSettings() if host.reader != host.name else host.meter.settings,
         neighbours={other.name: other.meter.settings for other in bench.read_by(host)},
         host=HostSettings(interface=host.interface, vcgencmd=facts.vcgencmd),
         influxdb=influxdb,

@@ -22,7 +22,7 @@ from roambench.contract.stillness import AwakeTime
 from roambench.experiment.sections import Experiment
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
 from roambench.fleet.shards import ShippedShard
-from roambench.provision.bench import Bench, Host
+from roambench.provision.bench import CONTROLLER_READER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.meters_here import METERS
 from roambench.rounds.records import ClockProbed
@@ -144,7 +144,7 @@ async def bench_fleet(
         watch.started_s = time.monotonic()
         if not settled:  # the boards may have lost their power with this machine
             patience = replace(patience, hello_s=patience.hello_s + BOOT_PATIENCE_S)
-        read_here = {host.name: host.meter.settings for host in hosts if host.meter.is_read_here}
+        read_here = {host.name: host.meter.settings for host in hosts if host.reader == CONTROLLER_READER}
         latches = bench.state_dir / METERS
         async with meters_read_here(read_here, folder, clock, fleet, tell, latches):
             await _all_ready(watch, bench, hosts, console, patience)

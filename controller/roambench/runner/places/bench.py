@@ -19,7 +19,7 @@ from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
 from roambench.experiment.sections import Experiment
 from roambench.meters.traits import MeterTraits
-from roambench.provision.bench import NO_METER, Bench, Host, MeterEntry
+from roambench.provision.bench import CONTROLLER_READER, NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
 from roambench.provision.wheels.program_kit import ProgramKit
@@ -78,6 +78,7 @@ class BenchPlace:
         bench = load_bench(Path(file))
         hosts, fitting, missing = taking_part(experiment, bench, options)
         whole, _, _ = taking_part(experiment, bench, replace(options, left_out=()))
+        _with_readers(bench, hosts)
         fewer_by = options.left_out if len(hosts) < len(whole) else ()
         return cls(
             bench,
@@ -329,3 +330,16 @@ def calibration_of(meter: MeterEntry) -> CalibratedMeter | None:
 def _host_values(host: Host) -> dict[str, Any]:
     meter = asdict(host.meter)
     return {"host": host.name, "address": host.address, "slot": host.slot, "meter": meter}
+
+
+def _with_readers(bench: Bench, hosts: Sequence[Host]) -> None:
+    """ConfigError for boards whose meters hang on hosts that take no part: their joules would be lost."""
+    names = {host.name for host in hosts}
+    lost = [
+        f"{bench.file.name}: {host.name}: its meter hangs on {host.reader}, which takes no part in the "
+        f"run: add it, or leave {host.name} out"
+        for host in hosts
+        if host.reader not in (*names, CONTROLLER_READER)
+    ]
+    if lost:
+        raise ConfigError(lost)
