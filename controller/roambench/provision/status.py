@@ -12,7 +12,7 @@ from roambench.contract.printable import printable
 from roambench.contract.throttling import throttle_names, throttle_names_since_boot
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
-from roambench.provision.bench import MeterEntry
+from roambench.provision.bench import CONTROLLER_READER, MeterEntry
 from roambench.provision.claims import BoardClaim, foreign, read
 from roambench.provision.meters_here import meter_elsewhere
 from roambench.provision.preflight.host_checks import LEAST_DISK_BYTES
@@ -74,8 +74,8 @@ def look_at(link: HostLink, mine: BoardClaim) -> HostStatus:
             status = replace(status, next_action=link.make_room(layout.STATE))
         if other := foreign(read(link).text, mine):
             status = replace(status, next_action=f"it belongs to {other.described()}")
-    if link.host.meter.host:
-        status = replace(status, meter_state=meter_elsewhere(link.host.meter))
+    if link.host.reader == CONTROLLER_READER:
+        status = replace(status, meter_state=controllers_meter(link.host.meter))
     return replace(status, clock_offset_s=clock.offset_s, clock_bound_s=clock.bound_s, program=_program(link))
 
 
@@ -86,10 +86,10 @@ def _program(link: HostLink) -> str:
     return printable(", ".join(described(about) for about in found if "name" in about))
 
 
-def meter_elsewhere(meter: MeterEntry) -> str:
-    """Return what reads a meter of another machine, and whether its port is there; nothing is opened, as
-    that may reset the meter."""
-    reader, address = f"read by the {meter.host} in a run", meter.port.partition("?")[0]
+def controllers_meter(meter: MeterEntry) -> str:
+    """Return what reads a meter of the controller, and whether its port is there; nothing is opened, as that
+    may reset the meter."""
+    reader, address = "read by the controller in a run", meter.port.partition("?")[0]
     if not address.startswith("/"):
         return reader
     return f"{reader}: {address} is {'there' if Path(address).exists() else 'not there'}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from roambench.provision.bench import MeterEntry
-from roambench.provision.status import HostStatus, meter_elsewhere, status_of, throttle_words
+from roambench.provision.status import HostStatus, controllers_meter, status_of, throttle_words
 
 
 def test_every_value_of_the_answer_has_its_place():
@@ -59,7 +59,7 @@ def test_throttle_bits_in_words():
 
 def test_a_meter_of_the_controller_is_said_to_be_there_or_not_and_is_not_opened(tmp_path: Path):
     def told(port: str) -> str:
-        return meter_elsewhere(MeterEntry("smartpower3", port, "", 1.0, 0.0, "", False, host="controller"))
+        return controllers_meter(MeterEntry("smartpower3", port, "", 1.0, 0.0, "", False, host="controller"))
 
     device = tmp_path / "meter"
     device.mkdir()  # opening it would fail
