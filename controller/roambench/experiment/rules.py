@@ -15,6 +15,7 @@ from roambench.emulation.drivers import reader
 from roambench.emulation.profiles import Transport, profile
 from roambench.experiment import catalogue
 from roambench.experiment.algorithm_section import is_own_table
+from roambench.experiment.battery_section import BatterySection
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
@@ -57,6 +58,7 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_real_meters(values),
         *_meter_readers(values),
         *_ray(values),
+        *_battery(values),
         *_precision(values),
         *_peers(values),
     ]
@@ -418,6 +420,38 @@ def _ray(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(("simulated", "ray_address"), f'expected "auto" or "host:port", got "{address}"')
     elif _at(values, ("simulated", "backend")) != "ray":
         yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": no other uses it')
+
+
+def _battery(values: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Keys of batteries that belong together, and what knows of none."""
+    table = _at(values, ("battery",))
+    if not isinstance(table, Mapping) or not table:
+        return
+    used = {key: _used(values, ("battery", key)) for key in BatterySection.model_fields}
+    if used["capacity_wh"] == 0:
+        yield Mistake(("battery", "capacity_wh"), "expected a number > 0 beside the table's other keys")
+        return
+    numbers = (used["start"], used["cut_off"], used["back_at"])
+    if all(isinstance(number, int | float) for number in numbers):
+        for key in ("start", "back_at"):
+            if used[key] <= used["cut_off"]:
+                yield Mistake(
+                    ("battery", key), f"expected more than cut_off = {used['cut_off']}, got {used[key]}"
+                )
+    if used["charging"] != "never" and used["charge_w"] == 0:
+        yield Mistake(
+            ("battery", "charge_w"), f'expected a number > 0 beside charging = "{used["charging"]}"'
+        )
+    if used["charging"] == "never" and used["charge_w"]:
+        yield Mistake(("battery", "charging"), 'expected "at_access_point" or "always" beside charge_w')
+    if _at(values, ("rounds", "lookahead")) is True:
+        yield Mistake(
+            ("rounds", "lookahead"), "expected false beside [battery]: the oracle foresees no device off"
+        )
+    systems, program = _at(values, ("systems",)), _at(values, ("program", "name"))
+    for name in systems if isinstance(systems, list) else ():
+        if isinstance(name, str) and (is_peer_system(name) or name == program):
+            yield Mistake(("battery",), f"expected systems with access points, got {name}")
 
 
 def _meter_stall(values: Mapping[str, Any]) -> Iterator[Mistake]:

@@ -14,6 +14,7 @@ from pydantic import Field, Strict, ValidationError, model_validator
 from roambench.agent.settings import HostSettings
 from roambench.contract.errors import ConfigError
 from roambench.experiment.algorithm_section import AlgorithmSection, ParameterValue
+from roambench.experiment.battery_section import BatterySection
 from roambench.experiment.energy_section import EnergySection
 from roambench.experiment.learning_section import LearningSection, SyntheticSection
 from roambench.experiment.local_section import LocalSection
@@ -232,6 +233,7 @@ class Experiment(Section):
     contacts: ContactsSection = Field(default_factory=lambda: ContactsSection.model_validate({}))
     program: ProgramSection = Field(default_factory=lambda: ProgramSection.model_validate({}))
     simulated: SimulatedSection = Field(default_factory=lambda: SimulatedSection.model_validate({}))
+    battery: BatterySection = Field(default_factory=lambda: BatterySection.model_validate({}))
     local: LocalSection = Field(default_factory=lambda: LocalSection.model_validate({}))
     links: LinksSection = Field(default_factory=lambda: LinksSection.model_validate({}))
     energy: EnergySection = Field(default_factory=lambda: EnergySection.model_validate({}))

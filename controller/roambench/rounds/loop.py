@@ -12,6 +12,7 @@ from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.intake import Intake
 from roambench.rounds.ports import (
+    Batteries,
     EnergySoFar,
     Evaluator,
     Fleet,
@@ -52,6 +53,7 @@ async def run_rounds(
     pace: Pace | None = None,
     state: RoundState | None = None,
     energy: EnergySoFar | None = None,
+    batteries: Batteries | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
     """Run steps 0..settings.steps-1, or from `state.next_step` on when a state is given.
@@ -60,9 +62,10 @@ async def run_rounds(
     A device that fails is a record with a reason; only errors of the fleet, journal or evaluator themselves
     end the run. `pace` is awaited before a step closes: it holds the step open until the bench's clock says
     so. `energy` is asked where the selection sees energy; without it devices have no joules.
+    Devices that `batteries` has off are absent.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
-    run = _Run(settings, system, association, fleet, journal, throughput, energy)
+    run = _Run(settings, system, association, fleet, journal, throughput, energy, batteries)
     if state is None:
         # The first global model is no device's own yet: where systems ask for own models, devices fetch it.
         devices = frozenset(range(len(settings.samples))) if system.keeps_models else frozenset()
@@ -107,6 +110,8 @@ class _Run:
     journal: Journal
     throughput: Throughput
     energy: EnergySoFar | None
+    batteries: Batteries | None
+    charges: tuple[float, ...] = ()  # at this step's beginning, by device
     orders: int = 0
     done: int = 0
     aggregated: int = 0
@@ -119,7 +124,12 @@ class _Run:
         self.orders = self.done = self.aggregated = 0
         self.undelivered = frozenset()
         self.metrics = {}
-        self.journal.append(here.record())
+        if self.batteries is None:
+            self.journal.append(here.record())
+        else:
+            seen = await self.batteries.seen(step, here.aps.keys())
+            here, self.charges = here.without(seen.off), seen.charges
+            self.journal.extend([here.record(), seen])
         synced = bool(state.unsynced & here.aps.keys())
         if synced:
             state = await self._sync(state, here, "catch-up", opening=True)
@@ -217,6 +227,8 @@ class _Run:
         offered = plan.candidates(self.settings, state, here, self.undelivered)
         if self.system.selection.sees_energy:
             offered = replace(offered, energy=await self._energy(here.step, offered.devices))
+        if self.charges:
+            offered = replace(offered, charges={one: self.charges[one] for one in offered.devices})
         chosen, memory = plan.select(self.system, offered)
         if memory is not None:
             state = replace(state, memories={**state.memories, SELECTION_KEY: memory})

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from roambench.contract.metric import ACCURACY, Better, Metric
 from roambench.contract.orders import Answer, Order, Vector
-from roambench.rounds.records import MetricsScored, RoundRecord
+from roambench.rounds.records import BatteriesSeen, MetricsScored, RoundRecord
 from roambench.systems.system import SpentEnergy
 
 #: Sees an answer as it arrives, and returns what is to be kept of it.
@@ -61,6 +61,15 @@ class EnergySoFar(Protocol):
 
     async def of(self, devices: Sequence[int]) -> Mapping[int, SpentEnergy]:
         """Energy of each of these devices since the run began, as far as it is known now."""
+        ...
+
+
+class Batteries(Protocol):
+    """What devices run on, and who is off for want of it."""
+
+    async def seen(self, step: int, present: Collection[int]) -> BatteriesSeen:
+        """The batteries at the beginning of a step, asked once for each step, in order; `present`: whom the
+        trace has at access points."""
         ...
 
 

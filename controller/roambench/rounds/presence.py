@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from roambench.mobility.association import Placement
@@ -24,6 +25,14 @@ class Presence:
             placement.step,
             dict(zip(devices, placement.aps.tolist(), strict=True)),
             dict(zip(devices, placement.distances_m.tolist(), strict=True)),
+        )
+
+    def without(self, off: Collection[int]) -> Presence:
+        """The presence of those who are not `off`."""
+        return Presence(
+            self.step,
+            {device: ap for device, ap in self.aps.items() if device not in off},
+            {device: distance for device, distance in self.distances_m.items() if device not in off},
         )
 
     def record(self) -> StepOpened:

@@ -45,6 +45,19 @@ class EnergySeen:
 
 
 @dataclass(frozen=True, slots=True)
+class BatteriesSeen:
+    """The batteries of all devices at the beginning of a step (parallel tuples by device); devices that are
+    `off` are not in `StepOpened`, wherever they are."""
+
+    step: int
+    charges: tuple[float, ...]  # shares of the capacity
+    spent_j: tuple[float, ...]  # gross joules of orders since the run began
+    worked_s: tuple[float, ...]  # their seconds
+    charging: tuple[int, ...]  # devices that are charged in this step
+    off: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OrderGiven:
     """A device was given an order."""
 
@@ -288,6 +301,7 @@ class RunResumed:
 RoundRecord = (
     StepOpened
     | EnergySeen
+    | BatteriesSeen
     | OrderGiven
     | OrderAnswered
     | EdgeAggregated

@@ -17,7 +17,7 @@ from typing import Final
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.experiment.rounds_section import REPLAY
-from roambench.rounds.records import OrderGiven
+from roambench.rounds.records import BatteriesSeen, OrderGiven
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
 from roambench.systems.system import Candidates, System
@@ -64,6 +64,14 @@ def replayed_digest(orders: str, system: str) -> str:
     with RunFolder.open(log.parent) as folder:
         trained = {step: sorted(devices) for step, devices in _trained(folder).items()}
     return hashlib.sha256(json.dumps(trained, sort_keys=True).encode()).hexdigest()
+
+
+def replayed_batteries(orders: str, system: str) -> list[BatteriesSeen]:
+    """The batteries of the run that `orders` names for the system; none where it had none, or names none."""
+    if (log := replayed_log(orders, system)) is None:
+        return []
+    with RunFolder.open(log.parent) as folder:
+        return list(folder.read_log().only(BatteriesSeen))
 
 
 def _trained(folder: RunFolder) -> dict[int, set[int]]:

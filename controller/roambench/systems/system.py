@@ -97,7 +97,8 @@ class SpentEnergy:
 class Candidates:
     """Selection's view of one step: parallel tuples of the present devices (ascending), their APs and the
     distances to these. `memory` is what `choose` last returned; empty the first time. `energy` is by device,
-    and empty unless the selection `sees_energy`."""
+    and empty unless the selection `sees_energy`; `charges` are by device, as shares of a full battery, and
+    empty without batteries."""
 
     step: int
     seed: int
@@ -108,6 +109,7 @@ class Candidates:
     distances_m: tuple[float, ...]
     memory: Memory = field(default_factory=dict)
     energy: Mapping[int, SpentEnergy] = field(default_factory=dict)
+    charges: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

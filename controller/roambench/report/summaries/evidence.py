@@ -37,7 +37,7 @@ _UNMEASURED: Final = "measured joules, power and the state of boards are missing
 _Drained = tuple[tuple[str, ...], RunEnergy | None, dict[str, tuple[HostSample, ...]]]
 _NOTHING_DRAINED: Final[_Drained] = ((), None, {})
 #: What decides who is to train, besides system and seed; the rest is how and where that is measured.
-_SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds"}
+_SECTIONS: Final = {"trace", "fleet", "learning", "synthetic", "algorithm", "rounds", "battery"}
 _INDIFFERENT: Final = {"orders", "step_close", "dither_s", "rest_s"}
 
 

@@ -13,6 +13,7 @@ from roambench.energy.links.throughput import Direction
 from roambench.experiment.sections import Experiment
 from roambench.mobility.trace import MADE_UP
 from roambench.report.joule_names import DIFFERENT_SITES
+from roambench.report.summaries.batteries import BatterySummary, battery_summary
 from roambench.report.summaries.board_state import BoardState, board_states
 from roambench.report.summaries.energy import EnergySummary, energy_summary, modelled_from_log_j
 from roambench.report.summaries.evidence import RunEvidence
@@ -58,6 +59,7 @@ class RunSummary:
     unfit: tuple[Unfit, ...] = ()  # why it should be measured again
     modelled: ModelledSummary | None = None  # of a run on virtual devices; never mixed with `energy`
     peers: PeerSummary | None = None  # of a decentralised run
+    batteries: BatterySummary | None = None  # of devices that had some
     lost: str = ""  # as `RunEvidence.lost`
 
     @property
@@ -131,6 +133,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             finished=finished,
         ),
         peers=peer_summary(run.records),
+        batteries=battery_summary(run.records, names),
         experiment=run.experiment,
         unfit=unfitness(run.info, energy, boards),
         lost=run.lost,

@@ -14,6 +14,7 @@ from roambench.report.numbers import NONE
 from roambench.report.quantities import QUANTITIES
 from roambench.report.summaries.run import RunSummary
 from roambench.report.table import ReportTable
+from roambench.report.tables.batteries import battery_tables
 from roambench.report.tables.board_state import clock_table, host_table
 from roambench.report.tables.communication import communication_tables
 from roambench.report.tables.energy import board_table, table10_table, whole_run_table
@@ -80,9 +81,10 @@ def board_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
 
 
 def detail_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
-    """One table per run and subject: what went wrong, what the fleet saw."""
+    """One table per run and subject: batteries, what went wrong, what the fleet saw."""
     tables = []
     for run in runs:
+        tables += battery_tables(run)
         if run.orders.troubles:
             tables.append(_trouble_table(run))
         if run.incidents:

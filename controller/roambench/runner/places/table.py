@@ -76,6 +76,8 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
         raise ConfigError(
             ["rounds.lookahead: an oracle that no bench has; expected false except on virtual devices"]
         )
+    if experiment.battery.capacity_wh and not kind.is_virtual:
+        raise ConfigError([f"[battery]: only --fleet simulated has batteries yet, got --fleet {kind.name}"])
     if experiment.simulated.precision == "float64" and kind.has_agents:
         text = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
         raise ConfigError([f"{text} {kind.name} ones"])

@@ -25,13 +25,13 @@ from roambench.mobility.association import (
 from roambench.mobility.trace import Trace
 from roambench.rounds.extra_vectors import ExtraVectors
 from roambench.rounds.loop import run_rounds
-from roambench.rounds.ports import EnergySoFar, Evaluator, Journal
+from roambench.rounds.ports import Batteries, EnergySoFar, Evaluator, Journal
 from roambench.rounds.records import OrderGiven, RoundRecord
 from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Throughput
 from roambench.rounds.state import RoundState
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.model_files import saved_global_model
-from roambench.runner.replayed_orders import with_orders
+from roambench.runner.replayed_orders import replayed_batteries, with_orders
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
@@ -46,6 +46,7 @@ from roambench.runner.world import (
 )
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.so_far import MeasuredSoFar
+from roambench.runs.modelled.batteries import ModelledBatteries, RecordedBatteries
 from roambench.runs.modelled.so_far import ModelledSoFar
 from roambench.systems.system import System
 
@@ -148,11 +149,18 @@ class HierarchicalRun:
         self, fleet: ReadyFleet, folder: RunFolder, journal: Journal, pace: Pace, on_step: OnStep | None
     ) -> None:
         world = self.world
+        section, kind = world.experiment.battery, folder.info.kind
         energy: EnergySoFar | None = None
-        if self.rounds.system.selection.sees_energy and folder.info.kind.is_virtual:
+        batteries: Batteries | None = None
+        sees_energy = self.rounds.system.selection.sees_energy
+        if kind.is_virtual and (sees_energy or section.capacity_wh):
             journal = energy = ModelledSoFar(folder, journal)
-        elif self.rounds.system.selection.sees_energy and folder.info.kind.has_agents:
+        elif sees_energy and kind.has_agents:
             energy = MeasuredSoFar(folder)
+        if recorded := replayed_batteries(world.experiment.rounds.orders, self.system):
+            batteries = RecordedBatteries(recorded)
+        elif section.capacity_wh and energy is not None:
+            batteries = ModelledBatteries(section, energy, folder, world.movement.trace.step_s)
         async with AsyncExitStack() as scoring:
             evaluator: Evaluator | None = None
             if self.trains and (scorer := world.learning_task.scorer) is not None:
@@ -161,7 +169,7 @@ class HierarchicalRun:
                 evaluator = await scoring.enter_async_context(program_evaluator(scorer, folder))
             elif self.trains:
                 evaluator = TestSetEvaluator(world.experiment, world.learning_task)
-            await self._rounds(fleet, journal, pace, on_step, evaluator, energy)
+            await self._rounds(fleet, journal, pace, on_step, evaluator, energy, batteries)
 
     async def _rounds(
         self,
@@ -171,6 +179,7 @@ class HierarchicalRun:
         on_step: OnStep | None,
         evaluator: Evaluator | None,
         energy: EnergySoFar | None,
+        batteries: Batteries | None,
     ) -> None:
         await run_rounds(
             replace(self.rounds.settings, orders_to_absent=fleet.orders_to_absent),
@@ -185,6 +194,7 @@ class HierarchicalRun:
             pace=pace,
             state=self._state,
             energy=energy,
+            batteries=batteries,
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
