@@ -65,7 +65,7 @@ class EnergySoFar(Protocol):
 
 
 class Batteries(Protocol):
-    """What devices run on, and who is off for want of it."""
+    """The batteries of devices, and who is off for want of charge."""
 
     async def seen(self, step: int, present: Collection[int]) -> BatteriesSeen:
         """The batteries at the beginning of a step, asked once for each step, in order; `present`: whom the

@@ -1,4 +1,4 @@
-"""What batteries did to a run: charge by step, devices that went off, and what models they held."""
+"""Batteries in a run: charge by step, devices that went off, and what models they held."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class BatterySummary:
 
     @property
     def count(self) -> int:
-        """How often a device went off; those that begin the run off are counted."""
+        """The number of times that a device went off; those that begin the run off are counted."""
         return len(self.deaths)
 
     @property
