@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from ipaddress import ip_address
 from itertools import permutations
 from pathlib import Path
 
@@ -144,7 +145,10 @@ def test_a_way_that_a_firewall_shuts_is_named_by_the_board_that_cannot_go_it(pro
 
 def test_over_ipv6_a_way_that_a_firewall_shuts_is_named_too(provisioned: BenchHosts, ipv6_bench: Path):
     _, *addresses = re.findall(r'(?m)^address = "(fd00:.*)"', ipv6_bench.read_text())
-    names = {name: f"{name} ({address})" for name, address in zip(provisioned.names, addresses, strict=True)}
+    names = {
+        name: f"{name} ({ip_address(address)})"
+        for name, address in zip(provisioned.names, addresses, strict=True)
+    }
     with (
         firewall(provisioned, "pi2", "input", f"ip6 saddr {addresses[2]}", "reject"),
         firewall(provisioned, "pi1", "output", f"ip6 daddr {addresses[2]}", "drop"),
