@@ -27,6 +27,7 @@ if __name__ == "__main__":
     else:
         opened, others = Spool(folder / "spool.sqlite"), cast(Any, None)
         meter = SimpleNamespace(spool=opened, unsent=Unsent(folder / "unsent", opened))
+        meter.parts = (meter,)  # it reads for no neighbour
         session = SimpleNamespace(settings=SimpleNamespace(device="pi-01"), meter=meter)
         own = CtlHandler(cast(Any, session), others, others)
         asyncio.run(_say(own, asked, sys.argv[3:]))

@@ -428,6 +428,9 @@ def _battery(values: Mapping[str, Any]) -> Iterator[Mistake]:
     if not isinstance(table, Mapping) or not table:
         return
     used = {key: _used(values, ("battery", key)) for key in BatterySection.model_fields}
+    defaults = {key: field.default for key, field in BatterySection.model_fields.items()}
+    if used == defaults:
+        return
     if used["capacity_wh"] == 0:
         yield Mistake(("battery", "capacity_wh"), "expected a number > 0 beside the table's other keys")
         return
