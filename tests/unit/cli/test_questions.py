@@ -1,4 +1,4 @@
-"""Commands that ask something, where nobody is there to be asked and where somebody types the wrong key."""
+"""Commands that ask something: without a terminal, and where a wrong key is typed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAIN = [sys.executable, "-m", "roambench.cli.main"]
 
 @pytest.fixture
 def bench(tmp_path: Path) -> str:
-    """A bench whose one host nobody reaches."""
+    """A bench whose one host cannot be reached."""
     path = tmp_path / "bench.toml"
     path.write_text(
         'name = "bench"\n[controller]\naddress = "127.0.0.1"\n[[hosts]]\nname = "pi-01"\n'

@@ -381,7 +381,7 @@ def test_a_program_comes_with_its_environment_and_goes_when_the_bench_has_none(w
     newer = replace(asks, build=replace(asks.build, kit=BoardKit(edited, house)))
     (step,) = plan(whole, newer).steps
     assert step.reason == f"has quick 1.1, not quick 1.1 ({edited.digest})"
-    assert not step.restarts  # a run loads it anew
+    assert not step.restarts  # each run loads it
 
     other = replace(asks.build, wheelhouse=replace(asks.build.wheelhouse, hash="newer lock"))
     upgraded = replace(whole, builds={other.hash: {}}, current=other.hash, wheelhouses=("newer lock",))

@@ -1,4 +1,4 @@
-"""Somebody's Flower client trains in systems of ours, on virtual devices."""
+"""A user's Flower client trains in systems of ours, on virtual devices."""
 
 from __future__ import annotations
 
