@@ -127,6 +127,15 @@ def test_a_board_that_falls_quiet_between_noisy_hours_is_not_frozen(seed):
     assert found(columns) == []
 
 
+@pytest.mark.parametrize("board", ["a", "b"])
+def test_a_board_without_noise_that_works_now_and_then_rests_for_long_honestly(board):
+    """Two emulated boards: they wait at a few powers, warm up, cool, and are absent for long."""
+    rows = [line.split(",") for line in (Path(__file__).parent / "quiet_boards.csv").read_text().split()[1:]]
+    lines = [row for row in rows if row[0] == board for _ in range(int(row[1]))]
+    volts, amps, watts = (np.array([float(row[column]) for row in lines]) for column in (2, 3, 4))
+    assert found((np.arange(len(lines), dtype=np.int64) * 10**9, volts, amps, watts)) == []
+
+
 def test_a_meter_that_prints_a_value_two_or_three_times_is_not_frozen():
     """A Smart Power 2 that is read every 100 ms renews its values every 264 ms."""
     work, changes = rounds()
