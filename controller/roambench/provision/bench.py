@@ -118,7 +118,7 @@ class MeterEntry:
 class CardEntry:
     """Settings of a host's SD card for its first boot, besides what the bench knows of the host anyway.
 
-    No `ssid`: its network is a cable. No `subnet` (an IPv4 network): the router gives the address.
+    No `ssid`: its network is a cable. No `subnet` (of IPv4 or IPv6): the router gives the address.
     """
 
     ssid: str = ""

@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
+
 
 def host_port(host: str, port: int) -> str:
     """Return `host` and `port` as one text; an IPv6 address gets the brackets that it may have already."""
     bare = host.removeprefix("[").removesuffix("]")
     return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+def one_spelling(address: str) -> str:
+    """Return the one spelling of an address or name, with its port if it has one: `FD78:0::1` is `fd78::1`."""
+    host, bracket, port = address.rpartition("]")
+    try:
+        found = ip_address(host.removeprefix("[") or port)
+    except ValueError:
+        return address.lower()
+    mapped = found.ipv4_mapped if found.version == 6 else None
+    return f"[{found}]{port}" if bracket else str(mapped or found)

@@ -202,7 +202,7 @@ def test_a_bench_by_relative_path_has_an_absolute_state_folder(
 
 
 def test_an_ipv6_address_may_stand_in_brackets_and_name_its_interface(tmp_path: Path) -> None:
-    addresses = ["[2001:db8::1]", "fd78::2", "fe80::1%eth0", "[fe80::2%eth0]", "[1:2:3:4:5:6:7:8]"]
+    addresses = ["[2001:db8::1]", "fd78::2", "::ffff:10.0.0.1", "fe80::1%eth0", "[fe80::2%eth0]", "[1:2:3:4:5:6:7:8]"]
     hosts = "".join(
         f'[[hosts]]\nname = "h{number}"\naddress = "{address}"\nmeter.driver = "none"\n'
         for number, address in enumerate(addresses)
@@ -212,6 +212,46 @@ def test_an_ipv6_address_may_stand_in_brackets_and_name_its_interface(tmp_path: 
     bench = load_bench(path)
     assert [host.address for host in bench.hosts] == [address.strip("[]") for address in addresses]
     assert (bench.controller.address, bench.time_server) == ("fd78::1", "fd78::1")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("fd78::1", "FD78:0::1", "fd78::1"),
+        ("[fd78::1]", "fd78:0:0:0::1", "fd78::1"),
+        ("10.0.0.5", "::ffff:10.0.0.5", "10.0.0.5"),
+        ("fe80::1%eth0", "fe80:0::1%eth0", "fe80::1%eth0"),
+        ("pi.lab", "PI.lab", "pi.lab"),
+    ],
+)
+def test_an_address_in_another_spelling_is_the_same(
+    first: str, second: str, said: str, tmp_path: Path
+) -> None:
+    hosts = "".join(
+        f'[[hosts]]\nname = "{name}"\naddress = "{address}"\nmeter.driver = "none"\n'
+        for name, address in (("a", first), ("b", second))
+    )
+    (problem,) = _problems(tmp_path, f'[controller]\naddress = "10.0.0.1"\n{hosts}')
+    assert problem == (
+        f"mine.toml: hosts: address: expected one host with '{said} port 22', got 2: a (slot 1), b (slot 2)"
+    )
+    hops = hosts
+    for number, hop in enumerate(("[fd78::9]:81", "[FD78:0::9]:81")):
+        meter = f'meter = {{ port = "/dev/x", wifi_hop = "{hop}" }}'
+        address = (first, second)[number]
+        hops = hops.replace(f'"{address}"\nmeter.driver = "none"', f'"10.0.0.{number}"\n{meter}')
+    (problem,) = _problems(tmp_path, f'[controller]\naddress = "10.0.0.1"\n{hops}')
+    assert "meter.wifi_hop: expected one host with '[fd78::9]:81', got 2" in problem
+
+
+@pytest.mark.parametrize("host", ["", "not an address", "[::"])
+def test_where_the_controller_listens_is_an_address(host: str, tmp_path: Path) -> None:
+    text = f'[controller]\naddress = "10.0.0.1"\nlisten_host = "{host}"\n'
+    said = f'mine.toml: controller.listen_host: expected an IP address or a host name, got "{host}"'
+    host_table = '[[hosts]]\nname = "a"\naddress = "10.0.0.2"\nmeter.driver = "none"\n'
+    assert _problems(tmp_path, text + host_table) == [said]
+    for good in ("[::]", "::", "::1", "0.0.0.0", "server.lab"):
+        bench_of(tmp_path, host_table, more=text.replace(f'"{host}"', f'"{good}"'))
 
 
 def test_all_mistakes_are_told_at_once_with_table_and_key(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ They are the lab's and not provisioning's: `fleet unprovision` leaves a board on
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address, ip_interface
 from typing import Final
 
 from roambench.extras.first_boot.settings import FirstBoot
@@ -54,12 +55,13 @@ def connection_file(settings: FirstBoot) -> CardFile | None:
         ssid = "".join(f"{byte};" for byte in settings.ssid.encode())
         lines += ["[wifi]", "mode=infrastructure", f"ssid={ssid}", f"hidden={str(settings.hidden).lower()}"]
         lines += ["[wifi-security]", "key-mgmt=wpa-psk", f"psk={settings.psk}"]
-    lines.append("[ipv4]")
-    if settings.address:
-        gateway = f",{settings.gateway}" if settings.gateway else ""
-        lines += ["method=manual", f"address1={settings.address}{gateway}"]
-        lines += [f"dns={settings.dns};"] if settings.dns else []
-    else:
-        lines.append("method=auto")
-    lines += ["[ipv6]", "method=link-local"]
+    for version in (4, 6):  # the router gives an address of the family that has no fixed one
+        lines.append(f"[ipv{version}]")
+        if settings.address and ip_interface(settings.address).version == version:
+            gateway = f",{settings.gateway}" if settings.gateway else ""
+            lines += ["method=manual", f"address1={settings.address}{gateway}"]
+        else:
+            lines.append("method=auto")
+        if settings.dns and ip_address(settings.dns).version == version:
+            lines.append(f"dns={settings.dns};")
     return CardFile(f"{_CONNECTIONS}/bench.nmconnection", "\n".join(lines) + "\n", 0o600)

@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv4Network
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,7 @@ _USER: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")  # what userconf-pi takes
 class FirstBoot:
     """Everything that one card is written from. `psk`: the Wi-Fi's key in hex, "" with a cable.
 
-    `address` is with its prefix length ("192.168.50.11/24"), "" if the router gives one. `known_as` is the
+    `address` is with its prefix length ("192.168.50.11/24", "fd78::11/64"), "" if the router gives one. `known_as` is the
     name that known_hosts files have for it.
     """
 
@@ -93,7 +93,7 @@ def _first_boot(bench: Bench, host: Host, way: SshOptions, key: str, psk: str) -
         hidden=card.hidden,
         psk=psk,
         country=card.country,
-        address=f"{host.address}/{IPv4Network(card.subnet).prefixlen}" if card.subnet else "",
+        address=f"{host.address}/{ip_network(card.subnet).prefixlen}" if card.subnet else "",
         gateway=card.gateway,
         dns=card.dns,
         time_server=bench.time_server,

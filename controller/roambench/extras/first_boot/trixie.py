@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from ipaddress import ip_interface
 from typing import Final
 
 from roambench.extras.first_boot.card_files import common_files
@@ -82,7 +83,7 @@ def _network_config(settings: FirstBoot) -> Iterator[str]:
         yield from _addresses(settings)
         return
     yield "  ethernets:"
-    yield "    eth0: {dhcp4: true, optional: true}"
+    yield "    eth0: {dhcp4: true, dhcp6: true, optional: true}"
     yield "  wifis:"
     yield f"    {settings.interface}:"
     yield f"      regulatory-domain: {_text(settings.country)}"
@@ -96,10 +97,11 @@ def _network_config(settings: FirstBoot) -> Iterator[str]:
 
 def _addresses(settings: FirstBoot) -> Iterator[str]:
     yield "      optional: true"
+    fixed = ip_interface(settings.address).version if settings.address else 0
+    for version in (4, 6):  # the router gives an address of the family that has no fixed one
+        yield f"      dhcp{version}: {_text(version != fixed)}"
     if not settings.address:
-        yield "      dhcp4: true"
         return
-    yield "      dhcp4: false"
     yield f"      addresses: [{_text(settings.address)}]"
     if settings.gateway:
         yield f"      routes: [{{to: default, via: {_text(settings.gateway)}}}]"
@@ -107,6 +109,6 @@ def _addresses(settings: FirstBoot) -> Iterator[str]:
         yield f"      nameservers: {{addresses: [{_text(settings.dns)}]}}"
 
 
-def _text(value: str) -> str:
-    """A double-quoted scalar: a JSON string of printable letters is one."""
+def _text(value: str | bool) -> str:
+    """A scalar: a JSON string of printable letters is a double-quoted one."""
     return json.dumps(value, ensure_ascii=False)

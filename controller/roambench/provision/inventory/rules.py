@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from ipaddress import AddressValueError, IPv4Address, IPv4Network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
+from roambench.contract.addresses import one_spelling
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
 from roambench.meters.ports import host_port
@@ -59,11 +60,11 @@ def host_mistakes(hosts: Sequence[Host], *, meters_known: bool = True) -> list[t
     for what, values in (
         ("name", [(host.name, host) for host in hosts]),
         ("slot", [(str(host.slot), host) for host in hosts]),
-        ("address", [(f"{host.address} port {host.ssh_port or 22}", host) for host in hosts]),
+        ("address", [(f"{one_spelling(host.address)} port {host.ssh_port or 22}", host) for host in hosts]),
         ("meter.serial", [(host.meter.serial, host) for host in hosts if host.meter.serial]),
         ("meter.port", [(port, host) for host in hosts if (port := _shared(host))]),
         # Or switching one board off switches another one off.
-        ("meter.wifi_hop", [(host.meter.wifi_hop, host) for host in hosts if host.meter.wifi_hop]),
+        ("meter.wifi_hop", [(one_spelling(hop), host) for host in hosts if (hop := host.meter.wifi_hop)]),
         ("power", [(outlet, host) for host in hosts if (outlet := outlet_of(host))]),
     ):
         owners: dict[str, list[Host]] = defaultdict(list)
@@ -154,18 +155,27 @@ def _card_mistakes(host: Host) -> Iterator[str]:
             if value := getattr(card, key):
                 yield f"{where}.{key}: expected none without a subnet, got {value!r}"
         return
-    network = IPv4Network(card.subnet)
-    places = [(f"hosts: {host.name}: address", host.address), (f"{where}.gateway", card.gateway)]
-    for key, value in places:
-        if value and not _is_inside(value, network):
-            yield f"{key}: expected an address of card.subnet {network}, got {value!r}"
+    network = ip_network(card.subnet)
+    if not _is_inside(host.address, network):
+        wanted = f"expected an address of card.subnet {network}"
+        yield f"hosts: {host.name}: address: {wanted}, got {host.address!r}"
+    if card.gateway and not (_is_inside(card.gateway, network) or _is_of_the_link(card.gateway, network)):
+        yield f"{where}.gateway: expected an address of card.subnet {network}, got {card.gateway!r}"
 
 
-def _is_inside(text: str, network: IPv4Network) -> bool:
+def _is_inside(text: str, network: IPv4Network | IPv6Network) -> bool:
     """Return whether it is an address that a machine of the network may have."""
     try:
-        address = IPv4Address(text)
-    except AddressValueError:
+        address = ip_address(text)
+    except ValueError:
         return False
-    ends = (network.network_address, network.broadcast_address) if network.prefixlen < 31 else ()
-    return address in network and address not in ends
+    if network.prefixlen >= network.max_prefixlen - 1:
+        return address in network
+    # The last address is the broadcast's in IPv4 alone; the first is a router's anycast in IPv6.
+    last = network.broadcast_address if network.version == 4 else None
+    return address in network and address not in (network.network_address, last)
+
+
+def _is_of_the_link(text: str, network: IPv4Network | IPv6Network) -> bool:
+    """Return whether it is a router as its announcements name it, in IPv6."""
+    return network.version == 6 and ip_address(text).version == 6 and ip_address(text).is_link_local

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import available_timezones
@@ -19,7 +19,7 @@ NAME_PATTERN = r"^[a-z0-9]([a-z0-9.-]{0,62}[a-z0-9])?$"
 _NAME: JsonDict = {"expected": "a name of small letters, digits, '-' and '.', at most 64"}
 _ADDRESS: JsonDict = {"expected": "an IP address or a host name"}
 #: With %INTERFACE an IPv6 address of one link.
-_ADDRESS_PATTERN = r"^[A-Za-z0-9]([A-Za-z0-9.:_-]{0,252}[A-Za-z0-9])?(%[A-Za-z0-9._-]{1,15})?$"
+_ADDRESS_PATTERN = r"^(::)?[A-Za-z0-9]([A-Za-z0-9.:_-]{0,252}[A-Za-z0-9])?(%[A-Za-z0-9._-]{1,15})?$"
 
 
 def _without_brackets(value: object) -> object:
@@ -54,8 +54,11 @@ class ControllerTable(Section):
         json_schema_extra=_ADDRESS,
         description="What the boards dial.",
     )
-    listen_host: str = Field(
-        "0.0.0.0", description="Address that the controller listens at; `0.0.0.0`: all, IPv6 ones too."
+    listen_host: _Address = Field(
+        "0.0.0.0",
+        pattern=_ADDRESS_PATTERN + "|^::$",
+        json_schema_extra=_ADDRESS,
+        description="Address that the controller listens at; `0.0.0.0`: all, IPv6 ones too.",
     )
     control_port: int = Field(21710, ge=1, le=65535, description="TCP port of orders and records.")
     data_port: int = Field(21711, ge=1, le=65535, description="TCP port of models, the measured one.")
@@ -149,11 +152,11 @@ def _is_ssid(text: str) -> str:
 
 
 def _is_network(text: str) -> str:
-    return str(IPv4Network(text)) if text else text
+    return str(ip_network(text)) if text else text
 
 
 def _is_address(text: str) -> str:
-    return str(IPv4Address(text)) if text else text
+    return str(ip_address(text)) if text else text
 
 
 def _is_timezone(text: str) -> str:
@@ -164,7 +167,7 @@ def _is_timezone(text: str) -> str:
     return text
 
 
-_ADDRESS_OR_NONE: JsonDict = {"expected": "an IPv4 address"}
+_ADDRESS_OR_NONE: JsonDict = {"expected": "an IP address"}
 
 
 class CardTable(Section):
@@ -191,7 +194,7 @@ class CardTable(Section):
     )
     subnet: Annotated[str, AfterValidator(_is_network)] = Field(
         "",
-        json_schema_extra={"expected": "an IPv4 network as 192.168.50.0/24"},
+        json_schema_extra={"expected": "a network as 192.168.50.0/24 or fd78::/64"},
         description="With it the host gives itself its `address`, of this network; empty: the router does.",
     )
     gateway: Annotated[str, AfterValidator(_is_address)] = Field(

@@ -191,6 +191,7 @@ def test_a_card_of_trixie_gets_what_cloud_init_reads(bench: Path, tmp_path: Path
         "regulatory-domain": "CH",
         "optional": True,
         "dhcp4": False,
+        "dhcp6": True,
         "addresses": ["192.168.50.102/24"],
         "routes": [{"to": "default", "via": "192.168.50.1"}],
         "nameservers": {"addresses": ["192.168.50.2"]},
@@ -209,6 +210,53 @@ def test_a_card_of_trixie_gets_what_cloud_init_reads(bench: Path, tmp_path: Path
     other = yaml.safe_load((boot / "meta-data").read_text())["instance-id"]
     assert other != meta["instance-id"]
     assert (boot / "cmdline.txt").read_text().count("ds=nocloud") == 1
+
+
+_IPV6_HOST = """
+[[hosts]]
+name = "a"
+address = "fd78::aB"
+interface = "eth0"
+ssh_key = "key"
+meter.driver = "none"
+card = { subnet = "fd78::/64", gateway = "GATEWAY", dns = "10.0.0.2" }
+"""
+
+
+@pytest.mark.parametrize("gateway", ["fd78::1", "fe80::1"])
+def test_a_host_may_have_a_fixed_address_of_ipv6(gateway: str, bench: Path, tmp_path: Path):
+    file = bench_of(tmp_path, _IPV6_HOST.replace("GATEWAY", gateway)).file
+    bookworm, trixie = _card(tmp_path / "boot"), _card(tmp_path / "trixie", f"{_PLAIN} resize", **_SEED)
+    for boot in (bookworm, trixie):
+        assert _call(file, "--boot", boot) == 0
+    keyfile = f"[ipv4]\nmethod=auto\ndns=10.0.0.2;\n[ipv6]\nmethod=manual\naddress1=fd78::aB/64,{gateway}\n"
+    assert keyfile in (bookworm / "firstrun.sh").read_text()
+    eth0 = yaml.safe_load((trixie / "network-config").read_text())["network"]["ethernets"]["eth0"]
+    assert eth0 == {
+        "optional": True,
+        "dhcp4": True,
+        "dhcp6": False,
+        "addresses": ["fd78::aB/64"],
+        "routes": [{"to": "default", "via": gateway}],
+        "nameservers": {"addresses": ["10.0.0.2"]},
+    }
+
+
+@pytest.mark.parametrize("subnet", ["", '\nsubnet = "192.168.50.0/24"'])
+def test_a_router_gives_addresses_of_both_families_but_where_one_is_fixed(
+    subnet: str, bench: Path, tmp_path: Path
+):
+    text = bench.read_text()
+    bench.write_text(re.sub('\n(subnet|gateway|dns) = ".*"', "", text).replace("[[", f"{subnet}\n[[", 1))
+    bookworm, trixie = _card(tmp_path / "boot"), _card(tmp_path / "trixie", f"{_PLAIN} resize", **_SEED)
+    for boot in (bookworm, trixie):
+        assert _call(bench, "--boot", boot, "--only", "pi-02") == 0
+    fixed = "manual\naddress1=192.168.50.102/24" if subnet else "auto"
+    assert f"[ipv4]\nmethod={fixed}\n[ipv6]\nmethod=auto\n" in (bookworm / "firstrun.sh").read_text()
+    network = yaml.safe_load((trixie / "network-config").read_text())["network"]
+    assert network["ethernets"]["eth0"] == {"dhcp4": True, "dhcp6": True, "optional": True}
+    wlan0 = network["wifis"]["wlan0"]
+    assert (wlan0["dhcp4"], wlan0["dhcp6"]) == (not subnet, True)
 
 
 @pytest.mark.parametrize(
@@ -326,12 +374,15 @@ def test_a_recorded_ssh_key_is_said_to_be_another_one_after_the_first_boot(
         ),
         ('ssid = "a", country = "ch"', "card.country: expected a country's two capital letters"),
         ('ssid = "a"', "card.country: is missing"),
-        ('subnet = "10.0.0.1/24"', "card.subnet: expected an IPv4 network"),
+        ('subnet = "10.0.0.1/24"', "card.subnet: expected a network as 192.168.50.0/24 or fd78::/64"),
         ('subnet = "10.1.0.0/24"', "hosts: a: address: expected an address of card.subnet 10.1.0.0/24"),
         ('subnet = "10.0.0.4/30"', "hosts: a: address: expected an address of card.subnet 10.0.0.4/30"),
         ('subnet = "10.0.0.0/24", gateway = "10.0.1.1"', "card.gateway: expected an address of card.subnet"),
+        ('subnet = "10.0.0.0/24", gateway = "fe80::1"', "card.gateway: expected an address of card.subnet"),
+        ('subnet = "fd78::/64"', "hosts: a: address: expected an address of card.subnet fd78::/64"),
+        ('subnet = "fd78::1/64"', "card.subnet: expected a network"),
         ('gateway = "10.0.0.1"', "card.gateway: expected none without a subnet"),
-        ('dns = "one.one"', "card.dns: expected an IPv4 address"),
+        ('dns = "one.one"', "card.dns: expected an IP address"),
         ('timezone = "Europe/Zuerich"', "card.timezone: expected a time zone as Europe/Zurich"),
         ('timezone = "../../etc/passwd"', "card.timezone: expected a time zone as Europe/Zurich"),
         ('passphrase = "x"', "card.passphrase: unknown key, did you mean passphrase_file?"),
