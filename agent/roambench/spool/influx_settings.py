@@ -44,14 +44,24 @@ class InfluxSettings:
             if mistake := token_env_mistake(self.token_env):
                 raise ConfigError([f"influxdb.token_env: {mistake}"])
             return os.environ.get(self.token_env, "").strip() if self.token_env else ""
-        try:
-            token = Path(self.token_file).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not ASCII"
-            raise ConfigError([f"token file {self.token_file}: cannot be read ({reason})"]) from None
-        if not token.isprintable():
-            raise ConfigError([f"token file {self.token_file}: expected one line"])
-        return token
+        return token_in(Path(self.token_file), "token file ")
+
+
+def token_in(path: Path, named: str = "") -> str:
+    """The token in a file of one line, which may begin with a byte order mark; "" for an empty one.
+
+    ConfigError, beginning with `named` and the path, for a file that is none.
+    """
+    try:
+        token = path.read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
+        raise ConfigError([f"{named}{path}: cannot be read ({reason})"]) from None
+    if not token.isascii():
+        raise ConfigError([f"{named}{path}: cannot be read (not ASCII)"])
+    if not token.isprintable():
+        raise ConfigError([f"{named}{path}: expected one line"])
+    return token
 
 
 def token_env_mistake(name: str) -> str | None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from roambench.contract.errors import ConfigError
 from roambench.provision import layout
 from roambench.provision.bench import Bench, Host
 from roambench.provision.certificates import BenchAuthority, issue_for
@@ -28,6 +27,7 @@ from roambench.provision.wheels.program_kit import ProgramKit, kept_kit
 from roambench.provision.wheels.shipping import Sent, ship
 from roambench.provision.wheels.turns import Turns
 from roambench.provision.wheels.user_packages import UserPackage, kept_packages
+from roambench.spool.influx_settings import token_in
 
 #: Hosts at a time. What they are sent goes through one network and one processor here, and in turns.
 _AT_ONCE: Final = 64
@@ -223,8 +223,4 @@ def _token(bench: Bench) -> bytes | None:
     """The write-only token's file, as every host gets it."""
     if bench.influxdb is None or not bench.influxdb.token_file:
         return None
-    path = Path(bench.influxdb.token_file)
-    try:
-        return path.read_bytes().strip() + b"\n"
-    except OSError as error:
-        raise ConfigError([f"influxdb.token_file: {path} cannot be read ({error.strerror})"]) from None
+    return token_in(Path(bench.influxdb.token_file), "influxdb.token_file: ").encode() + b"\n"

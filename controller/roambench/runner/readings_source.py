@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from roambench.contract.errors import ConfigError
-from roambench.spool.influx_settings import readable_at
+from roambench.spool.influx_settings import readable_at, token_in
 
 if TYPE_CHECKING:
     from roambench.runs.folder import RunFolder
@@ -131,14 +131,9 @@ def token(file: Path | None) -> str:
     """The token to read with: of the file, else of the environment, else none. It is never stored."""
     if file is None:
         return next((value for name in TOKEN_VARIABLES if (value := os.environ.get(name, "").strip())), "")
-    try:
-        text = file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not ASCII"
-        raise ConfigError([f"{file}: cannot be read ({reason})"]) from None
-    if not text or not text.isprintable():
-        raise ConfigError([f"{file}: expected one line with a token"])
-    return text
+    if text := token_in(file):
+        return text
+    raise ConfigError([f"{file}: expected one line with a token"])
 
 
 def span_of(info: RunInfo) -> tuple[int, int] | None:

@@ -36,7 +36,7 @@ def influx_token(
     from roambench.contract.whole_file import write_whole
     from roambench.provision.influx_access import make_write_only
     from roambench.provision.inventory.load import load_bench
-    from roambench.spool.influx_settings import readable_at
+    from roambench.spool.influx_settings import readable_at, token_in
 
     loaded = load_bench(bench)
     if loaded.influxdb is None or not loaded.influxdb.token_file:
@@ -46,10 +46,7 @@ def influx_token(
         raise ConfigError([f"{target}: is there already; remove it for a new token"])
     if not target.parent.is_dir():
         raise ConfigError([f"influxdb.token_file: {target}: there is no folder {target.parent}"])
-    try:
-        admin_token = admin_token_file.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"--admin-token-file {admin_token_file}: cannot be read ({error})"]) from None
+    admin_token = token_in(admin_token_file, "--admin-token-file ")
     if host := readable_at(loaded.influxdb.url):
         print(
             f"the administrator's token goes to {host} over plain HTTP, where others can read it on the way",

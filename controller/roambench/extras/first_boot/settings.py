@@ -143,7 +143,7 @@ def _passphrase(file: Path | None) -> str | list[str]:
         try:
             if file.stat().st_mode & 0o077:
                 return [f"{source}: others may read it: chmod 600 {shlex.quote(str(file))}"]
-            text = file.read_text("utf-8")
+            text = file.read_text("utf-8-sig")
         except OSError as error:
             return [f"{source}: cannot be read: {error.strerror}"]
         except UnicodeDecodeError:

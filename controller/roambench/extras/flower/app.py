@@ -42,7 +42,7 @@ def read_app(folder: Path, settings: Mapping[str, Any]) -> FlowerApp:
     """The app in the folder, its run config changed by `settings`. ConfigError says what is missing."""
     file = folder / _PROJECT
     try:
-        project = tomllib.loads(file.read_text())
+        project = tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         raise ConfigError([f"{file}: expected a Flower app's project, {error.strerror}"]) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

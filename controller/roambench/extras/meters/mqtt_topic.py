@@ -146,7 +146,7 @@ def _login(path: Path) -> tuple[str, str]:
     with path.open("rb") as opened:
         if os.fstat(opened.fileno()).st_mode & 0o077:
             raise ValueError(f"login: others may read {path}: chmod 600 {path}")
-        text = opened.read(_MOST_LOGIN).partition(b"\n")[0].decode("utf-8", "replace").strip()
+        text = opened.read(_MOST_LOGIN).partition(b"\n")[0].decode("utf-8-sig", "replace").strip()
     user, colon, password = text.partition(":")
     if not colon or not user or not text.isprintable():
         raise ValueError(f"login: {path}: expected one line USER:PASSWORD")

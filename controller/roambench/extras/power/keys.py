@@ -45,7 +45,7 @@ def secret(file: str, key: str) -> str:
         if Path(file).stat().st_mode & 0o077:
             raise ConfigError([f"power.{key}: {file}: others may read it: chmod 600 {shlex.quote(file)}"])
         with Path(file).open("rb") as opened:
-            line = opened.read(_MOST_BYTES).decode().partition("\n")[0].rstrip("\r")
+            line = opened.read(_MOST_BYTES).decode("utf-8-sig").partition("\n")[0].rstrip("\r")
     except OSError as error:
         raise ConfigError([f"power.{key}: {file} cannot be read: {error.strerror}"]) from None
     except UnicodeDecodeError:

@@ -63,7 +63,7 @@ def _card(folder: Path, cmdline: str = _BOOKWORM, **files: str) -> Path:
 @pytest.fixture
 def bench(tmp_path: Path) -> Path:
     make_key(tmp_path / "key")
-    (tmp_path / "wifi").write_text(_PASSPHRASE + "\n")
+    (tmp_path / "wifi").write_text(f"\ufeff{_PASSPHRASE}\r\n")  # as an editor of Windows saves it
     (tmp_path / "wifi").chmod(0o600)
     return bench_of(tmp_path, _HOSTS).file
 

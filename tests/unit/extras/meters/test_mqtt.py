@@ -179,7 +179,7 @@ async def test_watts_come_over_tls_and_a_certificate_that_does_not_hold_is_one_s
     tls_broker: Broker, tmp_path: Path
 ) -> None:
     login, other = tmp_path / "login", tmp_path / "other.pem"
-    login.write_text("ann:secret\n")
+    login.write_text("\ufeffann:secret\r\n", encoding="utf-8")  # as an editor of Windows saves it
     login.chmod(0o600)
     other.write_bytes(Authority.create("other").certificate_pem)
 

@@ -49,7 +49,7 @@ async def test_one_relay_is_switched_and_no_other(
 ) -> None:
     if "ü" in password and kind is EmulatedShelly1:
         password = password.replace("ü", "")  # Basic has no word for its encoding
-    secret_file(tmp_path / "secret", f"{password}\n")
+    secret_file(tmp_path / "secret", f"\ufeff{password}\r\n")  # as an editor of Windows saves it
     secret = {"password_file": "secret"} if password else {}
     device = kind([True, True, True], password)
     with serving(device) as address:
