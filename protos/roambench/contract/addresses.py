@@ -12,7 +12,7 @@ def host_port(host: str, port: int) -> str:
 
 
 def one_spelling(address: str) -> str:
-    """Return the one spelling of an address or name, with its port if it has one: `FD78:0::1` is `fd78::1`."""
+    """Return an address or name, with its port if it has one, in one spelling: `fd78::1` for `FD78:0::1`."""
     host, bracket, port = address.rpartition("]")
     try:
         found = ip_address(host.removeprefix("[") or port)

@@ -202,7 +202,14 @@ def test_a_bench_by_relative_path_has_an_absolute_state_folder(
 
 
 def test_an_ipv6_address_may_stand_in_brackets_and_name_its_interface(tmp_path: Path) -> None:
-    addresses = ["[2001:db8::1]", "fd78::2", "::ffff:10.0.0.1", "fe80::1%eth0", "[fe80::2%eth0]", "[1:2:3:4:5:6:7:8]"]
+    addresses = [
+        "[2001:db8::1]",
+        "fd78::2",
+        "::ffff:10.0.0.1",
+        "fe80::1%eth0",
+        "[fe80::2%eth0]",
+        "[1:2:3:4:5:6:7:8]",
+    ]
     hosts = "".join(
         f'[[hosts]]\nname = "h{number}"\naddress = "{address}"\nmeter.driver = "none"\n'
         for number, address in enumerate(addresses)

@@ -28,8 +28,8 @@ _USER: Final = re.compile(r"[a-z][a-z0-9-]{0,31}")  # what userconf-pi takes
 class FirstBoot:
     """Everything that one card is written from. `psk`: the Wi-Fi's key in hex, "" with a cable.
 
-    `address` is with its prefix length ("192.168.50.11/24", "fd78::11/64"), "" if the router gives one. `known_as` is the
-    name that known_hosts files have for it.
+    `address` is with its prefix length ("192.168.50.11/24", "fd78::11/64"), "" if the router gives one.
+    `known_as` is the name that known_hosts files have for it.
     """
 
     host: str
