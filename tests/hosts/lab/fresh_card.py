@@ -205,6 +205,8 @@ class SeededCard(FreshCard):
 
     def _as_flashed(self, root: Path) -> None:
         super()._as_flashed(root)
+        # pi-gen c4e9044: a first boot to systemd, whose presets enable all units that Debian leaves off.
+        (root / "etc/machine-id").write_text("uninitialized\n")
         (root / "etc/cloud/cloud.cfg.d/99-boot-partition.cfg").write_text(_WHERE)
         seed = root / "var/lib/cloud/seed"
         seed.mkdir(parents=True)

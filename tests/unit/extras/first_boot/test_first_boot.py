@@ -201,6 +201,9 @@ def test_a_card_of_trixie_gets_what_cloud_init_reads(bench: Path, tmp_path: Path
     assert (user["hostname"], user["user"]["name"], user["user"]["lock_passwd"]) == ("pi-02", "pi", True)
     key = (tmp_path / "key.pub").read_text().split()[:2]
     assert user["user"]["ssh_authorized_keys"] == [" ".join(key)]
+    calls = [" ".join(words) for words in user["runcmd"]]
+    socket, server = "systemctl disable --now ssh.socket", "systemctl restart ssh"
+    assert calls.index(socket) < calls.index(server)  # or systemd's presets have one listen at port 22
     assert {file["path"]: file["content"] for file in user["write_files"]}[
         "/etc/systemd/timesyncd.conf.d/bench.conf"
     ] == "[Time]\nNTP=10.36.0.1\n"
