@@ -26,8 +26,7 @@ from pathlib import Path
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.experiment.sections import Experiment
-from roambench.live.follower import encoded
-from roambench.live.messages import RunMessages
+from roambench.live.messages import RunMessages, encoded
 from roambench.live.view import RunView
 from roambench.rounds.records import (
     OrderAnswered,

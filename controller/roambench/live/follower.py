@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import math
 import os
 import time
@@ -20,9 +19,10 @@ from typing import Final, ParamSpec, TypeVar
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.live.folders import FoundRun, WatchedFolder
-from roambench.live.ghost import Ghost, ghost_of
-from roambench.live.messages import Message, RunMessages
+from roambench.live.ghost import ghost_of
+from roambench.live.messages import Message, RunMessages, encoded
 from roambench.live.metrics import open_metrics
+from roambench.live.saved_page import SavedPage
 from roambench.live.view import RunView
 from roambench.report.run_columns import COLUMNS, SHOWN, ListedRun, figure_columns, json_cell
 from roambench.report.run_filter import run_filter
@@ -87,34 +87,50 @@ class _Channel:
 
     def __init__(self, found: FoundRun, previous: FoundRun | None) -> None:
         self._found = found
-        self.view = RunView(found.path)
-        self._messages = RunMessages(self.view)
         self._previous = previous
-        self._ghost: Ghost | None = None
+        self._ghost: Message | None = None
         self._failed = ""
         self._last: Message = {}
+        self._page = SavedPage.of(found.path, found.info)
+        self._page_text = ""
+        self._view = RunView(found.path) if self._page is None else None
+        self._messages = RunMessages(self._view) if self._view is not None else None
 
     @property
     def name(self) -> str:
         """The run's."""
         return self._found.name
 
-    def look(self) -> None:
-        """Read all that is new."""
-        while self.view.look():
-            pass
+    @property
+    def is_many(self) -> bool:
+        """True for a run of many boards."""
+        return self._found.info is not None and len(self._found.info.device_names) > MANY
+
+    def close(self) -> None:
+        """Close the run."""
+        if self._view is not None:
+            self._view.close()
 
     def changes(self) -> tuple[str | None, bool]:
         """Look, and what changed since the last time (None: nothing did); whether that is the run whole."""
+        if self._page is not None and self._page.is_current:
+            if self._page_text:
+                return None, False
+            try:
+                self._page_text = encoded(self._page.whole() | self._about())
+            except RunError:  # damaged: the records are there
+                self._page = None
+            else:
+                return self._page_text, True
         try:
-            self.look()
+            _, messages = self._looked()
         except RoambenchError as error:
             if str(error) == self._failed:
                 return None, False
             self._failed = str(error)
             return encoded({"failed": self._failed}), False
         self._failed = ""
-        message = self._messages.changes()
+        message = messages.changes()
         if "whole" in message:
             return encoded(message | self._about()), True
         now = {name: value for name, value in message["now"].items() if name not in ("t", "eta_s")}
@@ -125,16 +141,28 @@ class _Channel:
 
     def whole(self) -> str:
         """The run as it was at the last look, and the one to hold it against."""
+        if self._messages is None:
+            return self._page_text
         return encoded(self._messages.whole() | self._about())
 
     def step(self, step: int) -> str:
         """The details of a step, as of the last look."""
-        return encoded(self._messages.step(step))
+        if self._messages is None and self._page is not None:
+            return encoded(self._page.step(step))
+        return encoded(self._looked()[1].step(step))
 
     def metrics(self) -> str:
         """Look, and the figures of now."""
-        self.look()
-        return open_metrics(self.view, self.name)
+        return open_metrics(self._looked()[0], self.name)
+
+    def _looked(self) -> tuple[RunView, RunMessages]:
+        """The view of the run's records, with all that is new in it."""
+        if self._view is None or self._messages is None:
+            self._view = RunView(self._found.path)
+            self._messages = RunMessages(self._view)
+        while self._view.look():
+            pass
+        return self._view, self._messages
 
     def _about(self) -> Message:
         if self._ghost is None:
@@ -222,7 +250,7 @@ class Follower:
     def close(self) -> None:
         """Close the runs."""
         for channel in self._channels.values():
-            self._reader.submit(channel.view.close).result()
+            self._reader.submit(channel.close).result()
         self._reader.shutdown()
 
     async def _tick(self) -> bool:
@@ -247,7 +275,7 @@ class Follower:
                     whole = await self._read(channel.whole)
                 subscriber.channel = channel
                 subscriber.put(whole, instead=True)
-        return any(len(channel.view.boards) > MANY for channel in pages)
+        return any(channel.is_many for channel in pages)
 
     def _channel(self, name: str) -> _Channel:
         """The view of a run, or of the newest. RunError where there is none, or it cannot be read."""
@@ -274,16 +302,11 @@ class Follower:
         idle = [channel for channel in list(self._channels.values())[:-1] if channel not in looked_at]
         for channel in idle[: max(0, len(self._channels) - _MOST_KEPT)]:
             del self._channels[channel.name]
-            channel.view.close()
+            channel.close()
 
     async def _read(self, work: Callable[P, T], *words: P.args, **more: P.kwargs) -> T:
         call = functools.partial(work, *words, **more)
         return await asyncio.get_running_loop().run_in_executor(self._reader, call)
-
-
-def encoded(message: Message) -> str:
-    """A message as one line of JSON."""
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def _listed(found: FoundRun, run: ListedRun) -> Message:

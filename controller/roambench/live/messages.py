@@ -7,6 +7,7 @@ the boards' cells) is sent of the newest steps: a page asks for that of the step
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -29,6 +30,11 @@ _NEWEST: Final = 2
 _SHOWN: Final = ("whole_run_j", "consumed_j", "wasted_j", "wasted_trainings", "failed_trainings")
 
 
+def encoded(message: Any) -> str:
+    """A message as one line of JSON."""
+    return json.dumps(message, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 class RunMessages:
     """The messages to pages about the run of a view, and a memory of what was sent."""
 
@@ -42,7 +48,7 @@ class RunMessages:
         """All of the run, with the details of its newest steps."""
         view, history = self._view, self._view.history
         steps = [step for _, step in sorted(history.steps.items())]
-        return self._details(sorted(history.steps)[-_NEWEST:]) | {
+        return self.details(sorted(history.steps)[-_NEWEST:]) | {
             "whole": True,
             "head": self._head(),
             "now": self._now(),
@@ -59,9 +65,10 @@ class RunMessages:
 
     def step(self, step: int) -> Message:
         """The details of a step and of the one before: where devices are, links, cells."""
-        return self._details(range(step - _NEWEST + 1, step + 1))
+        return self.details(shown_with(step))
 
-    def _details(self, steps: Iterable[int]) -> Message:
+    def details(self, steps: Iterable[int]) -> Message:
+        """Where devices are in these steps, links, cells."""
         history, boards = self._view.history, self._view.boards
         known = [history.steps[step] for step in steps if step in history.steps]
         return {
@@ -73,6 +80,26 @@ class RunMessages:
                 for row in self._cell_rows(device, [step.step for step in known if step.step in board.cells])
             ],
         }
+
+    def curves(self) -> Message:
+        """The run's metric, and step by step: step, score, joules and wasted joules so far, wasted local
+        updates so far."""
+        view = self._view
+        steps = sorted(view.history.steps.values(), key=lambda step: step.step)
+        by_step = view.joules_by_step()
+        wasted = [0] * (len(steps) + 1)
+        wasted_j = [0.0] * (len(steps) + 1)
+        for index, update in enumerate(view.history.updates):
+            if update.outcome is Outcome.WASTED and 0 <= update.decided_step < len(steps):
+                wasted[update.decided_step] += 1
+                wasted_j[update.decided_step] += view.update_joules(index)
+        rows: list[Row] = []
+        joules, lost, lost_j = math.fsum(joules for step, joules in by_step.items() if step < 0), 0, 0.0
+        for index, step in enumerate(steps):
+            joules += by_step.get(step.step, 0.0)
+            lost, lost_j = lost + wasted[index], lost_j + wasted_j[index]
+            rows.append([step.step, _rounded(step.score, 5), round(joules, 1), round(lost_j, 1), lost])
+        return {"metric": view.history.metric.name, "rows": rows}
 
     def changes(self) -> Message:
         """The changes since the last call, "head" only where it did; all of the run the first time,
@@ -259,6 +286,11 @@ class RunMessages:
     def _event_row(self, happening: Happening) -> Row:
         """Step, device (-1: none), kind, gravity (2 the gravest), detail."""
         return [happening.step, happening.device, happening.kind, happening.gravity, happening.detail]
+
+
+def shown_with(step: int) -> range:
+    """The steps whose details a page has to show a step."""
+    return range(step - _NEWEST + 1, step + 1)
 
 
 def _differences(numbers: Sequence[int]) -> list[int]:

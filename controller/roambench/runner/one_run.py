@@ -8,6 +8,7 @@ import numpy as np
 from rich.console import Console
 
 from roambench.contract.model_blob import encode
+from roambench.live.saved_page import write_page
 from roambench.report.run_figures import write_figures
 from roambench.rounds.ports import Journal
 from roambench.rounds.records import RoundRecord, StepOpened
@@ -74,6 +75,7 @@ async def run_system(
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
     write_figures(folder.path)
+    write_page(folder.path)
     if checkpoints is not None:
         checkpoints.forget()
 

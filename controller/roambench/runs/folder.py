@@ -10,6 +10,7 @@ models/*.safetensors
 readings.parquet phases.parquet ledger.parquet steps.parquet host.parquet  (export, at the end or on demand)
 ledger_modelled.parquet devices.parquet summary.json link_model.json            (virtual devices only)
 figures.json        its figures by name, for lists of runs        (report.run_figures)
+page.zip            what a page of a big run shows of it          (live.saved_page)
 manifest.sha256     digests of all other files, written last
 controller.log      tracebacks of unexpected errors, where there was any
 lock                held by the one writer

@@ -16,9 +16,8 @@ import pytest
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.live.folders import WatchedFolder
-from roambench.live.follower import encoded
 from roambench.live.ghost import ghost_of
-from roambench.live.messages import RunMessages
+from roambench.live.messages import RunMessages, encoded
 from roambench.live.view import RunView
 from roambench.mobility.files import write_trace
 from roambench.mobility.walks import GENERATORS

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 
 from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.sources import own_code
+from roambench.live.messages import encoded
+from roambench.live.saved_page import PAGE, SavedPage, page_messages
 from roambench.mobility.files import content_hash, read_trace
 from roambench.report.run_figures import FIGURES, figures_of_folder, recorded_figures
 from roambench.runner.checking.findings import (
@@ -65,6 +67,7 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
             findings += check_model(folder, log, download=download)
             findings += _tables(folder, log)
             findings += _figures(folder)
+            findings += _page(folder)
         except RoambenchError as error:  # the run itself could read what it wrote
             findings.append(CheckFinding("figures", CheckOutcome.DIFFERS, tuple(str(error).splitlines())))
         return RunCheck(path.name, tuple(findings), _versions(folder))
@@ -142,6 +145,24 @@ def _figures(folder: RunFolder) -> Iterator[CheckFinding]:
         for text in differing_values(dict(left), dict(right))
     ]
     yield compared(FIGURES, wrong, f"{len(now.figures)} figures are what the records give")
+
+
+def _page(folder: RunFolder) -> Iterator[CheckFinding]:
+    """The page of a big run that its end wrote, beside the same from the records."""
+    page = SavedPage.of(folder.path, folder.info)
+    if page is None:
+        return
+    try:
+        now_s = float(page.whole()["now"]["t"])
+        wrong = [
+            text
+            for name, message in page_messages(folder.path, now_s)
+            for text in differing_values(page.message(name), json.loads(encoded(message)), name)
+        ]
+    except (RunError, KeyError, TypeError, ValueError) as error:
+        yield CheckFinding(PAGE, CheckOutcome.DIFFERS, (f"not what a run's end writes: {error}",))
+        return
+    yield compared(PAGE, wrong)
 
 
 def _versions(folder: RunFolder) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import zipfile
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ import roambench as rb
 from roambench.cli.main import main
 from roambench.contract.errors import RunError
 from roambench.extras.exports.ro_crate import About, export_ro_crate
+from roambench.live.saved_page import PAGE, write_page
 from roambench.runner.checking.checks import check_runs, status_of
 from roambench.runner.checking.findings import CheckOutcome
 from roambench.runs.groups import run_folders
@@ -165,6 +167,21 @@ def test_joules_of_a_measured_run_are_accounted_from_its_raw_records(tmp_path: P
         ledger.set_column(column, ledger.schema.field(column), half), tmp_path / "run/ledger.parquet"
     )
     assert "column gross_j, row 1 (device pi-01" in differing(tmp_path / "run")["ledger.parquet"]
+
+
+def test_a_page_of_a_big_run_is_compared_with_its_records(run: Path) -> None:
+    write_page(run, least_bytes=0)
+    (run / MANIFEST).unlink()
+    assert differing(run) == {}
+    with zipfile.ZipFile(run / PAGE) as archive:
+        entries = {name: json.loads(archive.read(name)) for name in archive.namelist()}
+    entries["whole.json"]["steps"][-1][4] = 0.9999
+    with zipfile.ZipFile(run / PAGE, "w") as archive:
+        for name, entry in entries.items():
+            archive.writestr(name, json.dumps(entry))
+    assert "whole.json.steps[3][4]: 0.9999 is recorded" in differing(run)[PAGE]
+    (run / PAGE).write_bytes(b"PK")
+    assert "not what a run's end writes" in differing(run)[PAGE]
 
 
 def test_a_run_that_goes_on_cannot_be_checked_yet(tmp_path: Path) -> None:
