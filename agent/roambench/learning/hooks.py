@@ -9,11 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from roambench.contract.errors import ModelError, RoambenchError
+from roambench.contract.errors import ModelError, RoambenchError, error_text
 from roambench.contract.orders import Vector
 from roambench.learning.local_algorithms import LocalAlgorithm, cross_entropy
 from roambench.learning.task_parts import own_loss
-from roambench.learning.tasks import error_text
 
 if TYPE_CHECKING:
     from roambench.learning.local_algorithms import SampleLoss

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from roambench.contract.draws import generator
-from roambench.contract.errors import ConfigError
+from roambench.contract.errors import ConfigError, error_text
 from roambench.learning.shards import Shard, wrong_labels
-from roambench.learning.tasks import asked, error_text
+from roambench.learning.tasks import asked
 
 
 class TaskBatches:

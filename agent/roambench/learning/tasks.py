@@ -12,11 +12,10 @@ import inspect
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from traceback import extract_tb
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-from roambench.contract.errors import ConfigError, RoambenchError
+from roambench.contract.errors import ConfigError, RoambenchError, error_text
 from roambench.contract.metric import TAKEN, Better, Metric
 
 if TYPE_CHECKING:  # who checks an experiment's task or asks for its metrics needs no torch
@@ -131,13 +130,6 @@ def asked(task: str, hook: str, *arguments: object) -> Any:
         raise
     except Exception as error:
         raise ConfigError([f"task {task!r}: {hook} fails: {error_text(error)}"]) from error
-
-
-def error_text(error: Exception) -> str:
-    """The error in one line of words, and where in the code it was raised."""
-    frame = extract_tb(error.__traceback__)[-1]
-    text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
-    return f"{text} ({frame.filename}:{frame.lineno})"
 
 
 def _imported(name: str, where: str) -> ModuleType:

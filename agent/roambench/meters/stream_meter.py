@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import MeterError
+from roambench.contract.errors import MeterError, error_text
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, ReadingFlag
 from roambench.contract.stillness import LOOK_S
@@ -67,6 +67,7 @@ class StreamMeter:
         self._period_s = 0.0
         self._reported_rejected = 0
         self._reported_ns = 0
+        self._failure = ""
         self._watchdog: asyncio.TimerHandle | None = None
         self._surviving: asyncio.TimerHandle | None = None
         self._reopening: asyncio.Task[None] | None = None
@@ -90,6 +91,10 @@ class StreamMeter:
             await self._open()
         except (OSError, ValueError) as error:  # SerialException and TimeoutError are OSErrors
             raise MeterError(f"meter {self._port}: cannot be opened ({cause(error)})") from None
+        except MeterError:
+            raise
+        except Exception as error:  # of a maker's library, or of another package's driver
+            raise MeterError(f"meter {self._port}: its driver fails: {error_text(error)}") from error
         self._opened = True
 
     def __aiter__(self) -> StreamMeter:
@@ -125,7 +130,7 @@ class StreamMeter:
             self._surviving = loop.call_later(SURVIVED_AFTER_S, self._survived)
         try:
             await self._source.open(self._take, self._lose)
-        except (OSError, ValueError):
+        except Exception:
             self._survived()
             raise
         now_ns = self._clock.now_ns()
@@ -138,7 +143,13 @@ class StreamMeter:
             return
         now_ns = self._clock.now_ns()
         frames = self._frames
-        readings = frames.feed(data, now_ns)
+        try:
+            readings = frames.feed(data, now_ns)
+        except Exception as error:  # of another package's parser, which may read the next line
+            if (failure := f"its driver fails: {error_text(error)}") != self._failure:
+                self._failure = failure
+                self._report(EventKind.METER_ALARM, now_ns, failure)
+            return
         if frames.events:
             for kind, detail in frames.events:
                 self._report(kind, now_ns, detail)
@@ -205,10 +216,10 @@ class StreamMeter:
             self._reopen_s = min(REOPEN_MOST_S, 2.0 * self._reopen_s)
             try:
                 await self._open()
-            except (OSError, ValueError):
-                continue
             except MeterError as error:  # the latch
                 self._report(EventKind.METER_LOST, self._clock.now_ns(), str(error))
+            except Exception:
+                continue
             return
 
     def _survived(self, *, restarted: bool = False) -> None:

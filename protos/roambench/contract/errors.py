@@ -23,6 +23,7 @@ The command line prints `str(error)` and exits with `error.exit_code`; no traceb
 from __future__ import annotations
 
 from collections.abc import Sequence
+from traceback import extract_tb
 
 from roambench.contract.printable import printable
 
@@ -105,3 +106,10 @@ class PluginError(RoambenchError, RuntimeError):
 
 class UnexpectedError(RoambenchError, RuntimeError):
     """An unforeseen mistake of roambench's own: names the file that its traceback is in."""
+
+
+def error_text(error: Exception) -> str:
+    """The error in one line of words, and where in the code it was raised."""
+    frame = extract_tb(error.__traceback__)[-1]
+    text = " ".join([f"{type(error).__name__}:", *str(error).split()]).removesuffix(":")
+    return f"{text} ({frame.filename}:{frame.lineno})"

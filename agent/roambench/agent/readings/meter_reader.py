@@ -19,7 +19,7 @@ from typing import Final, Protocol
 from roambench.agent.background import why
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import ConfigError, MeterError, RoambenchError, SpoolError
+from roambench.contract.errors import RoambenchError, SpoolError, error_text
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
@@ -56,19 +56,28 @@ async def keep_reading(
     listener: MeterListener,
     unavailable: Callable[[AgentEvent], None],
 ) -> None:
-    """Read until cancelled, and look again for a meter that is away; each new fault is reported once."""
+    """Read until cancelled, and look again for a meter that is away; each new fault is reported once.
+
+    A driver that fails leaves this meter without readings, and nothing else.
+    """
     reported = ""
     while True:
         try:
             await read_meter(settings, clock, spool, folder, listener)
         except SpoolError:
             raise
-        except (ConfigError, MeterError, OSError) as error:
-            reason = str(error) if isinstance(error, RoambenchError) else why(error)
+        except Exception as error:
+            reason = _reason(error, settings.driver)
             if reason != reported:
                 reported = reason
                 unavailable(AgentEvent(EventKind.METER_UNAVAILABLE, clock.now_ns(), reason))
         await asyncio.sleep(_RETRY_S)
+
+
+def _reason(error: Exception, driver: str) -> str:
+    if isinstance(error, RoambenchError):
+        return str(error)
+    return why(error) if isinstance(error, OSError) else f"meter {driver} fails: {error_text(error)}"
 
 
 async def read_meter(

@@ -6,7 +6,7 @@ The readings have this machine's stamps; the analysis lays them over the boards'
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from roambench.agent.readings.meter_reader import keep_reading
 from roambench.agent.readings.run_context import RunContext
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.errors import FleetError
+from roambench.contract.errors import FleetError, RoambenchError, error_text
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.meters.protocol import MeterItem
@@ -58,6 +58,15 @@ class _HostMeter:
 
     def spooled(self, reading: Reading) -> None:
         """Note nothing."""
+
+    async def lasting(self, work: Coroutine[None, None, None]) -> None:
+        """Do work that goes on for as long as the run; say that an error has ended it."""
+        try:
+            await work
+        except Exception as error:
+            why = str(error) if isinstance(error, RoambenchError) else error_text(error)
+            self.say(f"{self.device}: its meter is read no more: {why}")
+            self.known.set()
 
     def unavailable(self, event: AgentEvent) -> None:
         """Say and keep why it cannot be read."""
@@ -117,7 +126,7 @@ async def _reading(
     latch = place if latches is None else latches / device
     reading = keep_reading(settings, clock, spool, latch, meter, meter.unavailable)
     works = (reading, spool.keep_synced(), drain.run())
-    tasks = [asyncio.create_task(work, name=f"meter of {device}") for work in works]
+    tasks = [asyncio.create_task(meter.lasting(work), name=f"meter of {device}") for work in works]
     try:
         yield meter
     finally:

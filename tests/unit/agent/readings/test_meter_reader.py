@@ -13,10 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from roambench.agent.readings.meter_reader import meter_items
+from foreign_packages import importable, install
+from roambench.agent.readings.meter_reader import keep_reading, meter_items
+from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import MeterError
-from roambench.contract.records import AgentEvent, Reading
+from roambench.contract.events import EventKind
+from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter
 from roambench.meters.stream_meter import StreamMeter
@@ -111,3 +114,94 @@ async def test_a_port_that_cannot_be_opened_is_told_to_who_listens(tmp_path: Pat
         async for _ in meter_items(meter_on(str(tmp_path / "no-port"))):
             pass
     assert [thread for thread in listeners() if thread.join(10) or thread.is_alive()] == []
+
+
+_ODD = """
+from roambench.contract.records import Reading
+from roambench.meters.driver import Driver, row_of
+from roambench.meters.frames.parser import FrameParser
+from roambench.meters.sources.serial_port import SerialPort
+
+
+class Frames(FrameParser):
+    def _line(self, line, received_ns):
+        watts = {b"one": 1.0, b"two": 2.0}[line]
+        return Reading(self._stamp(received_ns)[0], 5.0, watts / 5.0, watts)
+
+
+class Broken:
+    async def open(self, take, lost):
+        raise RuntimeError("no device of this maker")
+
+    async def close(self):
+        pass
+
+
+def row(name, source):
+    return Driver(name, name, "/dev/x", (), "", row_of("hwmon"), source, lambda port: Frames(1.0))
+
+
+WORDS = row("words", lambda port: SerialPort(port.address))
+BROKEN = row("broken", lambda port: Broken())
+"""
+
+
+@pytest.fixture(scope="module")
+def odd_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    points = {"roambench.meters": {name: f"pocket_bench.odd:{name.upper()}" for name in ("words", "broken")}}
+    site = install(tmp_path_factory.mktemp("package"), {"pocket_bench/odd.py": _ODD}, points)
+    with importable(site):
+        yield
+
+
+@pytest.mark.lengthy
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("odd_drivers")
+async def test_a_line_at_which_a_strangers_parser_fails_is_an_alarm_and_the_next_is_read(line: Line) -> None:
+    items = []
+    async with (
+        asyncio.timeout(30),
+        contextlib.aclosing(meter_items(open_meter("words", line.path, DeviceClock()))) as said,
+    ):
+        async for item in said:
+            items.append(item)
+            if len(items) == 1:  # described: it is open
+                os.write(line.ours, b"one\n")
+                await asyncio.sleep(0.1)
+                for word in (b"three\n", b"three\n", b"two\n"):
+                    os.write(line.ours, word)
+                    await asyncio.sleep(0.1)
+            if isinstance(item, Reading) and item.watts == 2.0:
+                break
+    (alarm,) = [item for item in items if isinstance(item, AgentEvent) and item.kind == "meter alarm"]
+    assert alarm.detail.startswith("its driver fails: KeyError: b'three' (")
+    assert [item.watts for item in items if isinstance(item, Reading)] == [1.0, 2.0]
+
+
+class Kept:
+    """Where readings are kept, and what is heard: nothing is, here."""
+
+    def append(self, kind: RecordKind, payload: bytes) -> int:
+        return 0
+
+    def take(self, item: object) -> None: ...
+
+    def spooled(self, reading: Reading) -> None: ...
+
+
+@pytest.mark.lengthy
+@pytest.mark.asyncio
+@pytest.mark.usefixtures("odd_drivers")
+async def test_a_driver_that_cannot_open_leaves_its_meter_unavailable_with_one_sentence(
+    tmp_path: Path,
+) -> None:
+    told: asyncio.Queue[AgentEvent] = asyncio.Queue()
+    kept, settings = Kept(), MeterSettings("broken", "/dev/x")
+    reading = asyncio.create_task(
+        keep_reading(settings, DeviceClock(), kept, tmp_path, kept, told.put_nowait)
+    )
+    event = await asyncio.wait_for(told.get(), 30)
+    assert event.kind == EventKind.METER_UNAVAILABLE
+    assert event.detail.startswith("meter /dev/x: its driver fails: RuntimeError: no device of this maker (")
+    assert not reading.done()  # it looks again
+    reading.cancel()
