@@ -21,12 +21,12 @@ from roambench.meters.traits import MeterTraits, rectangular
 _ADDRESS: Final = re.compile(r"(js110|js220)(/[\w-]{1,32})?")
 #: More than 100 a second is no task of its statistics.
 _RATES_HZ: Final = tuple(hz for hz in RATES_HZ if int(hz) <= 100)
-#: Assumed, as no data sheet was at hand (so calibrate it): 1 % of the current, 0.5 % of the voltage, 10 uV at
-#: the 10 mOhm that a board's current flows through (that shunt: forum.joulescope.com, topic 268).
-_CURRENT_LIMIT: Final = 0.01
-_VOLTS_LIMIT: Final = 0.005
-_OFFSET_LIMIT_A: Final = 10e-6 / 0.010
 _SUPPLY_V: Final = 5.1
+#: A JS110's errors at most, by its maker (forum.joulescope.com, topic 175): 1.49 mA in the range of 2 A and
+#: 10.2 mV in that of 15 V. What a gain adds to them is assumed, and that a JS220 is no worse: calibrate it.
+_OFFSET_LIMIT_A: Final = 1.49e-3
+_VOLTS_LIMIT: Final = math.hypot(10.2e-3 / _SUPPLY_V, 0.005)
+_CURRENT_LIMIT: Final = 0.01
 
 JOULESCOPE_TRAITS: Final = MeterTraits(
     "joulescope",

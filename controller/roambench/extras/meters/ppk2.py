@@ -16,9 +16,10 @@ from roambench.meters.means import period_s
 from roambench.meters.ports import Port
 from roambench.meters.traits import MeterTraits, rectangular
 
-#: 10 % of the current (assumed: no data sheet was at hand, so calibrate it), 5 % of the volts where the port
-#: does not say better, and 1 mA of offset in the highest range, whose step is 0.8 mA.
-_CURRENT_LIMIT: Final = 0.10
+#: From 50 mA to 1 A, where boards draw: 15 % of the current and 1 mA, both typical (Nordic's PPK2 User Guide,
+#: "Measurement accuracy" and "Measurement resolution": docs.nordicsemi.com/bundle/ug_ppk2, as the project
+#: ppk2lab quotes it); 5 % of the volts (assumed) where the port does not say better.
+_CURRENT_LIMIT: Final = 0.15
 _VOLTS_LIMIT: Final = 0.05
 _OFFSET_LIMIT_A: Final = 1e-3
 _STEP_A: Final = 4 * 1.8 / 163_840 / 0.05

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 from collections.abc import Callable
 
@@ -15,6 +16,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
+from roambench.extras.meters.joulescope import JOULESCOPE_TRAITS
 from roambench.extras.meters.joulescope_device import _line
 from roambench.meters.catalogue import open_meter, traits_at
 from roambench.meters.frames.means import MeansFrames
@@ -162,3 +164,9 @@ def test_a_window_without_a_mean_is_no_reading_and_the_clock_wraps() -> None:
     end = 2**32 * FREQ_HZ // 1000
     (reading,) = MeansFrames().feed(_line(statistics(end - 20_000, 20_000, 0.4)), 1)
     assert (reading.meter_ms, reading.watts) == (0, 2.0)
+
+
+def test_traits_are_the_makers_offsets_and_an_assumed_gain() -> None:
+    volts_limit = math.hypot(10.2e-3 / 5.1, 0.005)
+    assert JOULESCOPE_TRAITS.u_gain == pytest.approx(math.hypot(0.01, volts_limit) / math.sqrt(3))
+    assert JOULESCOPE_TRAITS.u_offset_w == pytest.approx(1.49e-3 * 5.1 / math.sqrt(3))

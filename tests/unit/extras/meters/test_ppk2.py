@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 import time
 
@@ -19,6 +20,7 @@ from roambench.emulation.electric.power import PiPower
 from roambench.emulation.spec import Fault, FaultKind
 from roambench.emulation.truth import energy_j
 from roambench.extras.meters.emulated_ppk2 import Ppk2Dialog
+from roambench.extras.meters.ppk2 import PPK2_TRAITS
 from roambench.extras.meters.ppk2_samples import Factors, SampleBytes
 from roambench.extras.meters.sample_clock import SampleClock
 from roambench.meters.catalogue import open_meter, traits_at
@@ -184,3 +186,8 @@ async def test_a_reader_that_is_kept_from_running_loses_no_sample(library, start
             if len(readings) == 350:
                 break
     assert np.diff([r.meter_ms for r in readings]).tolist() == [10] * 349
+
+
+def test_traits_are_the_makers_typical_errors_where_boards_draw() -> None:
+    assert PPK2_TRAITS.u_gain == pytest.approx(math.hypot(0.15, 0.05) / math.sqrt(3))
+    assert PPK2_TRAITS.u_offset_w == pytest.approx(1e-3 * 5.0 / math.sqrt(3))
