@@ -7,7 +7,9 @@ time, parser, run folder, journal, accounts, comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -15,15 +17,19 @@ import pytest
 
 from roambench.contract.draws import generator
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
-from roambench.contract.records import RecordKind, phase_to_bytes
+from roambench.contract.records import Reading, RecordKind, phase_to_bytes
 from roambench.emulation.electric.power import IDLE, Activity, PiPower
-from roambench.emulation.virtual import emulate
+from roambench.emulation.virtual import VirtualRun, emulate
 from roambench.energy.comparison.comparison import TransferComparison
 from roambench.energy.comparison.transfer import ModelBasis
 from roambench.energy.comparison.verdict import ModelFinding
 from roambench.energy.ledger import Ledger
 from roambench.energy.links.models import ANY, KnownLink, LinkModel, Provenance
 from roambench.experiment.sections import Experiment
+from roambench.extras.meters.mqtt_frames import MqttFrames
+from roambench.meters.chips import INA226
+from roambench.meters.frames.means import MeansFrames, line
+from roambench.meters.traits import MeterDescription
 from roambench.report.comparison import compare_runs
 from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided, StepOpened
@@ -39,6 +45,46 @@ REST_S = 4.0
 WIFI_MBIT_S = 60.0  # what the port of a board does where Eq. 2 says 1000
 
 
+def _published(run: VirtualRun) -> list[Reading]:
+    """A plug that publishes the mean of each second, in tenths of a watt, up to 0.2 s after its end."""
+    frames = MqttFrames(1.0, "power", 1.0, "", 2.0)
+    draw = generator(7, "published")
+    readings = []
+    for second in range(1, run.chunks[-1][0] // S):
+        watts = run.truth.energy_j((second - 1) * S, second * S)
+        message = json.dumps({"power": f"{watts:.1f}"}).encode()
+        readings += frames.feed(message, second * S + round(draw.uniform(0.0, 0.2) * S))
+    return readings
+
+
+def _means(run: VirtualRun) -> list[Reading]:
+    """What the driver makes of a PPK2's samples: their means."""
+    frames = MeansFrames(0.01)
+    readings = []
+    for ns, data in run.chunks:
+        for ms, amps, watts in (map(float, said.split()) for said in data.splitlines()):
+            readings += frames.feed(line(watts, round(ms), amps=amps), ns)
+    return readings
+
+
+@dataclass(frozen=True)
+class MeterSort:
+    """An emulated firmware, its meter's description (none: the usual one's), and how its bytes are read."""
+
+    profile: str = "smartpower2-1.6"
+    described: tuple[MeterDescription, ...] = ()
+    readings: Callable[[VirtualRun], list[Reading]] = VirtualRun.readings
+    energy: dict[str, float] = field(default_factory=dict)
+
+
+SMARTPOWER2 = MeterSort(energy={"u_gain": 0.0002, "u_offset_w": 0.001})
+OTHER_SORTS = {
+    "hwmon": MeterSort("ina226", (MeterDescription("hwmon", "ina226", "hwmon", own=INA226),)),
+    "ppk2": MeterSort("ppk2", (MeterDescription("ppk2", "/dev/ttyACM0?volts=5.1", "ppk2"),), _means),
+    "mqtt": MeterSort(described=(MeterDescription("mqtt", "lab/plug", "mqtt"),), readings=_published),
+}
+
+
 @dataclass(frozen=True)
 class Shaped:
     """A finished run, the true net joules of each (link, direction), and the model that is true."""
@@ -48,12 +94,14 @@ class Shaped:
     comparison: TransferComparison
 
 
-def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
+def shaped_run(
+    path: Path, seed: int, sort: MeterSort = SMARTPOWER2, megabytes: float = 2.64, rounds: int = ROUNDS
+) -> Shaped:
     net_j: dict[tuple[str, str], float] = {}
     radios = {}
     with RunFolder.create(
         path,
-        Experiment.model_validate({"seed": seed, "energy": {"u_gain": 0.0002, "u_offset_w": 0.001}}),
+        Experiment.model_validate({"seed": seed, "energy": sort.energy}),
         run_id=path.name,
         system="mohawk",
         trace_hash="ab" * 32,
@@ -62,16 +110,23 @@ def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
     ) as folder:
         end_ns = 0
         devices = tuple(range(len(BOARDS)))
-        for step in range(ROUNDS):
+        for step in range(rounds):
             folder.journal.append(StepOpened(step, devices, (0,) * len(devices), (900.0,) * len(devices)))
         for index, name in enumerate(BOARDS):
             power = PiPower().with_drawn_radio(seed, index)
             radios[name] = KnownLink(power.radio)
-            spans, schedule, kinds = _day(folder, index, name, seed, round(megabytes * 1e6))
+            spans, schedule, kinds = _day(folder, index, name, seed, round(megabytes * 1e6), rounds)
             run = emulate(
-                schedule, spans[-1].end_ns / S + 5.0, seed, device=index, power=power, tolerance=0.0
+                schedule,
+                spans[-1].end_ns / S + 5.0,
+                seed,
+                device=index,
+                power=power,
+                tolerance=0.0,
+                profile=sort.profile,
             )
-            payloads = [(RecordKind.READING, reading.to_bytes()) for reading in run.readings()]
+            payloads = [(RecordKind.EVENT, about.to_event(0).to_bytes()) for about in sort.described]
+            payloads += [(RecordKind.READING, reading.to_bytes()) for reading in sort.readings(run)]
             payloads += [(RecordKind.PHASE, phase_to_bytes(span)) for span in spans]
             folder.records.insert(name, "spool", [(seq, *item) for seq, item in enumerate(payloads)])
             for span, kind in zip(spans, kinds, strict=True):
@@ -87,13 +142,13 @@ def shaped_run(path: Path, seed: int, megabytes: float = 2.64) -> Shaped:
     return Shaped(path, net_j, summary.comparison)
 
 
-def _day(folder: RunFolder, index: int, name: str, seed: int, size: int):
+def _day(folder: RunFolder, index: int, name: str, seed: int, size: int, rounds: int):
     """One board's rounds: journal written; spans, activities and each span's (link, direction) or None."""
     draw = generator(seed, "shaped rounds", index)
     megabit = size * 8e-6
     spans, schedule, kinds = [], [], []
     at_s = 5.0
-    for step in range(ROUNDS):
+    for step in range(rounds):
         wifi = draw.uniform() < 0.4
         link = "wifi" if wifi else "lte"
         down, up = (WIFI_MBIT_S,) * 2 if wifi else (draw.uniform(12.0, 36.0), draw.uniform(7.0, 17.0))
@@ -199,3 +254,19 @@ def test_the_ledger_has_the_very_joules_that_the_comparison_shows(runs):
         ]
         assert Ledger.of(rows).total("net") == part.net
         assert Ledger.of(rows).total("net").joules > 0.6 * runs[0].net_j[link, direction]
+
+
+@pytest.mark.parametrize("name", sorted(OTHER_SORTS))
+def test_meters_of_other_sorts_are_compared_within_their_own_uncertainty(name: str, tmp_path: Path) -> None:
+    shaped = shaped_run(tmp_path / name, 3, OTHER_SORTS[name], rounds=12)
+    for kind, part in shaped.comparison.by_class().items():
+        assert part.transfers >= 8
+        error_j = part.net.joules - shaped.net_j[kind]
+        assert abs(error_j) < 2.0 * part.net.u_joules, (kind, part.net, shaped.net_j[kind])
+        ratio = part.ratio(ModelBasis.NAMED)
+        assert ratio.low <= 1.0 <= ratio.high, (kind, str(ratio))
+    lte = shaped.comparison.by_class()["lte", "up"]
+    share = lte.net.u_joules / lte.net.joules
+    least, most = {"hwmon": (0.005, 0.05), "ppk2": (0.05, 0.15), "mqtt": (0.02, 0.6)}[name]
+    assert least < share < most  # as surely as that meter is
+    assert lte.verdict(ModelBasis.ACTUAL).finding is ModelFinding.OVERSTATES
