@@ -52,6 +52,7 @@ class MeterDescription:
     `own`: the traits of this very meter, where they depend on how its chip is set; they stand for the row's.
     `site`: what the meter sees where that is not the whole board, as in "CPU rail".
     `look_cpu_s`: CPU time of one reading on the board that is measured; 0 where it takes none that matters.
+    `settings`: of its chip, in words, where the kernel has them.
     """
 
     driver: str
@@ -64,6 +65,7 @@ class MeterDescription:
     own: MeterTraits | None = None
     site: str = ""
     look_cpu_s: float = 0.0
+    settings: str = ""
 
     @property
     def row(self) -> MeterTraits:

@@ -162,6 +162,7 @@ def test_the_description_has_the_traits_of_this_chip_with_its_shunt(tmp_path: Pa
     described = MeterDescription.from_event(items[0])
     assert (described.unit, described.site, described.serial) == ("ina226 1-0040/1", "CPU rail", "A7")
     assert 0.0 < described.look_cpu_s < 0.1
+    assert described.settings == "shunt 100000 uohm, a value each 141 ms"
     assert described.nominal_s == described.row.nominal_s == pytest.approx(0.141)
     assert described.row.window_s == pytest.approx(0.141)
     assert described.row.step_w == pytest.approx(25 * 25e-6)  # 25 steps of 1 / (400,000 x 0.1 ohm) A

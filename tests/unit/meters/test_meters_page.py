@@ -35,6 +35,7 @@ def test_the_meter_that_the_page_adds_reads_is_described_and_is_found_by_its_nam
     points = re.search(r"```toml\n(\[project\.entry-points.*?)```", PAGE, re.DOTALL)
     assert code is not None
     assert points is not None
+    assert len(code[1].splitlines()) <= 60
     (tmp_path / "wattbox.py").write_text(code[1])
     recorded = tmp_path / "wattbox-1.dist-info"
     recorded.mkdir()

@@ -322,6 +322,12 @@ def test_a_board_that_nobody_knows_is_told_and_not_judged() -> None:
     assert checks(replace(PI, model="Raspberry Pi 3 Model B Rev 1.2"))["idle watts"].verdict is PASS
 
 
+def test_what_the_kernel_reckons_with_stands_beside_a_sensors_reading() -> None:
+    """A wrong shunt scales all watts: a person who reads it knows."""
+    got = checks(agent=replace(AGENT, meter_settings="shunt 10000 uohm, a value each 141 ms"))
+    assert got["meter"].found == "a reading 0.4 s ago; shunt 10000 uohm, a value each 141 ms"
+
+
 def test_a_host_without_a_meter_has_none_to_check() -> None:
     got = checks(agent=replace(AGENT, idle_watts=None, meter_state="unknown"), host=a_host(1, driver="none"))
     assert (got["meter"].verdict, got["idle watts"].verdict) == (SKIP, SKIP)

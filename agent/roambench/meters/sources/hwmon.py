@@ -81,6 +81,16 @@ class Rail:
         return self.whole("update_interval") or 0
 
     @property
+    def settings(self) -> str:
+        """The shunt that the kernel reckons with, and how long the chip averages, in words."""
+        shunt = self.shunt_uohm
+        told = (
+            "the kernel does not say its shunt" if shunt is None else f"shunt {shunt} uohm",
+            f"a value each {self.update_ms} ms" if self.update_ms else "",
+        )
+        return ", ".join(filter(None, told))
+
+    @property
     def shunt_mv(self) -> int | None:
         """The voltage at the shunt."""
         return self.whole(f"in{self.number + 3}_input" if self.chip == "ina3221" else "in0_input")
@@ -162,7 +172,7 @@ class HwmonSensor:
 
     `shunt_uohm`: what the shunt really has; another value in the kernel ends the opening. `asked`: the
     interval was asked for, so that a slower chip is worth a message. `unit` is the chip and its place;
-    `traits` and `look_cpu_s`, the CPU time of one look, are known once it is open.
+    `traits`, `settings` and `look_cpu_s`, the CPU time of one look, are known once it is open.
     """
 
     address: str
@@ -173,6 +183,7 @@ class HwmonSensor:
     asked: bool = False
     unit: str = ""
     look_cpu_s: float = 0.0
+    settings: str = ""
     traits: MeterTraits | None = None
     _rails: Sequence[Rail] = ()
     _timer: asyncio.Handle | None = None
@@ -196,6 +207,7 @@ class HwmonSensor:
         self._update_ns = update_ms * 1_000_000
         self.look_cpu_s = self._cpu_of_a_look()
         self.unit = " + ".join(f"{rail.chip} {rail}" for rail in self._rails)
+        self.settings = "; ".join(dict.fromkeys(rail.settings for rail in self._rails))
         self.traits = traits_of(self._rails, self.interval_s)
         self._take, self._lost, self._failed, self._seen = take, lost, 0, None
         self._due_ns = self.clock.now_ns()

@@ -17,8 +17,8 @@ class MeterSource(Protocol):
     """A line to one meter. `take` and `lost` are called from the running loop, never after `close`.
 
     A source may also have an attribute `unit`, as `sources.unit` tells it of the line that is open, and one
-    `traits` (`MeterTraits`), where only the open line has them; then `look_cpu_s`, too, may be one. One that
-    reckons with time has an attribute `clock` (`DeviceClock`), which its driver sets.
+    `traits` (`MeterTraits`), where only the open line has them; then `look_cpu_s` and `settings`, too. One
+    that reckons with time has an attribute `clock` (`DeviceClock`), which its driver sets.
     """
 
     async def open(self, take: Take, lost: Lost) -> None:

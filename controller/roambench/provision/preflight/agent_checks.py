@@ -223,7 +223,8 @@ def meter_fresh(agent: AgentAnswers, host: Host) -> Check:
     age_s = agent.meter_age_s
     fresh_s = max(STALE_AFTER_S, 3.0 * traits_at(host.meter.driver, host.meter.port).nominal_s)
     if agent.meter_state == "ok" and age_s is not None and age_s <= fresh_s:
-        return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago")
+        settings = f"; {agent.meter_settings}" if agent.meter_settings else ""
+        return Check(name, CheckVerdict.PASS, f"a reading {age_s:.1f} s ago{settings}")
     found = agent.meter_state + ("" if age_s is None else f", last reading {age_s:.0f} s ago")
     what_to_do = why_silent(host.meter.driver)
     if agent.meter_state == "unavailable" and agent.meter_detail:

@@ -41,6 +41,7 @@ class AgentAnswers:
     ended_run: str = ""  # the one that it was in without a controller, until just now
     meter_state: str = ""
     meter_detail: str = ""  # why it is unavailable or lost, as the agent says
+    meter_settings: str = ""  # of its chip, where the kernel has them
     meter_age_s: float | None = None
     idle_watts: float | None = None  # median of the last readings before the probe
     smoke_ok: bool | None = None  # None: not asked
@@ -55,11 +56,13 @@ class AgentAnswers:
         try:
             meter = status["meter"]
             last = meter["last"] or {}
+            about = meter.get("description") or {}
             return cls(
                 build=str(status["build"]),
                 run=str(status["run"]),
                 meter_state=str(meter["state"]),
                 meter_detail=str(meter.get("detail", ""))[:300],
+                meter_settings=str(about.get("settings", ""))[:300],
                 meter_age_s=_number(last.get("age_s")),
                 idle_watts=idle_watts,
                 smoke_ok=None if smoke is None else bool(smoke.get("ok")),
