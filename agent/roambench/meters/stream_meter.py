@@ -91,8 +91,6 @@ class StreamMeter:
             await self._open()
         except (OSError, ValueError) as error:  # SerialException and TimeoutError are OSErrors
             raise MeterError(f"meter {self._port}: cannot be opened ({cause(error)})") from None
-        except MeterError:
-            raise
         except Exception as error:  # of a maker's library, or of another package's driver
             raise MeterError(f"meter {self._port}: its driver fails: {error_text(error)}") from error
         self._opened = True
@@ -216,8 +214,6 @@ class StreamMeter:
             self._reopen_s = min(REOPEN_MOST_S, 2.0 * self._reopen_s)
             try:
                 await self._open()
-            except MeterError as error:  # the latch
-                self._report(EventKind.METER_LOST, self._clock.now_ns(), str(error))
             except Exception:
                 continue
             return

@@ -19,6 +19,7 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError, RoambenchError, error_text
 from roambench.contract.records import AgentEvent, Reading, RecordKind
 from roambench.fleet.grpc_fleet import GrpcFleet
+from roambench.meters.ports import with_option
 from roambench.meters.protocol import MeterItem
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import CONTROLLER_HOST
@@ -39,8 +40,7 @@ def is_read_here(port: str) -> bool:
 
 def here(meter: MeterSettings) -> MeterSettings:
     """The meter with that option."""
-    mark = "&" if "?" in meter.port else "?"
-    return replace(meter, port=f"{meter.port}{mark}reader={CONTROLLER_HOST}")
+    return replace(meter, port=with_option(meter.port, "reader", CONTROLLER_HOST))
 
 
 @dataclass(slots=True)

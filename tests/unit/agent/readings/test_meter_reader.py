@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from foreign_packages import importable, install
+from odd_meters import odd_meters
 from roambench.agent.readings.meter_reader import keep_reading, meter_items
 from roambench.agent.settings import MeterSettings
 from roambench.contract.device_time import DeviceClock
@@ -116,41 +116,9 @@ async def test_a_port_that_cannot_be_opened_is_told_to_who_listens(tmp_path: Pat
     assert [thread for thread in listeners() if thread.join(10) or thread.is_alive()] == []
 
 
-_ODD = """
-from roambench.contract.records import Reading
-from roambench.meters.driver import Driver, row_of
-from roambench.meters.frames.parser import FrameParser
-from roambench.meters.sources.serial_port import SerialPort
-
-
-class Frames(FrameParser):
-    def _line(self, line, received_ns):
-        watts = {b"one": 1.0, b"two": 2.0}[line]
-        return Reading(self._stamp(received_ns)[0], 5.0, watts / 5.0, watts)
-
-
-class Broken:
-    async def open(self, take, lost):
-        raise RuntimeError("no device of this maker")
-
-    async def close(self):
-        pass
-
-
-def row(name, source):
-    return Driver(name, name, "/dev/x", (), "", row_of("hwmon"), source, lambda port: Frames(1.0))
-
-
-WORDS = row("words", lambda port: SerialPort(port.address))
-BROKEN = row("broken", lambda port: Broken())
-"""
-
-
 @pytest.fixture(scope="module")
 def odd_drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    points = {"roambench.meters": {name: f"pocket_bench.odd:{name.upper()}" for name in ("words", "broken")}}
-    site = install(tmp_path_factory.mktemp("package"), {"pocket_bench/odd.py": _ODD}, points)
-    with importable(site):
+    with odd_meters(tmp_path_factory.mktemp("package")):
         yield
 
 
