@@ -1,4 +1,4 @@
-"""Seconds of a round of one Flower app: here on local agents, and on Flower's own deployment.
+"""Seconds, and processor seconds, of a round of one Flower app: on our fleets and on Flower's deployment.
 
     python benchmarks/flower_rounds.py --flower /tmp/flower/bin/python [--rounds 3] [--repeats 2]
 
@@ -8,6 +8,8 @@ that starting and stopping are not counted. Ours: local agents with emulated met
 rests around phases (`rounds.rest_s = 0`), which are no overhead but what a measurement takes; with them; and
 virtual devices. Theirs: SuperLink, four SuperNodes and `flwr run`, as Flower's documentation starts them,
 without TLS and without installing what the app needs. All take turns, so that each meets the same load.
+Processor seconds are those of all processes of a run, between the first and the last of these times: load
+of other programs hardly changes them.
 
 Flower needs an environment of its own, with all that its deployment imports:
 
@@ -26,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +38,9 @@ CLIENTS = 4
 GOAL = 1 / 20
 #: Host seconds until a run on the deployment counts as stuck.
 PATIENCE_S = 900.0
+LOOK_S = 0.02
+#: In the environment of all processes of a run.
+MARK = "ROAMBENCH_FLOWER_ROUNDS"
 
 PROJECT = """\
 [project]
@@ -112,25 +118,61 @@ def written_app(folder: Path) -> Path:
     return app
 
 
-def round_s(stamps: Path, rounds: int) -> float:
-    """Mean seconds of a round; `stamps` has a line before the first and one behind each."""
-    times = [float(line) for line in stamps.read_text().splitlines()]
-    if len(times) != rounds + 1:
-        raise SystemExit(f"{stamps}: expected {rounds + 1} stamps, got {len(times)}")
-    return (times[-1] - times[0]) / rounds
+@dataclass(frozen=True)
+class Round:
+    """Means of a run's rounds."""
+
+    host_s: float
+    cpu_s: float
 
 
-def ours(app: Path, folder: Path, python: str, fleet: str, rounds: int, *more: str) -> float:
+class Stamps:
+    """Waits for the times that the app writes, one before its first round and one behind each."""
+
+    def __init__(self, folder: Path, rounds: int) -> None:
+        self.file, self._rounds = folder / "stamps", rounds
+        self._mark = f"{MARK}={folder}".encode()
+        self.environment = {**os.environ, MARK: str(folder)}
+
+    def rounds(self, is_alive: Callable[[], bool]) -> Round:
+        """The run's rounds, once it has them; SystemExit where it ends before."""
+        end_s, cpu_s = time.monotonic() + PATIENCE_S, list[float]()
+        while len(cpu_s) <= self._rounds:
+            lines = self.file.read_text().splitlines() if self.file.exists() else []
+            if len(lines) > len(cpu_s):
+                cpu_s += [self._cpu_s()] * (len(lines) - len(cpu_s))
+            elif not is_alive() or time.monotonic() > end_s:
+                raise SystemExit(f"{self.file}: expected {self._rounds + 1} stamps, got {len(lines)}")
+            time.sleep(LOOK_S)
+        times = [float(line) for line in lines]
+        return Round((times[-1] - times[0]) / self._rounds, (cpu_s[-1] - cpu_s[0]) / self._rounds)
+
+    def _cpu_s(self) -> float:
+        """Of all living processes with the mark, and of those that they have waited for."""
+        total = 0
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                if self._mark in (process / "environ").read_bytes().split(b"\0"):
+                    fields = (process / "stat").read_text().rpartition(")")[2].split()
+                    total += sum(map(int, fields[11:15]))
+            except OSError:
+                continue  # it has ended
+        return total / os.sysconf("SC_CLK_TCK")
+
+
+def ours(app: Path, folder: Path, python: str, fleet: str, rounds: int, *more: str) -> Round:
     folder.mkdir()
-    stamps = folder / "stamps"
-    command = [str(Path(sys.executable).with_name("roambench")), "flower", "run", str(app), "--fleet", fleet]
+    stamps = Stamps(folder, rounds)
+    command = [sys.executable, "-m", "roambench", "flower", "run", str(app), "--fleet", fleet]
     command += ["--agents", str(CLIENTS), "--python", python, "--runs-dir", str(folder / "runs")]
-    command += ["--run-config", f"num-server-rounds={rounds} stamps='{stamps}'"]
+    command += ["--run-config", f"num-server-rounds={rounds} stamps='{stamps.file}'"]
     command += ["--set", "energy.idle_baseline_s=5", *more]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return round_s(stamps, rounds)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=stamps.environment)
+        found = stamps.rounds(lambda: process.poll() is None)
+    if process.wait():
+        raise SystemExit(f"{' '.join(command)}\n{(folder / 'log').read_text()[-2000:]}")
+    return found
 
 
 @contextmanager
@@ -159,16 +201,17 @@ def free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def theirs(app: Path, folder: Path, python: str, rounds: int) -> float:
+def theirs(app: Path, folder: Path, python: str, rounds: int) -> Round:
     folder.mkdir()
-    home, stamps, programs = folder / "home", folder / "stamps", Path(python).absolute().parent
+    stamps = Stamps(folder, rounds)
+    home, programs = folder / "home", Path(python).absolute().parent
     home.mkdir()
     port, *node_ports = free_ports(1 + CLIENTS)
     link = f"127.0.0.1:{port}"
     (home / "config.toml").write_text(
         f'[superlink]\ndefault = "here"\n[superlink.here]\naddress = "{link}"\ninsecure = true\n'
     )
-    environment = {**os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
+    environment = {**stamps.environment, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
     environment["PATH"] = f"{programs}:{environment['PATH']}"
     with ExitStack() as processes:
         superlink = [str(programs / "flower-superlink"), "--insecure", "--port", str(port)]
@@ -180,19 +223,14 @@ def theirs(app: Path, folder: Path, python: str, rounds: int) -> float:
             supernode += ["--port", str(node_port)]
             supernode += ["--node-config", f"partition-id={node} num-partitions={CLIENTS}"]
             processes.enter_context(started(folder / f"supernode-{node}.log", environment, *supernode))
-        config = f'num-server-rounds={rounds} stamps="{stamps}"'
+        config = f'num-server-rounds={rounds} stamps="{stamps.file}"'
         run = [str(programs / "flwr"), "run", str(app), "here", "--run-config", config]
         done = subprocess.run(
             run, env=environment, cwd=folder, capture_output=True, text=True, check=False, timeout=300
         )
         if done.returncode:
             raise SystemExit(f"{' '.join(run)}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        end_s = time.monotonic() + PATIENCE_S
-        while not stamps.exists() or len(stamps.read_text().splitlines()) <= rounds:
-            if time.monotonic() > end_s:
-                raise SystemExit(f"no {rounds} rounds in {PATIENCE_S:.0f} s: see {folder}")
-            time.sleep(0.5)
-    return round_s(stamps, rounds)
+        return stamps.rounds(lambda: True)
 
 
 def main() -> None:
@@ -206,24 +244,33 @@ def main() -> None:
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {CLIENTS} clients, {rounds} rounds; {folder}"
     )
-    rows: dict[str, list[float]] = {}
+    rows: dict[str, list[Round]] = {}
     for repeat in range(wanted.repeats):
         for name in ("local, no rests", "deployment", "local, rests", "simulated"):
             place = folder / f"{repeat} {name}".replace(", ", "-").replace(" ", "-")
             load = os.getloadavg()[0]
             if name == "deployment":
-                took_s = theirs(app, place, python, rounds)
+                took = theirs(app, place, python, rounds)
             else:
                 rests = ["--set", "rounds.rest_s=0"] if name == "local, no rests" else []
-                took_s = ours(app, place, python, name.partition(",")[0], rounds, *rests)
-            rows.setdefault(name, []).append(took_s)
-            print(f"{name:16} {took_s:7.2f} s a round; load {load:.1f} before", flush=True)
-    medians = {name: statistics.median(values) for name, values in rows.items()}
-    for name, median_s in medians.items():
-        print(
-            f"{name:16} median {median_s:7.2f} s, 1/{medians['deployment'] / median_s:.1f} of the deployment"
+                took = ours(app, place, python, name.partition(",")[0], rounds, *rests)
+            rows.setdefault(name, []).append(took)
+            print(
+                f"{name:16} {took.host_s:7.2f} s, {took.cpu_s:7.2f} processor s; load {load:.1f}", flush=True
+            )
+    means = {
+        name: Round(
+            statistics.median(one.host_s for one in found), statistics.median(one.cpu_s for one in found)
         )
-    ratio = medians["local, no rests"] / medians["deployment"]
+        for name, found in rows.items()
+    }
+    theirs_s = means["deployment"]
+    for name, mean in means.items():
+        print(
+            f"{name:16} median {mean.host_s:7.2f} s, 1/{theirs_s.host_s / mean.host_s:.1f} of theirs; "
+            f"{mean.cpu_s:7.2f} processor s, 1/{theirs_s.cpu_s / max(mean.cpu_s, 1e-2):.1f}"
+        )
+    ratio = means["local, no rests"].host_s / theirs_s.host_s
     print(f"goal {GOAL:.3f}: {'met' if ratio <= GOAL else 'not met'}, {ratio:.4f}")
 
 

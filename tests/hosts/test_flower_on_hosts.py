@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from flower_apps import PYTHON, left_in, written_app
+from flower_templates import TEMPLATES, written_template
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.cli import Said, roambench
 from roambench.contract.phases import Outcome, Phase
 from roambench.report.report import report
-from roambench.rounds.records import OrderAnswered, OutcomeDecided
+from roambench.rounds.records import OrderAnswered, OutcomeDecided, StepClosed
 from roambench.runs.folder import RunFolder
 
 #: A training takes a second: joules of less are not seen.
@@ -121,6 +122,34 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
         provisioned.inside(name, "test ! -e /opt/roambench/programs && echo gone").strip() == "gone"
         for name in names
     )
+
+
+@pytest.mark.timeout(1500)
+def test_apps_as_flowers_templates_write_them_leave_the_same_on_all_fleets(
+    provisioned: BenchHosts, tmp_path: Path
+) -> None:
+    """PyTorch, scikit-learn and NumPy; a board has what each imports, and no other app's files."""
+    bench, names = provisioned.bench, provisioned.names
+    try:
+        for name, (_, _, _, left) in TEMPLATES.items():
+            app = written_template(tmp_path, name)
+            assert _brought(bench, app) == ["changed"] * len(names)
+            fleets = {f"bench:{bench}": ["--no-preflight", "--unproven"], "local": [], "simulated": []}
+            runs = [
+                _run(app, fleet, tmp_path / f"{name}-{number}", len(names), *more)
+                for number, (fleet, more) in enumerate(fleets.items())
+            ]
+            there, *here = [(run.path / "server-app" / left).read_bytes() for run in runs]
+            assert [model == there for model in here] == [True, True], name
+            (summary,) = report([runs[0].path]).summaries
+            assert summary.energy is not None
+            joules = {one.phase: one.gross.joules for one in summary.energy.phases}
+            assert joules.keys() >= {Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD}
+            closed = [record for record in runs[0].read_log() if isinstance(record, StepClosed)]
+            assert [one.accuracy is not None for one in closed] == [False, name != "numpyapp"]
+    finally:
+        removed = roambench("fleet", "flower", bench, "--remove", timeout_s=300)
+    assert removed.code == 0, removed
 
 
 def _brought(bench: Path, app: Path) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,9 @@ import numpy.typing as npt
 #: An environment of tests that has flwr; `make build/flower`.
 PYTHON = Path(__file__).parents[2] / "build/flower/bin/python"
 DIRECT = Path(__file__).with_name("flower_direct.py")
+SIMULATION = Path(__file__).with_name("flower_simulation.py")
+#: Names an interpreter with torch and flwr[simulation].
+SIMULATION_PYTHON = "ROAMBENCH_FLOWER_PYTHON"
 
 PROJECT = """\
 [project]
@@ -20,7 +25,7 @@ name = "{name}"
 version = "1.0.0"
 description = "A test"
 license = "Apache-2.0"
-dependencies = ["flwr"]
+dependencies = {needs}
 [tool.flwr.app]
 publisher = "roambench"
 [tool.flwr.app.components]
@@ -37,7 +42,9 @@ import time
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
-from flwr.clientapp.mod import fixedclipping_mod
+from flwr.clientapp.mod import LocalDpMod, fixedclipping_mod
+
+LOCAL_PRIVACY = LocalDpMod(clipping_norm=2.0, sensitivity=0.1, epsilon=10.0, delta=0.1)
 
 
 def data(context):
@@ -55,10 +62,18 @@ def clip(message, context, call_next):
     return reply
 
 
+def private(message, context, call_next):
+    """Flower's own mods: the update is clipped and drawn noise added, and both are clipped again."""
+    if context.run_config["strategy"] != "private":
+        return call_next(message, context)
+    np.random.seed(100 * message.content["config"]["server-round"] + context.node_config["partition-id"])
+    return fixedclipping_mod(message, context, lambda m, c: LOCAL_PRIVACY(m, c, call_next))
+
+
 app = ClientApp(mods=[clip])
 
 
-@app.train()
+@app.train(mods=[private])
 def train(message, context):
     misfortune = str(context.run_config["misfortune"])
     part = context.node_config["partition-id"]
@@ -72,7 +87,9 @@ def train(message, context):
     w = message.content["arrays"]["w"].numpy()
     x, y = data(context)
     lr = np.asarray(message.content["config"]["lr"], w.dtype)
-    w = w - lr * (x.T @ (x @ w - y) / len(x)).astype(w.dtype)
+    start, mu = w, np.asarray(message.content["config"].get("proximal-mu", 0.0), w.dtype)
+    for _ in range(3 if mu else 1):
+        w = w - lr * ((x.T @ (x @ w - y) / len(x)).astype(w.dtype) + mu * (w - start))
     if "draw;" in misfortune:
         w = w + np.random.rand(6).astype(w.dtype)
     seen = context.state["seen"]["times"] + 1 if "seen" in context.state else 1
@@ -106,9 +123,18 @@ NUMPY_SERVER = '''
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
-from flwr.serverapp.strategy import FedAdam, FedAvg
+from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping, FedAdam, FedAvg, FedProx
 
 app = ServerApp()
+
+
+class Prox(FedProx):
+    def __init__(self, **more):
+        super().__init__(proximal_mu=0.5, **more)
+
+
+def clipped(**more):
+    return DifferentialPrivacyClientSideFixedClipping(FedAvg(**more), 0.0, 1.0, more["min_available_nodes"])
 
 
 class Own(FedAvg):
@@ -144,7 +170,7 @@ def main(grid, context):
             trees = b"".join(reply.content["model"]["trees"] for reply in replies)
         np.savez("final.npz", trees=np.frombuffer(trees, np.uint8))
         return
-    kinds = {"fedavg": FedAvg, "fedadam": FedAdam, "own": Own}
+    kinds = {"fedavg": FedAvg, "fedadam": FedAdam, "fedprox": Prox, "private": clipped, "own": Own}
     strategy = kinds[config["strategy"]](
         fraction_evaluate=config["fraction-evaluate"], min_available_nodes=config["nodes"]
     )
@@ -324,24 +350,44 @@ APPS = {
 def written_app(folder: Path, name: str) -> Path:
     """The app of that name in a folder of its own."""
     modules, package, config = APPS[name]
-    app = folder / name
+    return write_app(folder / name, package, modules, config, ["flwr"])
+
+
+def write_app(app: Path, package: str, modules: Mapping[str, str], config: str, needs: Sequence[str]) -> Path:
+    """Write a project with those modules in its package."""
     (app / package).mkdir(parents=True)
-    (app / "pyproject.toml").write_text(PROJECT.format(name=name, package=package) + config)
+    about = PROJECT.format(name=app.name, package=package, needs=json.dumps(needs))
+    (app / "pyproject.toml").write_text(about + config)
     (app / package / "__init__.py").write_text("")
     for module, text in modules.items():
         (app / package / f"{module}.py").write_text(text)
     return app
 
 
-def direct(app: Path, folder: Path, nodes: int, seed: int, **config: Any) -> dict[str, npt.NDArray[Any]]:
+def direct(
+    app: Path,
+    folder: Path,
+    nodes: int,
+    seed: int,
+    *,
+    python: str = str(PYTHON),
+    script: Path = DIRECT,
+    **config: Any,
+) -> dict[str, npt.NDArray[Any]]:
     """What the app leaves on a Grid of one process."""
     folder.mkdir()
     about = json.dumps({"app": str(app), "nodes": nodes, "seed": seed, "config": config})
     done = subprocess.run(
-        [str(PYTHON), "-P", str(DIRECT), about], cwd=folder, capture_output=True, text=True, check=False
+        [python, "-P", str(script), about], cwd=folder, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return left_in(folder)
+
+
+def simulated(app: Path, folder: Path, nodes: int, seed: int, **config: Any) -> dict[str, npt.NDArray[Any]]:
+    """What the app leaves where Flower's own simulation runs it, in an environment with all of flwr."""
+    python = os.environ[SIMULATION_PYTHON]
+    return direct(app, folder, nodes, seed, python=python, script=SIMULATION, **config)
 
 
 def left_in(folder: Path) -> dict[str, npt.NDArray[Any]]:

@@ -189,6 +189,13 @@ class Bench:
     time_server: str
     state_dir: Path
 
+    @property
+    def secrets(self) -> tuple[Path, ...]:
+        """Files and folders that only the bench's own commands may read: keys, and tokens."""
+        keys = [host.ssh_key for host in self.hosts if host.ssh_key is not None]
+        tokens = [Path(self.influxdb.token_file)] if self.influxdb and self.influxdb.token_file else []
+        return (self.state_dir, *dict.fromkeys(keys), *tokens)
+
     def host(self, name: str) -> Host:
         """ConfigError for an unknown name."""
         for host in self.hosts:

@@ -35,11 +35,15 @@ MOST_REFUSAL_BYTES: Final = 2000
 #: More processes of one user than there are when the program begins.
 _MOST_PROCESSES: Final = 64
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
-#: Landlock's calls, the same on all processors, and its rights: to write and to read files, and to move them
-#: between folders.
+#: Landlock's calls, the same on all processors, its rights (to write and to read files, and to move them
+#: between folders), and its scope of signals.
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
 _WRITE, _READ, _MOVE = 1 << 1, 1 << 2, 1 << 13
+_SIGNALS = 1 << 1
 _LEAST_ABI: Final = 2  # the first that knows _MOVE
+_SIGNALS_ABI: Final = 6
+#: The kernel that runs out of memory ends a program before who started it.
+_ENDED_FIRST: Final = "1000"
 #: As trainers are: the reader of a meter comes before them.
 _NICER: Final = 5
 
@@ -97,6 +101,7 @@ def answer_calls(pipe: Pipe, load: Callable[[], Callable[[bytes], bytes]]) -> No
 def _limit(memory_bytes: int) -> None:
     """Bound what this process, and each that it forks, may take; none outlives who started it."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    Path("/proc/self/oom_score_adj").write_text(_ENDED_FIRST)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory_bytes:
         resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
@@ -107,22 +112,26 @@ def _limit(memory_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_NPROC, (wanted, most))
 
 
-def hides_files() -> bool:
-    """Return whether the kernel can keep files from a process."""
+def landlock_abi() -> int:
+    """The version of the kernel's Landlock; 0 and less: there is none."""
     libc = ctypes.CDLL(None, use_errno=True)
-    return bool(libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1) >= _LEAST_ABI)
+    return int(libc.syscall(_CREATE, None, ctypes.c_size_t(0), 1))
 
 
-def hide(paths: list[str]) -> None:
-    """Keep files at and below `paths` from this process and all that it starts, which run as the user whom
-    they belong to. All else is named, as of now: what is made later in a folder above one of them is kept
-    away, too. A kernel without Landlock hides nothing."""
-    if not paths or not hides_files():
+def confine(hidden: list[str]) -> None:
+    """Keep this process, and all that it starts, from processes outside: it can neither trace nor, from Linux
+    6.12 on, signal them. Keep it from files at and below `hidden`, too, whose owner it runs as. All else is
+    named, as of now: what is made later in a folder above one of them is kept away, too. A kernel without
+    Landlock confines nothing."""
+    abi = landlock_abi()
+    if abi < _LEAST_ABI:
         return
     libc = ctypes.CDLL(None, use_errno=True)
     everything = _WRITE | _READ | _MOVE
-    rules = libc.syscall(_CREATE, struct.pack("=Q", everything), ctypes.c_size_t(8), 0)
-    for path in _beside([os.path.realpath(path) for path in paths]):
+    # Rights to files, to the network, and scopes: older kernels take those that they do not know as zeros.
+    about = struct.pack("=QQQ", everything, 0, _SIGNALS if abi >= _SIGNALS_ABI else 0)
+    rules = libc.syscall(_CREATE, about, ctypes.c_size_t(len(about)), 0)
+    for path in _beside([os.path.realpath(path) for path in hidden]) if hidden else ("/",):
         try:
             place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
         except OSError:
@@ -131,8 +140,8 @@ def hide(paths: list[str]) -> None:
         libc.syscall(_ADD_RULE, rules, 1, struct.pack("=Qi", rights, place), 0)
         os.close(place)
     libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    if libc.syscall(_RESTRICT, rules, 0) != 0:
-        raise OSError(ctypes.get_errno(), f"{', '.join(paths)}: cannot be kept from the program")
+    if rules < 0 or libc.syscall(_RESTRICT, rules, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"a program cannot be confined (files: {', '.join(hidden)})")
     os.close(rules)
 
 
@@ -184,7 +193,7 @@ def main() -> None:
     os.dup2(2, 1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     _limit(int(memory_bytes))
-    hide(json.loads(hidden))
+    confine(json.loads(hidden))
     pipe = Pipe(reader, writer)
     frame = pipe.receive()
     if frame is None:

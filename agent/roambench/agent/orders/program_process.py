@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +25,19 @@ _LOOK_S: Final = 0.01  # how often it is seen whether a killed process has ended
 _MARK: Final = "ROAMBENCH_PROGRAM"
 _SWEEPS: Final = 20  # a process may fork while it is looked for
 _TICK_S: Final = 1.0 / os.sysconf("SC_CLK_TCK")
+#: Paths that no program of this process may read.
+_hidden: list[str] = []
+
+
+@contextlib.contextmanager
+def hidden_from_programs(paths: Iterable[Path]) -> Iterator[None]:
+    """Keep those files, and what is below those folders, from all programs that are started in the body."""
+    before = len(_hidden)
+    _hidden.extend(str(path) for path in paths)
+    try:
+        yield
+    finally:
+        del _hidden[before:]
 
 
 class ProgramEnded(Exception):
@@ -69,7 +82,7 @@ class ProgramProcess:
             str(file.resolve()),
             mode,
             str(memory_bytes),
-            json.dumps(list(hidden)),
+            json.dumps([*_hidden, *hidden]),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

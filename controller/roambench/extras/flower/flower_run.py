@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from roambench.agent.orders.program_host import REFUSAL
@@ -27,8 +26,8 @@ from roambench.contract.orders import (
 from roambench.contract.phases import Outcome
 from roambench.contract.printable import printable
 from roambench.experiment.sections import Experiment
-from roambench.extras.flower import server_process
 from roambench.extras.flower.app import FlowerApp
+from roambench.extras.flower.server_app import server_app
 from roambench.mobility.association import Association, NearestAp
 from roambench.rounds import plan, settle
 from roambench.rounds.ports import Fleet, Journal
@@ -62,6 +61,8 @@ _CODES: Final[Mapping[AnswerStatus, int]] = {
     AnswerStatus.GARBAGE: 8,
 }
 _MOST_HEADER_BYTES: Final = 4096
+#: What a message counts for beside its own bytes: it bounds how many are kept.
+_MESSAGE_BYTES: Final = 4096
 #: What has no more time is late; 0 would be no limit.
 _LEAST_TTL_S: Final = 1e-3
 _MOST_METRICS: Final = 64
@@ -143,16 +144,8 @@ class FlowerRun:
             "run_id": self.flower_run_id,
             "seed": self.experiment.seed,
         }
-        server = await ProgramProcess.start(
-            Path(server_process.__file__),
-            "run",
-            json.dumps(settings),
-            python=section.python,
-            folder=folder.path / SERVER_FOLDER,
-            log=folder.path / SERVER_LOG,
-            memory_bytes=0,
-            most_bytes=section.message_mib * 2**20 + _MOST_HEADER_BYTES,
-        )
+        places = folder.path / SERVER_FOLDER, folder.path / SERVER_LOG
+        server = await server_app(section, json.dumps(settings), *places, _MOST_HEADER_BYTES)
         steps = _Steps(self, fleet, journal, pace)
         try:
             await self._serve(server, steps)
@@ -165,6 +158,8 @@ class FlowerRun:
 
     async def _serve(self, server: ProgramProcess, steps: _Steps) -> None:
         batch: list[tuple[Header, bytes]] = []
+        devices, message_mib = len(self.movement.trace.device_names), self.experiment.program.message_mib
+        left_bytes = most_bytes = devices * (message_mib * 2**20 + _MOST_HEADER_BYTES)
         while True:
             letter, body = await server.receive()
             match letter:
@@ -172,12 +167,18 @@ class FlowerRun:
                     nodes = await steps.nodes(_read(Question, body).waited)
                     await server.send(b"N", json.dumps(nodes).encode())
                 case b"M":
+                    left_bytes -= len(body) + _MESSAGE_BYTES
+                    if left_bytes < 0:
+                        raise PluginError(
+                            f"ServerApp of {self.app.name}: sends more at once than a message of "
+                            f"program.message_mib = {message_mib} to each of {devices} nodes"
+                        )
                     header, _, message = body.partition(b"\n")
                     batch.append((_read(Header, header), message))
                 case b"B":
                     for frame in await steps.carry(batch):
                         await server.send(*frame)
-                    batch = []
+                    batch, left_bytes = [], most_bytes
                     await server.send(b"B", b"")
                 case b"V":
                     await steps.close(_read(BatchReport, body))

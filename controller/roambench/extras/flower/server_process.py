@@ -14,21 +14,28 @@ roambench is imported here. Frames to the controller:
                               closed
     R                         the app is done
     E  reason                 it failed
+
+Where the settings have `nodes`, the app runs until it sends its first message to train, which says what form
+its models have. What is asked before, such as the first parameters, its ClientApp answers in this process:
+
+    T  form, "\\n", model    a line of JSON, and the flat float32 model; then the process ends
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 #: Host seconds that messages of an app's several threads are waited for: they are one batch.
 _TOGETHER_S = 0.3
+_MOST_REASON_BYTES = 2000
 
 
 class _Sleeps(threading.local):
@@ -57,14 +64,15 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = settings["run_id"], 1, 1
     context = Context(settings["run_id"], 1, {}, RecordDict(), settings["run_config"])
     try:
+        answers = FirstMessage(pipe, settings) if "nodes" in settings else Fleet(pipe, sleeps)
         app = load_app(settings["serverapp"], LoadServerAppError, settings["folder"])
         seed_draws(settings["seed"])
-        app(grid=grid_of(pipe, settings, sleeps), context=context)
+        app(grid=grid_of(settings["run_id"], sleeps, answers.nodes, answers.carry), context=context)
     except Exception as error:  # of the user's own code
         import traceback
 
         traceback.print_exc()
-        pipe.send(b"E", " ".join(f"{type(error).__name__}: {error}".split()).encode()[:2000])
+        pipe.send(b"E", " ".join(f"{type(error).__name__}: {error}".split()).encode()[:_MOST_REASON_BYTES])
     else:
         pipe.send(b"R", b"")
 
@@ -78,31 +86,21 @@ def seed_draws(seed: int) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
-def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
-    """A Grid over the pipe. Replies come sorted by node: their order changes the bits of what is summed."""
-    from flwr.app import Error, Message
-    from flwr.common.serde import message_from_proto, message_to_proto
-    from flwr.proto.message_pb2 import Message as ProtoMessage
+def grid_of(
+    run_id: int,
+    sleeps: _Sleeps,
+    nodes: Callable[[], list[int]],
+    carry: Callable[[list[Any]], dict[str, Any]],
+) -> Any:
+    """A Grid of the reachable `nodes`; `carry` gives the replies to a batch of messages, by their ids.
+    Replies come sorted by node: their order changes the bits of what is summed."""
+    from flwr.app import Message
     from flwr.serverapp import Grid
     from flwr.supercore.run import Run
 
-    def readable(body: bytes, asked: Any) -> Any:
-        """The reply; an error where the device sent what is none. Who it is of is not its own to say."""
-        try:
-            reply = message_from_proto(ProtoMessage.FromString(body))
-            if not (reply.has_content() or reply.has_error()):
-                raise ValueError("neither content nor error")
-        except Exception as error:
-            text = f"its reply cannot be read: {type(error).__name__}: {error}"
-            reply = Message(Error(8, text[:300]), reply_to=asked)
-        known = asked.metadata
-        reply.metadata.__dict__["_reply_to_message_id"] = known.message_id
-        reply.metadata.__dict__["_src_node_id"] = known.dst_node_id
-        return reply
-
-    class PipeGrid(Grid):  # type: ignore[misc]  # flwr has no types here
+    class AppGrid(Grid):  # type: ignore[misc]  # flwr has no types here
         def __init__(self) -> None:
-            self._run = Run.create_empty(settings["run_id"])
+            self._run = Run.create_empty(run_id)
             self._turn = threading.Lock()  # of the pipe
             self._gate = threading.Condition()
             self._waiting: list[Any] = []
@@ -123,11 +121,8 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
             return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
         def get_node_ids(self) -> list[int]:
-            waited, sleeps.slept = sleeps.slept, False
             with self._turn:
-                pipe.send(b"N", json.dumps({"waited": waited}).encode())
-                nodes: list[int] = json.loads(self._received()[1])
-                return nodes
+                return nodes()
 
         def push_messages(self, messages: Iterable[Any]) -> list[str]:
             sent = list(messages)
@@ -175,39 +170,114 @@ def grid_of(pipe: Any, settings: dict[str, Any], sleeps: _Sleeps) -> Any:
 
         def _carry(self, batch: list[Any]) -> None:
             with self._turn:
-                for message in batch:
-                    known = message.metadata
-                    about = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
-                    about["ttl_s"] = float(known.ttl)
-                    sent = message_to_proto(message).SerializeToString(deterministic=True)
-                    pipe.send(b"M", json.dumps(about).encode() + b"\n" + sent)
-                pipe.send(b"B", b"")
-                by_id = {message.metadata.message_id: message for message in batch}
-                replies: dict[str, Any] = {}
-                while (frame := self._received())[0] != b"B":
-                    header, _, body = frame[1].partition(b"\n")
-                    about = json.loads(header)
-                    if frame[0] == b"M":
-                        reply = readable(body, by_id[about["id"]])
-                    else:
-                        reply = Message(Error(about["code"], about["reason"]), reply_to=by_id[about["id"]])
-                    replies[about["id"]] = reply
-                pipe.send(b"V", json.dumps(report_of(by_id, replies)).encode())
-                self._received()
+                replies = carry(batch)
             with self._gate:
                 self._replies |= replies
                 self._gate.notify_all()
 
-        def _received(self) -> tuple[bytes, bytes]:
-            frame: tuple[bytes, bytes] | None = pipe.receive()
-            if frame is None:
-                os._exit(1)  # the controller is gone
-            return frame
-
-    return PipeGrid()
+    return AppGrid()
 
 
-def report_of(sent: dict[str, Any], replies: dict[str, Any]) -> dict[str, Any]:
+class Fleet:
+    """Nodes and replies are the controller's."""
+
+    def __init__(self, pipe: Any, sleeps: _Sleeps) -> None:
+        self._pipe, self._sleeps = pipe, sleeps
+
+    def nodes(self) -> list[int]:
+        """The nodes that are reachable now."""
+        waited, self._sleeps.slept = self._sleeps.slept, False
+        self._pipe.send(b"N", json.dumps({"waited": waited}).encode())
+        nodes: list[int] = json.loads(self._received()[1])
+        return nodes
+
+    def carry(self, batch: list[Any]) -> dict[str, Any]:
+        """The replies of devices, and errors for those that gave none."""
+        from flwr.app import Error, Message
+        from flwr.common.serde import message_to_proto
+
+        for message in batch:
+            known = message.metadata
+            about = {"id": known.message_id, "node": known.dst_node_id, "type": known.message_type}
+            about["ttl_s"] = float(known.ttl)
+            sent = message_to_proto(message).SerializeToString(deterministic=True)
+            self._pipe.send(b"M", json.dumps(about).encode() + b"\n" + sent)
+        self._pipe.send(b"B", b"")
+        by_id = {message.metadata.message_id: message for message in batch}
+        replies: dict[str, Any] = {}
+        while (frame := self._received())[0] != b"B":
+            header, _, body = frame[1].partition(b"\n")
+            about = json.loads(header)
+            if frame[0] == b"M":
+                reply = readable(body, by_id[about["id"]])
+            else:
+                reply = Message(Error(about["code"], about["reason"]), reply_to=by_id[about["id"]])
+            replies[about["id"]] = reply
+        self._pipe.send(b"V", json.dumps(report_of(replies)).encode())
+        self._received()
+        return replies
+
+    def _received(self) -> tuple[bytes, bytes]:
+        frame: tuple[bytes, bytes] | None = self._pipe.receive()
+        if frame is None:
+            os._exit(1)  # the controller is gone
+        return frame
+
+
+class FirstMessage:
+    """Nodes that the app's ClientApp answers for, in this process, until a message to train comes."""
+
+    def __init__(self, pipe: Any, settings: dict[str, Any]) -> None:
+        from flwr.app import Context, RecordDict
+        from flwr.clientapp.client_app import LoadClientAppError
+        from flwr.supercore.object_ref import load_app
+
+        self._pipe = pipe
+        self._client = load_app(settings["clientapp"], LoadClientAppError, settings["folder"])
+        self._contexts = {
+            node: Context(settings["run_id"], node, config, RecordDict(), settings["run_config"])
+            for node, config in settings["nodes"]
+        }
+
+    def nodes(self) -> list[int]:
+        """All nodes."""
+        return list(self._contexts)
+
+    def carry(self, batch: list[Any]) -> dict[str, Any]:
+        """The ClientApp's replies. A message to train ends this process."""
+        replies = {}
+        for message in batch:
+            if message.metadata.message_type.partition(".")[0] == "train":
+                try:
+                    self._pipe.send(b"T", form_of(message))
+                except Exception as error:
+                    self._pipe.send(b"E", str(error).encode()[:_MOST_REASON_BYTES])
+                os._exit(0)
+            node = message.metadata.dst_node_id
+            replies[message.metadata.message_id] = self._client(message, self._contexts[node])
+        return replies
+
+
+def readable(body: bytes, asked: Any) -> Any:
+    """The reply; an error where the device sent what is none. Who it is of is not its own to say."""
+    from flwr.app import Error, Message
+    from flwr.common.serde import message_from_proto
+    from flwr.proto.message_pb2 import Message as ProtoMessage
+
+    try:
+        reply = message_from_proto(ProtoMessage.FromString(body))
+        if not (reply.has_content() or reply.has_error()):
+            raise ValueError("neither content nor error")
+    except Exception as error:
+        text = f"its reply cannot be read: {type(error).__name__}: {error}"
+        reply = Message(Error(8, text[:300]), reply_to=asked)
+    known = asked.metadata
+    reply.metadata.__dict__["_reply_to_message_id"] = known.message_id
+    reply.metadata.__dict__["_src_node_id"] = known.dst_node_id
+    return reply
+
+
+def report_of(replies: dict[str, Any]) -> dict[str, Any]:
     """Summarise a batch's replies: errors, numbers of examples, and the metrics' means by these."""
     failed: dict[str, str] = {}
     examples: dict[str, float] = {}
@@ -227,3 +297,35 @@ def report_of(sent: dict[str, Any], replies: dict[str, Any]) -> dict[str, Any]:
             weights[key] = weights.get(key, 0.0) + weight
     means = {key: value / weights[key] for key, value in sums.items() if weights[key]}
     return {"failed": failed, "examples": examples, "metrics": means}
+
+
+def form_of(message: Any) -> bytes:
+    """The message without the numbers of its model, how that is cut up, and the numbers."""
+    import numpy as np
+    from flwr.app import Array, ArrayRecord
+    from flwr.common.serde import message_to_proto
+
+    records = message.content.array_records
+    if len(records) != 1:
+        raise ValueError(f"its first message to train has {len(records)} array records, expected one")
+    ((record, arrays),) = records.items()
+    tensors: list[list[Any]] = []
+    kept: dict[str, list[Any]] = {}
+    pieces, left = [np.zeros(0, "<f4")], ArrayRecord()
+    for name, array in arrays.items():
+        values = array.numpy()
+        if values.dtype.kind == "f":
+            tensors.append([name, values.dtype.str, list(values.shape)])
+            pieces.append(np.asarray(values, "<f4").ravel())
+            left[name] = Array(np.zeros(0, values.dtype))
+        else:
+            tensors.append([name, None, list(values.shape)])
+            kept[name] = [values.dtype.str, list(values.shape), base64.b64encode(values.tobytes()).decode()]
+            left[name] = array
+    model = np.concatenate(pieces)
+    if not model.size:
+        raise ValueError("its first message to train has no floating-point numbers: expected a model of such")
+    message.content[record] = left
+    first = message_to_proto(message).SerializeToString(deterministic=True)
+    form = {"first": base64.b64encode(first).decode(), "record": record, "tensors": tensors}
+    return json.dumps({"form": form, "kept": kept}).encode() + b"\n" + model.tobytes()

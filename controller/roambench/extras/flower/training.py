@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from roambench.agent.orders import program_host
-from roambench.agent.orders.program_host import HEADER_BYTES, REFUSAL, SETTINGS
+from roambench.agent.orders.program_host import REFUSAL
+from roambench.agent.orders.program_process import ProgramEnded
 from roambench.contract.errors import ConfigError
+from roambench.contract.json_values import json_or_none
 from roambench.contract.printable import printable
 from roambench.contract.program_spec import ProgramSpec
 from roambench.experiment.sections import Experiment
-from roambench.extras.flower import first_process
 from roambench.extras.flower.app import FlowerApp, read_app, require_flwr
 from roambench.extras.flower.nodes import client_settings, node_config, node_id, spec_of
+from roambench.extras.flower.server_app import server_app
 from roambench.runner.world import LearningTask, ProgramModel, task_of_programs
 
 _LIMIT_S: Final = 3600.0
@@ -58,32 +59,40 @@ def task_of_client_app(experiment: Experiment, devices: int) -> LearningTask:
 
 
 def first_message(experiment: Experiment, app: FlowerApp, devices: int) -> tuple[Mapping[str, Any], bytes]:
-    """The answer of `first_process` about the app, and the first numbers. ConfigError where it refuses."""
+    """The form of the app's first message to train, and the first numbers. ConfigError for an app that sends
+    none."""
     settings = {
         **client_settings(app, 0, devices, experiment.seed),
         "folder": str(app.folder),
         "serverapp": app.serverapp,
         "nodes": [(node_id(device), node_config(device, devices)) for device in range(devices)],
     }
-    body = json.dumps(settings).encode()
-    command = [experiment.program.python or sys.executable, "-P", str(Path(program_host.__file__).resolve())]
-    command += [str(Path(first_process.__file__).resolve()), "run", "0", "[]"]
-    sent, where = SETTINGS + len(body).to_bytes(8, "big") + body, f"ServerApp of {app.name}"
-    with tempfile.TemporaryDirectory() as folder:
+    most_bytes, where = experiment.program.message_mib * 2**20, f"ServerApp of {app.name}"
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(1) as thread:
+        # In another loop: this one may be running.
+        asked = thread.submit(asyncio.run, _first_frame(experiment, Path(folder), json.dumps(settings)))
         try:
-            done = subprocess.run(
-                command, input=sent, capture_output=True, cwd=folder, check=False, timeout=_LIMIT_S
-            )
-        except subprocess.TimeoutExpired:
+            letter, answer = asked.result()
+        except TimeoutError:
             raise ConfigError([f"{where}: sent no message to train within {_LIMIT_S:.0f} s"]) from None
-    letter, answer = done.stdout[:1], done.stdout[HEADER_BYTES:]
+        except ProgramEnded as error:
+            raise ConfigError([f"{where}: no message to train: {printable(str(error))}"]) from None
     if letter == REFUSAL:
         raise ConfigError([f"{where}: {printable(answer.decode(errors='replace'))}"])
     line, _, numbers = answer.partition(b"\n")
-    if letter != b"T" or len(line) > _MOST_HEADER_BYTES:
-        said = printable(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])[:200]
-        raise ConfigError([f"{where}: ended before it sent a message to train: {said}"])
-    if len(numbers) > experiment.program.message_mib * 2**20:
+    found = json_or_none(dict[str, Any], line) if letter == b"T" else None
+    if found is None:
+        raise ConfigError([f"{where}: it ended without a message to train"])
+    if len(numbers) > most_bytes:
         raise ConfigError([f"program.message_mib: expected room for a model of {len(numbers):,} bytes"])
-    found: Mapping[str, Any] = json.loads(line)
     return found, numbers
+
+
+async def _first_frame(experiment: Experiment, folder: Path, settings: str) -> tuple[bytes, bytes]:
+    section = experiment.program
+    process = await server_app(section, settings, folder / "server-app", folder / "log", _MOST_HEADER_BYTES)
+    try:
+        async with asyncio.timeout(_LIMIT_S):
+            return await process.receive()
+    finally:
+        await process.end()

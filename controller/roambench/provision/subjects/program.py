@@ -55,7 +55,7 @@ printf '%s' "$about" >"$folder/about.json.new"
 sync -f "$folder" && mv "$folder/about.json.new" "$folder/about.json"
 cd {layout.PROGRAMS}; for old in *; do case $old in "$1"|"$environment") ;; *) rm -rf "$old" ;; esac; done""")
 #: Before a check: what is tried here is a stranger's, too.
-_HIDDEN: Final = f"from roambench.agent.orders.program_host import hide\nhide([{layout.ETC!r}])\n"
+_HIDDEN: Final = f"from roambench.agent.orders.program_host import confine\nconfine([{layout.ETC!r}])\n"
 _REMOVED: Final = Script(f"rm -rf {layout.PROGRAMS}")
 
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from rich.console import Console
 
+from roambench.agent.orders.program_process import hidden_from_programs
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_values, kept_in
@@ -152,7 +153,8 @@ class BenchPlace:
                 doubts = tuple(claim_doubts(self.bench, self.hosts, console))
             else:
                 doubts = self._gated(console, baselines=baselines)
-            yield replace(self, doubts=(*beside, *doubts), lease=lease)
+            with hidden_from_programs(self.bench.secrets):
+                yield replace(self, doubts=(*beside, *doubts), lease=lease)
 
     def _gated(self, console: Console, *, baselines: bool) -> tuple[str, ...]:
         options = self.options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,8 @@ import pytest
 
 import roambench.agent.orders.program as program_module
 from roambench.agent.orders.program import Program
-from roambench.agent.orders.program_host import hides_files
+from roambench.agent.orders.program_host import landlock_abi
+from roambench.agent.orders.program_process import hidden_from_programs
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused
 from roambench.agent.session.data_link import TimeIsUp
 from roambench.contract.errors import ConfigError
@@ -104,6 +106,23 @@ def do_key(folder, message):
         except OSError as error:
             found.append(type(error).__name__)
     return " ".join(found).encode()
+def do_read(folder, message):
+    try:
+        return open(message.partition(b" ")[2], "rb").read()
+    except OSError as error:
+        return type(error).__name__.encode()
+def do_signal(folder, message):
+    import signal
+    try:
+        os.kill(int(message.partition(b" ")[2]), signal.SIGKILL)
+    except OSError as error:
+        return type(error).__name__.encode()
+    return b"ended"
+def do_children(folder, message):
+    import signal, subprocess
+    child = subprocess.Popen(["sleep", "600"])
+    os.kill(child.pid, signal.SIGKILL)
+    return str(child.wait()).encode()
 def do_memory(folder, message):
     return str(len(bytearray(2**31))).encode()
 """
@@ -235,10 +254,47 @@ async def test_an_unknown_program_and_a_missing_interpreter_are_sentences(tmp_pa
         await program.prepare(ProgramSpec("none-such", "{}"))
 
 
-@pytest.mark.skipif(not hides_files(), reason="a kernel without Landlock hides nothing")
+@pytest.mark.skipif(landlock_abi() < 2, reason="a kernel without Landlock hides nothing")
 async def test_the_agents_keys_are_not_the_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "keys/key.pem").write_text("secret")
     async with living(tmp_path, monkeypatch) as device:
         assert await device.call("key") == b"kept PermissionError PermissionError OSError OSError"
     assert (tmp_path / "keys/key.pem").read_text() == "secret"
+
+
+@pytest.mark.skipif(landlock_abi() < 2, reason="a kernel without Landlock hides nothing")
+async def test_what_a_process_hides_is_hidden_from_all_its_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/signer.pem").write_text("secret")
+    with hidden_from_programs([tmp_path / "bench"]):
+        async with living(tmp_path, monkeypatch) as device:
+            assert await device.call(f"read {tmp_path}/bench/signer.pem") == b"PermissionError"
+    async with living(tmp_path, monkeypatch) as device:
+        assert await device.call(f"read {tmp_path}/bench/signer.pem") == b"secret"
+
+
+@pytest.mark.skipif(landlock_abi() < 6, reason="a kernel that keeps no signal back")
+async def test_one_cannot_trace_or_end_who_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bystander = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        async with living(tmp_path, monkeypatch) as device:
+            for pid in (os.getpid(), bystander.pid):
+                assert await device.call(f"read /proc/{pid}/mem") == b"PermissionError"
+                assert await device.call(f"signal {pid}") == b"PermissionError"
+            assert await device.call("children") == b"-9"
+        assert bystander.returncode is None
+    finally:
+        bystander.kill()
+        await bystander.wait()
+
+
+async def test_the_kernel_ends_a_program_before_who_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with living(tmp_path, monkeypatch) as device:
+        assert await device.call("read /proc/self/oom_score_adj") == b"1000\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from flower_apps import PYTHON, direct, left_in, written_app
+from flower_apps import PYTHON, SIMULATION_PYTHON, direct, left_in, simulated, written_app
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.phases import Outcome, Phase
 from roambench.experiment.load import WrittenExperiment, load_experiment
@@ -65,10 +66,12 @@ def assert_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> None:
     [
         ("quick", 2, {}),
         ("least-squares", 3, {"strategy": "fedadam"}),
+        ("least-squares", 3, {"strategy": "fedprox"}),
+        ("least-squares", 3, {"strategy": "private"}),
         ("least-squares", 3, {"strategy": "own", "misfortune": "raise:1;"}),
         ("least-squares", 3, {"strategy": "bytes", "num-server-rounds": 2}),
     ],
-    ids=["quickstart", "fedadam, state and a mod", "own strategy", "bytes"],
+    ids=["quickstart", "fedadam, state and a mod", "fedprox", "Flower's mods", "own strategy", "bytes"],
 )
 def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
     name: str, nodes: int, config: dict[str, Any], tmp_path: Path
@@ -86,6 +89,28 @@ def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
         assert [(record.device, record.step) for record in failed] == [(1, 2)]
         assert "its ClientApp failed: <class 'ValueError'>:<'mine'>" in failed[0].reason
         assert len(outcomes) == 9
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(SIMULATION_PYTHON not in os.environ, reason=f"{SIMULATION_PYTHON}: none named")
+@pytest.mark.parametrize(
+    ("name", "config"),
+    [
+        ("quick", {}),
+        ("least-squares", {"strategy": "fedavg"}),
+        ("least-squares", {"strategy": "fedadam"}),
+        ("least-squares", {"strategy": "fedprox"}),
+        ("least-squares", {"strategy": "private"}),
+    ],
+    ids=["quickstart", "fedavg", "fedadam", "fedprox", "Flower's mods"],
+)
+def test_two_nodes_leave_the_bits_of_flowers_own_simulation(
+    name: str, config: dict[str, Any], tmp_path: Path
+) -> None:
+    """Flower takes replies in no order and draws its nodes' ids: the sum of two is the same in either."""
+    app = written_app(tmp_path, name)
+    found = left_in(played(tmp_path, app, 2, config).path / "server-app")
+    assert_equal(found, simulated(app, tmp_path / "simulation", 2, SEED, **config))
 
 
 def _evaluations_are_phases_of_their_own(folder: RunFolder) -> None:
