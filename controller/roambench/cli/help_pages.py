@@ -12,6 +12,16 @@ from typer.core import TyperGroup
 
 _EXAMPLES: Final = "Examples:"
 _VALUES: Final = {bool: "", int: "N", float: "X", Path: "PATH", list[Path]: "PATH"}
+_CLICKS_KINDS: Final = {
+    "boolean": bool,
+    "integer": int,
+    "integer range": int,
+    "float": float,
+    "float range": float,
+    "path": Path,
+    "file": Path,
+    "directory": Path,
+}
 _SECONDS: Final = re.compile(r"_s$|^seconds$|^timeout$")
 #: Options as older versions spelled them.
 _OLD_SPELLINGS: Final = {"out": "output", "html": "output", "uri": "output"}
@@ -62,7 +72,7 @@ def _in_own_words(make_context: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _value(option: Any) -> str:
-    kind = option.type_descriptor.annotation
+    kind = _kind(option)
     if choices := _choices(option):
         return choices
     if kind is float and _SECONDS.search(option.name or ""):
@@ -70,8 +80,18 @@ def _value(option: Any) -> str:
     return _VALUES.get(kind, "TEXT")
 
 
+def _kind(option: Any) -> object:
+    """The type of an option's value. Older releases of typer, as flwr wants them, have click's types."""
+    if hasattr(option, "type_descriptor"):
+        return option.type_descriptor.annotation
+    return _CLICKS_KINDS.get(option.type.name)
+
+
 def _choices(parameter: Any) -> str:
-    found = parameter.type_descriptor.choices if parameter.type_descriptor.is_choice else ()
+    if hasattr(parameter, "type_descriptor"):
+        found = parameter.type_descriptor.choices if parameter.type_descriptor.is_choice else ()
+    else:
+        found = getattr(parameter.type, "choices", ())
     return "|".join(str(getattr(each, "value", each)) for each in found or ())
 
 
