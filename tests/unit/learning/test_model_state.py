@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from roambench.contract.errors import ConfigError, ModelError
 from roambench.learning.evaluation import outputs
@@ -62,12 +64,52 @@ def test_weights_tied_on_the_meta_device_are_drawn_once_and_stay_tied():
     assert "second.weight" not in layout_of(module).names
 
 
-def test_drawing_every_entry_leaves_ties_and_buffers_that_are_no_entries_as_they_were():
+def test_drawing_every_parameter_leaves_ties_and_buffers_as_they_were():
     module = Tied(device="cpu")
     draw_weights(module, 3)
     assert module.first.weight is module.second.weight
     assert module.places.tolist() == list(range(16))
+    assert module.scale.item() == 0.5
     assert {"turns", "fine"}.isdisjoint(module.state_dict())
+
+
+class Shared(nn.Module):
+    """A block with two names, that runs twice: normalised, with a vector of power iterations that goes on."""
+
+    def __init__(self, device: str = "meta") -> None:
+        super().__init__()
+        self.block = nn.Sequential(
+            spectral_norm(nn.Linear(16, 16, device=device)),
+            nn.BatchNorm1d(16, momentum=None, device=device),
+        )
+        self.again = self.block
+        self.last = weight_norm(nn.Linear(16, 10, device=device))
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = self.last(self.again(self.block(images.flatten(1))))
+        return out
+
+
+@pytest.mark.parametrize("device", ["meta", "cpu"])
+def test_a_block_with_two_names_and_parametrizations_trains_alike_and_loads_back(device: str, tmp_path: Path):
+    module, layout = Shared(device), layout_of(Shared(device))
+    draw_weights(module, 3, only_meta=device == "meta")
+    start = flatten(module)
+    settings = {"epochs": 2, "batch_size": 4, "learning_rate": 0.05, "seed": 1}
+    once, again = (trained_with(module, images(), LABELS, start, **settings).vector for _ in range(2))
+    assert np.isfinite(once).all()
+    assert again.tobytes() == once.tobytes()
+    assert not any(name.startswith("again") for name in layout.names)
+    path = save_model(
+        tmp_path / "m.safetensors",
+        once,
+        names=layout.names,
+        shapes=layout.shapes,
+        companions=companions_of(module),
+    )
+    other = Shared("cpu")
+    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
+    assert flatten(other).tobytes() == once.tobytes()
 
 
 def test_one_training_leaves_nothing_for_the_next_in_the_same_worker():

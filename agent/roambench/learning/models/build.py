@@ -11,18 +11,21 @@ from torch import nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
-from roambench.learning.layout import layout_of, misfits_of
+from roambench.learning.layout import misfits_of
 from roambench.learning.models.catalogue import MODELS
 
 
 def build(name: str, in_channels: int, classes: int, seed: int = 0) -> nn.Module:
     """The model `name` for (n, in_channels, 32, 32) images, with Kaiming-normal weights drawn from `seed`.
 
-    Weights are N(0, 2/fan_in), biases 0 (ours), norms 1. Every entry is drawn by its own key, so torch's
-    global generator is neither read nor moved. Raises ConfigError for an unknown name, and for a
-    builder of another package that makes no module, or one that no flat model could hold.
+    Weights are N(0, 2/fan_in), biases 0 (ours), norms 1; buffers are as the builder made them. Every
+    parameter is drawn by its own key, and a builder draws by the seed, so torch's global generator is
+    neither read nor moved. Raises ConfigError for an unknown name, and for a builder of another package that
+    makes no module, or one that no flat model could hold.
     """
-    module = MODELS.load(name)(in_channels, classes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = MODELS.load(name)(in_channels, classes)
     if not isinstance(module, nn.Module):
         raise ConfigError([f"model {name!r}: expected a torch.nn.Module, got {type(module).__name__}"])
     refuse_misfits(f"model {name!r}", module)
@@ -37,12 +40,12 @@ def refuse_misfits(where: str, module: nn.Module) -> None:
 
 
 def draw_weights(module: nn.Module, seed: int, *, only_meta: bool = False) -> None:
-    """Give every entry of a model, or only those on the meta device, the values `build` promises; buffers
-    that are no entries get 0 where they are on the meta device. What was tied or not persistent still is."""
-    entries = layout_of(module).names
+    """Give every parameter of a model, or only those on the meta device, the values `build` promises; buffers
+    on the meta device get 0, variances 1, the vectors of `spectral_norm` a draw. What was tied or not
+    persistent still is."""
     drawn: dict[torch.Tensor, torch.Tensor] = {}
     for index, (entry, tensor) in enumerate([*module.named_parameters(), *module.named_buffers()]):
-        if tensor.is_meta or (entry in entries and not only_meta):
+        if tensor.is_meta or (isinstance(tensor, nn.Parameter) and not only_meta):
             values = torch.from_numpy(_initial(entry, tuple(tensor.shape), seed, index)).to(tensor.dtype)
             drawn[tensor] = nn.Parameter(values) if isinstance(tensor, nn.Parameter) else values
     # Not `to_empty`: on meta tensors it imports sympy, 500 modules and 45 MB for nothing.
@@ -104,5 +107,8 @@ def _initial(entry: str, shape: tuple[int, ...], seed: int, index: int) -> npt.N
         draws = generator(seed, "model", step=index).standard_normal(shape, dtype=np.float32)
         draws *= np.float32(math.sqrt(2.0 / fan_in))
         return draws
+    if entry.endswith(("_u", "_v")):  # zeros would divide by zero
+        direction = generator(seed, "model", step=index).standard_normal(shape, dtype=np.float32)
+        return direction / np.linalg.norm(direction)
     ones = entry.endswith(("weight", "running_var"))
     return np.full(shape, 1.0 if ones else 0.0, dtype=np.float32)
