@@ -105,6 +105,12 @@ STUDIES = {
         Lead("Greedy is less accurate", "middle", "greedy"),
         HOPS,
     ),
+    "middle-homes": Tiny(
+        "systems",
+        'systems = ["middle", "greedy"]\n',
+        Lead("MIDDLE is more accurate in the end", "middle", "greedy"),
+        HOPS,
+    ),
     "middle-settings": Tiny(
         "systems",
         'systems = ["middle", "oort"]\nrounds.cloud_every_steps = [20]\n',

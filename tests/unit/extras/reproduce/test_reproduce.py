@@ -138,6 +138,17 @@ def test_every_sweep_of_the_catalogue_is_in_order_and_has_three_seeds_or_says_so
                 assert len(seeds) >= 3 or "one seed" in study.gap[scale], (study.name, scale)
 
 
+def test_the_page_on_reproducing_counts_the_small_runs_and_adds_up_their_minutes(
+    small_points: dict[str, list[Point]],
+) -> None:
+    small = [study.small for study in read_catalogue(CATALOGUE).studies if study.small is not None]
+    runs = sum(map(len, small_points.values()))
+    minutes = sum(int(sweep.lasts.removesuffix(" min")) for sweep in small)
+    page = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    assert f"all {runs} runs take {minutes} minutes" in page
+    assert f"SCALE=small: {minutes} minutes" in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
 def test_claims_of_the_catalogue_find_runs_on_both_sides(
     tmp_path: Path, small_points: dict[str, list[Point]]
 ) -> None:
