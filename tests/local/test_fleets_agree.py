@@ -45,7 +45,7 @@ SYSTEMS = (
     "macfl_same_step", "fedavg", "heurfedamp", "fedavgm", "fedadam", "fedyogi",
 )  # fmt: skip
 #: Their cloud aggregates in every step.
-EVERY_STEP = ("fedavg", "fedprox", "fedavgm", "fedadam", "fedyogi")
+EVERY_STEP = ("fedavg", "fedprox", "fedavgm", "fedadam", "fedyogi", "eafl", "fedzero")
 #: Whose devices are sent the global model at a cloud aggregation.
 SYNCED = frozenset(SYSTEMS) - {"hierfavg", "macfl", "mohawk", "heurfedamp", *EVERY_STEP}
 #: One row per device, one letter per step: the AP it is at, "-" while it is away.
@@ -55,7 +55,7 @@ WHEREABOUTS = ("aabba", "ab-ab", "-bbaa", "b-a-b")
 EXPERIMENT = Experiment.model_validate(
     {
         "seed": 11,
-        "systems": SYSTEMS,
+        "systems": (*SYSTEMS, "eafl", "refl", "fedzero"),
         "fleet": {"agents": 4, "aps": 0, "deadline_s": 3600.0},  # that a busy machine keeps, too
         "learning": {"model": "mlp", "images_per_device": 40, "alpha": 0.5},  # unequal classes and losses
         "rounds": {"cloud_every_steps": 2, "sigma": 0.8, "rest_s": 0.0},
@@ -80,6 +80,12 @@ READINGS: dict[str, tuple[str, dict[str, dict[str, object]]]] = {
     ),
     "fedprox": ("fedavg", {"algorithm": {"proximal": 0.5}}),
     "hierfavg, by distance": ("hierfavg", {}),
+    "eafl": ("eafl", {"algorithm": {"parameters": {"eafl": {"exploration_decay": 0.5}}}}),
+    "refl": ("refl", {"algorithm": {"parameters": {"refl": {"hold_off_steps": 0, "period_steps": 2}}}}),
+    "fedzero": (
+        "fedzero",
+        {"algorithm": {"parameters": {"fedzero": {"clients": 2, "midnight_step": -12, "clouds": 0.9}}}},
+    ),
 }
 RUNS = (*SYSTEMS, *READINGS)
 #: One of each kind of start model, selection and server, and all readings.

@@ -10,7 +10,7 @@ from roambench.contract.orders import Vector
 from roambench.vectors import RunningMean, Weights
 
 
-def data_size_weights(samples: Sequence[int]) -> Weights:
+def data_size_weights(samples: Sequence[int] | Weights) -> Weights:
     """n_m / (n_1 + n_2 + ...), HierFAVG's weights; float64 of shape (models,).
 
     Raises ValueError if there is no model, a count is negative, or no device has a sample.

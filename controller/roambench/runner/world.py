@@ -343,13 +343,15 @@ def system_of(experiment: Experiment, name: str, shapes: tuple[tuple[int, ...], 
 
 
 def system_options(experiment: Experiment, shapes: tuple[tuple[int, ...], ...] = ()) -> SystemOptions:
-    """The options of systems, each from the key of its name in `[learning]`, `[rounds]` or `[algorithm]`."""
+    """The options of systems, each from the key of its name in `[learning]`, `[rounds]` or `[algorithm]`,
+    and the battery's capacity."""
     learning, rounds, algorithm = experiment.learning, experiment.rounds, experiment.algorithm
     renamed = {
         "k1": learning.local_epochs,
         "k2": rounds.cloud_every_steps,
         "local": local_text(experiment),
         "shapes": shapes,
+        "capacity_wh": experiment.battery.capacity_wh,
     }
     values = {**dict(learning), **dict(rounds), **dict(algorithm), **renamed}
     return SystemOptions(**{option.name: values[option.name] for option in fields(SystemOptions)})

@@ -90,20 +90,30 @@ def top_k(
     """At each AP the K devices of the highest priority, or all if there are fewer; ties are drawn."""
 
     def choose(candidates: Candidates) -> Sequence[int]:
-        by_ap: dict[int, list[int]] = {}
-        for device, ap in zip(candidates.devices, candidates.aps, strict=True):
-            by_ap.setdefault(ap, []).append(device)
-        chosen: list[int] = []
-        for ap, devices in sorted(by_ap.items()):
-            lots = generator(candidates.seed, "selection", ap, candidates.step).permutation(len(devices))
-            ranked = sorted(
-                zip(devices, lots.tolist(), strict=True),
-                key=lambda row: (-priority(candidates.past.get(row[0]), candidates.last_sync_step), row[1]),
-            )
-            chosen += [device for device, _ in ranked[:k]]
-        return chosen
+        ranked = ranked_at_aps(
+            candidates,
+            candidates.devices,
+            lambda device: priority(candidates.past.get(device), candidates.last_sync_step),
+        )
+        return [device for devices in ranked.values() for device in devices[:k]]
 
     return Selection(choose, rate)
+
+
+def ranked_at_aps(
+    candidates: Candidates, devices: Sequence[int], priority: Callable[[int], float]
+) -> dict[int, list[int]]:
+    """Some of the candidates by AP, ascending; at each those of the highest priority first, ties drawn."""
+    aps = dict(zip(candidates.devices, candidates.aps, strict=True))
+    by_ap: dict[int, list[int]] = {}
+    for device in devices:
+        by_ap.setdefault(aps[device], []).append(device)
+    ranked = {}
+    for ap, here in sorted(by_ap.items()):
+        lots = generator(candidates.seed, "selection", ap, candidates.step).permutation(len(here))
+        rows = sorted(zip(here, lots.tolist(), strict=True), key=lambda row: (-priority(row[0]), row[1]))
+        ranked[ap] = [device for device, _ in rows]
+    return ranked
 
 
 def random_k(k: int) -> Selection:

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Final
+
+from roambench.contract.errors import ConfigError
 from roambench.systems import choices
+from roambench.systems.availability import Availability
 from roambench.systems.options import SystemOptions
-from roambench.systems.system import Participants, StartModel, SyncRule, System, UploadRule
+from roambench.systems.system import (
+    Candidates,
+    Participants,
+    Selected,
+    Selection,
+    StartModel,
+    SyncRule,
+    System,
+    UploadRule,
+)
 
 
-def mohawk(options: SystemOptions) -> System:
+@dataclass(frozen=True)
+class MohawkParameters:
+    """Ours, off by default: the least chance at which a device trains that an AP will take its model, and the
+    steps after which presence is taken to repeat."""
+
+    least_chance: float = 0.0
+    period_steps: int = 24
+
+    def __post_init__(self) -> None:
+        mistakes = []
+        if not 0.0 <= self.least_chance <= 1.0:
+            mistakes.append(f"least_chance: expected a share of 0 to 1, got {self.least_chance}")
+        if self.period_steps < 1:
+            mistakes.append(f"period_steps: expected 1 or more, got {self.period_steps}")
+        if mistakes:
+            raise ConfigError(mistakes)
+
+
+_AS_PRINTED: Final = MohawkParameters()
+
+
+def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> System:
     """Dynamic community selection, dynamic edge aggregation, selective global aggregation.
 
     A model waits on its device until the device is seen again; any AP takes it, as long as no cloud
@@ -18,7 +53,7 @@ def mohawk(options: SystemOptions) -> System:
         training=options.training,
         k2=options.k2,
         association=choices.nearest(options.ties),
-        selection=choices.ALL_AVAILABLE,
+        selection=_likely(options.k2, own) if own.least_chance else choices.ALL_AVAILABLE,
         start_model=StartModel(),
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_since_sync,
@@ -29,3 +64,20 @@ def mohawk(options: SystemOptions) -> System:
         lookahead=options.lookahead,
         empty_sync_clears=options.empty_sync_clears,
     )
+
+
+def _likely(k2: int, own: MohawkParameters) -> Selection:
+    """The devices that will be seen again, with `least_chance` or more, no later than at the next cloud
+    aggregation, which takes what was uploaded in its step. The chance is learned from the steps before."""
+
+    def choose(offered: Candidates) -> Selected:
+        available = Availability.at(offered, own.period_steps)
+        left = k2 - offered.step % k2
+        chosen = [
+            device
+            for device in offered.devices
+            if available.chance_within(device, offered.step, left) >= own.least_chance
+        ]
+        return Selected(chosen, available.memory)
+
+    return Selection(choose)

@@ -40,6 +40,7 @@ class SystemOptions:
     cloud_counts: Literal["since_sync", "printed"] = "since_sync"  # Eq. 7: of T_c steps, or T_c + 1
     optimiser: Literal["sgd", "adam"] = "sgd"  # of local training
     momentum: float = 0.0  # of SGD
+    capacity_wh: float = 0.0  # of a full battery; 0: none
     shapes: tuple[tuple[int, ...], ...] = ()
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -10,7 +11,8 @@ import pytest
 from roambench.systems.catalogue import SYSTEMS
 from roambench.systems.options import SystemOptions
 
-PAGE = (Path(__file__).parents[3] / "docs" / "algorithms.md").read_text()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "algorithms.md").read_text()
 #: The words of each option that is one of a few, its default first.
 READINGS = {
     name: get_args(hint)
@@ -19,7 +21,10 @@ READINGS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(SYSTEMS.own))
+ADDED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
+
+
+@pytest.mark.parametrize("name", sorted({*SYSTEMS.own, *ADDED["roambench.systems"]}))
 def test_every_system_has_its_row(name: str) -> None:
     assert any(line.startswith(f"| `{name}` |") for line in PAGE.splitlines())
 

@@ -11,6 +11,8 @@ from roambench.systems.catalogue import SYSTEMS, make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import CloudInput, Participants, SyncRule, UploadRule
 
+OF_EXTRAS = ("eafl", "fedzero", "refl")
+
 
 @pytest.fixture
 def trace():
@@ -63,7 +65,7 @@ def test_nobody_trains_at_the_last_step_because_the_model_could_not_be_sent():
 
 
 def test_an_unknown_system_is_answered_with_the_names_there_are():
-    known = ", ".join(sorted(SYSTEMS.own))
+    known = ", ".join(SYSTEMS.names())
     with pytest.raises(ConfigError, match=rf"'mowhawk': expected one of {known}"):
         make_system("mowhawk", SystemOptions())
 
@@ -86,7 +88,7 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("installed")
 def test_an_installed_package_adds_its_systems():
-    assert SYSTEMS.names() == tuple(sorted({*SYSTEMS.own, "broken", "lazy"}))
+    assert SYSTEMS.names() == tuple(sorted({*SYSTEMS.own, *OF_EXTRAS, "broken", "lazy"}))
     assert make_system("lazy", SystemOptions(k1=2)).training.epochs == 2
     assert make_system("lazy", SystemOptions()).name == "lazy"
 

@@ -1,0 +1,1 @@
+"""Systems of other authors that spend energy or availability wisely: EAFL, REFL, FedZero."""
