@@ -23,16 +23,19 @@ from roambench.systems.system import (
 
 @dataclass(frozen=True)
 class MohawkParameters:
-    """Ours, off by default: the least chance at which a device trains that an AP will take its model, and the
-    steps after which presence is taken to repeat."""
+    """Ours, off by default: the least chance that an AP will take its model, and the least charge, at which a
+    device trains; the steps after which presence is taken to repeat."""
 
     least_chance: float = 0.0
+    least_charge: float = 0.0
     period_steps: int = 24
 
     def __post_init__(self) -> None:
-        mistakes = []
-        if not 0.0 <= self.least_chance <= 1.0:
-            mistakes.append(f"least_chance: expected a share of 0 to 1, got {self.least_chance}")
+        mistakes = [
+            f"{name}: expected a share of 0 to 1, got {getattr(self, name)}"
+            for name in ("least_chance", "least_charge")
+            if not 0.0 <= getattr(self, name) <= 1.0
+        ]
         if self.period_steps < 1:
             mistakes.append(f"period_steps: expected 1 or more, got {self.period_steps}")
         if mistakes:
@@ -53,7 +56,7 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
         training=options.training,
         k2=options.k2,
         association=choices.nearest(options.ties),
-        selection=_likely(options.k2, own) if own.least_chance else choices.ALL_AVAILABLE,
+        selection=_worthwhile(options.k2, own) if own != _AS_PRINTED else choices.ALL_AVAILABLE,
         start_model=StartModel(),
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_since_sync,
@@ -66,9 +69,10 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
     )
 
 
-def _likely(k2: int, own: MohawkParameters) -> Selection:
+def _worthwhile(k2: int, own: MohawkParameters) -> Selection:
     """The devices that will be seen again, with `least_chance` or more, no later than at the next cloud
-    aggregation, which takes what was uploaded in its step. The chance is learned from the steps before."""
+    aggregation, which takes what was uploaded in its step. The chance is learned from the steps before. Of
+    devices with batteries those of `least_charge` or more."""
 
     def choose(offered: Candidates) -> Selected:
         available = Availability.at(offered, own.period_steps)
@@ -77,6 +81,7 @@ def _likely(k2: int, own: MohawkParameters) -> Selection:
             device
             for device in offered.devices
             if available.chance_within(device, offered.step, left) >= own.least_chance
+            and offered.charges.get(device, 1.0) >= own.least_charge
         ]
         return Selected(chosen, available.memory)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -74,7 +75,14 @@ def test_mohawk_trains_those_that_are_likely_to_come_back_before_the_cloud_aggre
     assert any(set(one) < {d for d, row in enumerate(THERE) if row[s] == "x"} for s, one in enumerate(chosen))
 
 
-def test_without_the_option_everyone_trains():
+def test_mohawk_spares_devices_whose_batteries_are_low():
+    system = make_system("mohawk", SystemOptions(), {"least_charge": 0.3})
+    with_batteries = replace(offered(3, {}), charges={1: 0.29, 2: 0.3})
+    assert tuple(system.selection.choose(with_batteries).devices) == (2,)
+    assert tuple(system.selection.choose(offered(3, {})).devices) == (1, 2)
+
+
+def test_without_the_options_everyone_trains():
     system = make_system("mohawk", SystemOptions())
     assert tuple(system.selection.choose(offered(3, {}))) == (1, 2)
 
@@ -82,5 +90,7 @@ def test_without_the_option_everyone_trains():
 def test_numbers_out_of_range_are_named():
     with pytest.raises(ConfigError, match=r"least_chance: expected a share of 0 to 1, got 2"):
         make_system("mohawk", SystemOptions(), {"least_chance": 2.0})
+    with pytest.raises(ConfigError, match=r"least_charge: expected a share of 0 to 1, got -1"):
+        make_system("mohawk", SystemOptions(), {"least_charge": -1.0})
     with pytest.raises(ConfigError, match=r"period_steps: expected 1 or more, got 0"):
         make_system("mohawk", SystemOptions(), {"period_steps": 0})

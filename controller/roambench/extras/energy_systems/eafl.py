@@ -52,7 +52,7 @@ def eafl(options: SystemOptions, own: EaflParameters) -> System:
     training. Of each K, exploration x decay^step (at least the least) go to devices that never trained, whose
     reward is their power.
 
-    Deviations: each AP selects K of its own devices; the exploring share is rounded to a whole device; Oort's
+    Deviations: each AP selects K of those it serves; the exploring share is rounded to a whole device; Oort's
     (T / t_i)^alpha is 1, as every device may use its whole step; ties are drawn.
     """
     capacity_j = _J_PER_WH * (options.capacity_wh or own.capacity_wh)
