@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -179,7 +179,8 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """`state_dir` holds what the bench itself records: authority, host keys, lease, meter map, wheels."""
+    """`state_dir` holds what the bench itself records: authority, host keys, lease, meter map, wheels.
+    `stand_ins` are the boards that spares play, by the spare's name, which is no host's then."""
 
     name: str
     file: Path
@@ -188,6 +189,7 @@ class Bench:
     influxdb: InfluxSettings | None
     time_server: str
     state_dir: Path
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def secrets(self) -> tuple[Path, ...]:
@@ -220,7 +222,9 @@ class Bench:
             known = [*(host.name for host in self.hosts), *tags]
             raise ConfigError(
                 [
-                    f"--only {word}: no host and no tag of {self.file.name} is called so"
+                    f"--only {word}: it plays {self.stand_ins[word]}: name that (roambench fleet replace)"
+                    if word in self.stand_ins
+                    else f"--only {word}: no host and no tag of {self.file.name} is called so"
                     f"{did_you_mean(word, known)}" + (f" (tags: {', '.join(tags)})" if tags else "")
                     for word in dict.fromkeys(strangers)
                 ]

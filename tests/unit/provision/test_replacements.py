@@ -44,6 +44,8 @@ def test_the_board_keeps_name_slot_and_tags_and_is_where_the_spare_is(bench_file
     assert (board.slot, board.tags, board.machine_id) == (2, ("rack",), "m2")
     assert (board.address, board.ssh_user, board.meter.serial) == ("10.0.0.99", "ann", "S99")
     assert after.host("pi-1") == before.host("pi-1")
+    with pytest.raises(ConfigError, match=r"^--only spare-1: it plays pi-2: name that"):
+        after.only(["spare-1"])
 
 
 def test_taken_back_everything_is_as_before(bench_file: Path):

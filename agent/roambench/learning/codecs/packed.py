@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from roambench.contract.errors import ConfigError, ModelError
+from roambench.contract.extra_packages import install_command
 from roambench.contract.orders import Vector
 from roambench.learning.codecs.codec import Codec, CodecRow, Shapes
 
@@ -58,7 +59,7 @@ def _zstd(inner: Codec) -> Packed:
         import zstandard
     except ImportError:
         raise ConfigError(
-            ['zstd: expected the package zstandard: pip install "roambench[zstd]", or use deflate']
+            [f"zstd: expected the package zstandard: {install_command('zstd')}; or use deflate"]
         ) from None
 
     def unpack(coded: bytes, most_bytes: int) -> bytes:

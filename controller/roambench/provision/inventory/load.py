@@ -86,10 +86,12 @@ def load_bench(path: Path | str) -> Bench:
     name = bench.name or path.stem
     folder = path.absolute().parent  # programs that run elsewhere get paths below it
     state = folder / (Path(bench.state_dir).expanduser() if bench.state_dir else f".{name}")
+    replaced = read_replacements(state)
     return Bench(
         name=name,
         file=path,
-        hosts=tuple(standing_in(hosts, read_replacements(state))),
+        hosts=tuple(standing_in(hosts, replaced)),
+        stand_ins={one.spare: board for board, one in replaced.items()},
         controller=ControllerEntry(**bench.controller.model_dump()),
         influxdb=_influx(bench.influxdb, folder),
         time_server=bench.time_server or bench.controller.address,
