@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +129,7 @@ def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
     systems = _used(values, ("systems",))
     if systems != [name] and name in systems:
         yield Mistake(("systems",), f'expected ["{name}"] alone, or systems without it')
-    elif systems != [name]:
-        yield from _trained_by_program(values, name, systems)
-
-
-def _trained_by_program(values: Mapping[str, Any], name: str, systems: Sequence[Any]) -> Iterator[Mistake]:
-    """Keys of what a program does by itself, in systems of ours."""
-    if any(isinstance(system, str) and is_peer_system(system) for system in systems):
+    elif any(isinstance(system, str) and is_peer_system(system) for system in systems):
         yield Mistake(("systems",), f'expected systems with access points beside program.name = "{name}"')
     learning = _at(values, ("learning",))
     for key in learning if isinstance(learning, Mapping) else ():

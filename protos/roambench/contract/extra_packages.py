@@ -11,8 +11,9 @@ import sys
 from importlib.metadata import PackageNotFoundError, requires
 
 
-def install_command(extra: str, *names: str) -> str:
-    """The command for the packages of roambench's `extra`, or for `names` among them alone."""
+def install_command(extra: str, *names: str, python: str = "") -> str:
+    """The command for the packages of roambench's `extra`, or for `names` among them alone; `python`: in the
+    environment of that interpreter."""
     try:
         needs = requires("roambench") or []
     except PackageNotFoundError:
@@ -23,9 +24,9 @@ def install_command(extra: str, *names: str) -> str:
         if re.search(rf"extra == ['\"]{extra}['\"]", marker)
         and (not names or re.split(r"[^\w.-]", need, maxsplit=1)[0] in names)
     ]
-    return pip_install(*(found or names or [extra]))
+    return pip_install(*(found or names or [extra]), python=python)
 
 
-def pip_install(*requirements: str) -> str:
+def pip_install(*requirements: str, python: str = "") -> str:
     """The command for these requirements, as a shell takes it."""
-    return shlex.join([sys.executable, "-m", "pip", "install", *requirements])
+    return shlex.join([python or sys.executable, "-m", "pip", "install", *requirements])

@@ -43,6 +43,18 @@ score_aps = true
         "rounds.score_aps: expected false: flower scores no classes",
     ),
     """
+systems = ["flower"]
+[program]
+name = "flower"
+[learning]
+batch_size = 8
+[simulated]
+backend = "stacked"
+""": (
+        "learning.batch_size: expected none: flower brings data, model and training",
+        'simulated.backend: expected "workers" beside program.name = "flower"',
+    ),
+    """
 [trace]
 file = "t.parquet"
 generator = "city"

@@ -77,9 +77,10 @@ def read_app(folder: Path, settings: Mapping[str, Any]) -> FlowerApp:
 
 def require_flwr(python: str) -> str:
     """The version of flwr that the interpreter has; ConfigError where it has none that is tested."""
+    python = python or sys.executable
     try:
         done = subprocess.run(
-            [python or sys.executable, "-c", _VERSION],
+            [python, "-c", _VERSION],
             capture_output=True,
             text=True,
             check=False,
@@ -89,7 +90,7 @@ def require_flwr(python: str) -> str:
         raise ConfigError([f"program.python: {python} cannot be started: {error}"]) from None
     version = done.stdout.strip()
     if done.returncode or not version:
-        raise ConfigError([f"{python or sys.executable} has no flwr: {install_command('flower')}"])
+        raise ConfigError([f"{python} has no flwr: {install_command('flower', python=python)}"])
     if not version.startswith(f"{TESTED}."):
         raise ConfigError([f"flwr {version}: expected {TESTED}, with which roambench is tested"])
     return version

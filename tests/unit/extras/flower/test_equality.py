@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.phases import Outcome, Phase
 from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.experiment.sections import Experiment
+from roambench.extras.flower.app import require_flwr
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.report import report
@@ -183,6 +185,15 @@ def test_an_interpreter_is_a_path_from_the_file_on_or_a_command(
     program = {"name": "flower", "folder": str(app), "python": python}
     written = WrittenExperiment({"systems": ["flower"], "program": program}, "test", tmp_path)
     assert load_experiment(written).program.python == expected.format(folder=tmp_path)
+
+
+def test_an_interpreter_without_flwr_is_told_the_command_for_it() -> None:
+    with pytest.raises(ConfigError, match=f"{sys.executable} has no flwr: {sys.executable} -m pip install"):
+        require_flwr(sys.executable)
+    elsewhere = "/usr/bin/python3"
+    if Path(elsewhere).exists():
+        with pytest.raises(ConfigError, match=f"{elsewhere} has no flwr: {elsewhere} -m pip install"):
+            require_flwr(elsewhere)
 
 
 def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
