@@ -21,6 +21,11 @@ def inject(socket_path: Path, device: str, fault: Fault) -> None:
     _command(socket_path, {"ctl": "fault", "device": device, **asdict(fault)})
 
 
+def switch_output(socket_path: Path, device: str, *, on: bool) -> None:
+    """Switch the output of the meter of `device`, as its own switch does."""
+    _command(socket_path, {"ctl": "output", "device": device, "on": on})
+
+
 def addresses(socket_path: Path) -> dict[str, dict[str, str]]:
     """Device -> transport -> where its meter can be read."""
     found = _command(socket_path, {"ctl": "addresses"})["addresses"]

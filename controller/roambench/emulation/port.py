@@ -136,6 +136,13 @@ class MeterPort:
         self.write_truth()
         return len(printed)
 
+    def switch(self, *, on: bool) -> None:
+        """Switch the meter's output, and with it the board."""
+        now_ns = self._clock.now_ns()
+        self.board.draw_until(now_ns)
+        self.board.firmware.switch(now_ns, on=on)
+        self.write_truth()
+
     def inject(self, fault: Fault) -> None:
         """Let `fault` happen; ValueError if this meter has nothing that it could happen to."""
         match fault.kind:

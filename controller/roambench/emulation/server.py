@@ -230,10 +230,16 @@ class EmulatorServer:
                 heapq.heappush(self._agenda, (port.board.due_ns, self._ports.index(port)))
                 self._sleep_until(self._agenda[0][0])
                 return {"ok": True}
+            case "output":
+                if type(on := values.get("on")) is not bool:
+                    raise ValueError(f"on: expected true or false, got {on!r}")
+                self._port(values).switch(on=on)
+                return {"ok": True}
             case "addresses":
                 return {"ok": True, "addresses": self.addresses}
             case command:
-                raise ValueError(f"unknown command {command!r}: expected fault, addresses, stats or stop")
+                known = "fault, output, addresses, stats or stop"
+                raise ValueError(f"unknown command {command!r}: expected {known}")
 
     def _port(self, values: dict[str, object]) -> MeterPort:
         name = values.get("device")

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import ACTIVE_PHASES, Outcome, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, UNSTAMPED_PHASES, Outcome, Phase, PhaseSpan
 from roambench.energy.energy_value import Energy, UncertaintyPart
 from roambench.energy.idle.baseline import IdleBaselines, NoBaselines, idle_baselines
 from roambench.energy.idle.heat import heat_of
@@ -148,13 +148,24 @@ def account_device(
     # How far the sums of phases scatter holds for the whole, too, where the meter does not look all the time;
     # one that does sees the board's power vary.
     unseen = max(0.0, 1.0 - window.window_s / period_s)
-    worked = np.array([span.phase in ACTIVE_PHASES or span.phase is Phase.LOST for span in spans], np.bool_)
+    worked = np.array([span.phase in ACTIVE_PHASES | UNSTAMPED_PHASES for span in spans], np.bool_)
     own_j, aside_j = (unseen * float(np.linalg.norm(columns.own_j[which])) for which in (worked, ~worked))
+    # Without power a board draws nothing, which no meter has to see.
+    off = np.array([span.phase is Phase.OFF for span in spans], np.bool_)
+    dark_s = (
+        float((np.array([span.duration_s for span in spans]) - covered_by_span(curve, spans))[off].sum())
+        if off.any()
+        else 0.0
+    )
+    seen_energy = curve.energy()
+    seen_energy = replace(
+        seen_energy, covered_s=seen_energy.covered_s + dark_s, gap_s=max(0.0, seen_energy.gap_s - dark_s)
+    )
     sampled_j = math.hypot(aside_j, math.sqrt(max(0.0, own_j**2 - curve.energy().u_joules ** 2)))
     return DeviceAccount(
         device,
         _rows(spans, columns, curve, calibration, outcomes, step_of_training),
-        curve.energy().with_terms(
+        seen_energy.with_terms(
             (UncertaintyPart.EDGES, device, edges_j),
             (UncertaintyPart.SAMPLING, "", sampled_j),
         ),
@@ -300,7 +311,7 @@ def _widen_lost(columns: _Columns, seen: _Board) -> None:
     """Widen LOST time, in which the board's work is unknown: its joules are as uncertain as what was sampled
     of it."""
     sampled_j = seen.curve.u_between(*span_stamps(seen.spans))
-    lost = np.array([span.phase is Phase.LOST for span in seen.spans])
+    lost = np.array([span.phase in UNSTAMPED_PHASES for span in seen.spans], np.bool_)
     columns.own_j[lost] = np.maximum(columns.own_j, sampled_j)[lost]
 
 
@@ -353,7 +364,7 @@ def _touching(seen: _Board) -> tuple[_Columns, Split]:
         seconds, level = float(covered_s[i]), powers.of(span.phase)
         columns.own_j[i] = powers.scatter_w * np.sqrt(seconds)
         columns.idle_j[i] = u_idle_w * seconds
-        if span.phase is Phase.LOST:  # read here and there: what the board did there is not known
+        if span.phase in UNSTAMPED_PHASES:  # read here and there: what the board did there is not known
             columns.above_j[i] = measured_j[i] - idle_w * seconds
         elif level is not Phase.IDLE:
             columns.above_j[i] = (powers.watts[level] - idle_w) * seconds
@@ -393,7 +404,7 @@ def _rows(
                 outcome=outcomes.get(span.train_order_id, Outcome.PENDING) if serves else None,
                 train_order_id=span.train_order_id,
                 duration_s=span.duration_s,
-                covered_s=seconds,
+                covered_s=span.duration_s if span.phase is Phase.OFF else seconds,
                 gross_j=gross_j if seconds else 0.0,
                 net_j=net_j,
                 u_own_j=own_j,

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, UNSTAMPED_PHASES, Phase, PhaseSpan
 
 #: Share of a rest that belongs to the phase before it; what is left shows the board idling.
 GUARD_SHARE: Final = 0.65
@@ -100,7 +100,7 @@ def windows_of(spans: Sequence[PhaseSpan], guard_s: float) -> list[Window]:
 def _rested(spans: Sequence[PhaseSpan], before: int, after: int, guard_s: float) -> bool:
     """Return whether the guard behind span `before` fits into what lies between it and span `after`."""
     between = spans[before + 1 : after]
-    if any(span.phase is Phase.LOST for span in between):
+    if any(span.phase in UNSTAMPED_PHASES for span in between):
         return True
     return (spans[after].start_ns - spans[before].end_ns) * 1e-9 >= guard_s - _SEAM_S
 

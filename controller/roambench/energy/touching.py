@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, UNSTAMPED_PHASES, Phase, PhaseSpan
 from roambench.energy.integrate import span_stamps
 from roambench.energy.readings.occupancy import MeterWindow, level_occupancy
 
@@ -62,7 +62,7 @@ def phase_powers(
     origin_ns = spans[0].start_ns
     starts_s, ends_s = (np.multiply(stamps - origin_ns, 1e-9) for stamps in span_stamps(spans))
     level = np.array([_LEVELS.index(span.phase) if span.phase in _LEVELS else 0 for span in spans])
-    known = np.array([span.phase is not Phase.LOST for span in spans])
+    known = np.array([span.phase not in UNSTAMPED_PHASES for span in spans])
     share = level_occupancy(at_s, starts_s[known], ends_s[known], window, level[known], len(_LEVELS))
     used = share.sum(axis=1) > _WHOLE
     matrix, seen_w = share[used], watts[used]

@@ -440,7 +440,12 @@ def _battery(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("battery", "charge_w"), f'expected a number > 0 beside charging = "{used["charging"]}"'
         )
     if used["charging"] == "never" and used["charge_w"]:
-        yield Mistake(("battery", "charging"), 'expected "at_access_point" or "always" beside charge_w')
+        yield Mistake(("battery", "charging"), "expected when it is charged beside charge_w, got none")
+    if used["charging"] == "hours" and used["charge_from_h"] == used["charge_until_h"]:
+        yield Mistake(
+            ("battery", "charge_until_h"),
+            f"expected another hour than charge_from_h, got {used['charge_until_h']}",
+        )
     if _at(values, ("rounds", "lookahead")) is True:
         yield Mistake(
             ("rounds", "lookahead"), "expected false beside [battery]: the oracle foresees no device off"

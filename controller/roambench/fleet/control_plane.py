@@ -123,7 +123,9 @@ class ControlPlane:
                 task.cancel()
             session.probes.close()
             await self.sessions.close(session)
-            if not session.said_goodbye:
+            if session.device in self.sessions.dark:
+                self.observe(session.device, session.name, EventKind.SESSION_CLOSED, "its power was cut")
+            elif not session.said_goodbye:
                 self.observe(session.device, session.name, EventKind.SESSION_LOST, "ended without goodbye")
 
     async def _frames(self, messages: AsyncIterator[bytes], identity: str) -> AsyncIterator[wire.AgentFrame]:

@@ -251,6 +251,17 @@ class GrpcFleet:
             for session in self.sessions.all():
                 session.send(Silence(on))
 
+    # ---- power -----------------------------------------------------------------------------
+
+    def power_is_cut(self, devices: Collection[int]) -> None:
+        """The boards of these devices, and no others, have no power from now on: their sessions are over, and
+        that they are silent is no fault."""
+        self.sessions.dark.clear()
+        self.sessions.dark.update(devices)
+        for session in self.sessions.all():
+            if session.device in self.sessions.dark:
+                session.outgoing.put_nowait(None)
+
     # ---- duties ----------------------------------------------------------------------------
 
     def give_duty(self, levels: Sequence[DutyLevel], block_s: float) -> int:

@@ -29,6 +29,7 @@ from roambench.agent.settings import (
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import FleetError
 from roambench.contract.stillness import LOOK_S, STILL_S, Stillness, cpu_s_of
+from roambench.emulation.control import switch_output
 from roambench.emulation.drivers import reader
 from roambench.emulation.spec import EmulatorSpec
 from roambench.fleet.fork_server import ONE_THREAD, ForkedProcess, ForkServer
@@ -113,6 +114,7 @@ class LocalAgents:
         self._agents: ForkedProcess | None = None  # what forks them
         self._stopping = False
         self._turn = -1
+        self._down: set[str] = set()
         self.pids: dict[str, int] = {}
 
     async def start(self) -> None:
@@ -187,6 +189,23 @@ class LocalAgents:
         if self._turn >= 0:
             os.close(self._turn)
             self._turn = -1
+
+    async def switch(self, name: str, *, on: bool) -> None:
+        """Cut the power of a device's board, or give it again: its agent is killed and kept down, and its
+        emulated meter has no load."""
+        assert self._agents is not None
+        emulator = Path(self._emulator.socket_path)
+        if on:
+            self._down.discard(name)
+            await asyncio.to_thread(switch_output, emulator, name, on=True)
+        else:
+            self._down.add(name)
+        self._agents.orders.write(json.dumps({"up" if on else "down": name}).encode() + b"\n")
+        await self._agents.orders.drain()
+        if not on:
+            while name in self.pids:  # noqa: ASYNC110 until it is reaped
+                await asyncio.sleep(_POLL_S)
+            await asyncio.to_thread(switch_output, emulator, name, on=False)
 
     @property
     def may_come_back(self) -> bool:
@@ -338,7 +357,7 @@ class LocalAgents:
                 self._log(f"{report['killed']}: {report['reason']}")
             elif "exited" in report:
                 self.pids.pop(report["exited"], None)
-                if report["status"] != 0 and not self._stopping:
+                if report["status"] != 0 and not self._stopping and report["exited"] not in self._down:
                     self._log(
                         f"{report['exited']}: agent ended with status {report['status']}, starting it again"
                     )

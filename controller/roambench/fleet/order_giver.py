@@ -100,11 +100,12 @@ class OrderGiver:
         """Send an order that needs no answer: now, and again when the agent comes back (a session may be dead
         without knowing it; of a model that it still has, then)."""
         (self.background if isinstance(order, IdleOrder) else self.discards)[order.device] = given
-        session = self.sessions.of(order.device)
-        if session is None:
-            return Answer(order.order_id, order.device, order.step, AnswerStatus.LOST, "no session")
-        session.send(given)
-        return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE)
+        session, status, reason = self.sessions.of(order.device), AnswerStatus.DONE, ""
+        if session is not None:
+            session.send(given)
+        elif order.device not in self.sessions.dark:
+            status, reason = AnswerStatus.LOST, "no session"
+        return Answer(order.order_id, order.device, order.step, status, reason)
 
     async def _until_reachable(self, order: ExchangeOrder) -> None:
         """Wait until a device that said hello a moment ago has reported where its neighbours find it."""

@@ -85,6 +85,7 @@ class Sessions:
         self._farewell: ControllerWord | None = None
         self._left: set[int] = set()
         self._lost: set[int] = set()  # their sessions ended without a goodbye: they may come back
+        self.dark: set[int] = set()  # their boards have no power, as the run wants it
 
     def end_run(self, farewell: ControllerWord) -> None:
         """Tell every agent, late ones too; one that said goodbye after it is not let in again."""

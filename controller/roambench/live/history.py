@@ -16,6 +16,7 @@ from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.phases import Outcome, Phase
 from roambench.rounds.records import (
+    BatteriesSeen,
     CloudAggregated,
     FleetEvent,
     MetricsScored,
@@ -105,6 +106,8 @@ class LiveStep:
     wall_s: float | None = None  # None until it is closed
     cloud: bool = False
     links: tuple[int, ...] = ()
+    charges: tuple[float, ...] = ()  # of all devices' batteries at its beginning, shares; empty without any
+    off: tuple[int, ...] = ()  # who is without charge
 
 
 @dataclass(slots=True)
@@ -178,6 +181,10 @@ class RunHistory:
         self._rests = rests
         self._index_of: dict[str, int] = {}
         self._now: LiveStep | None = None
+        self._off: frozenset[int] = frozenset()  # devices without charge
+        self._outstanding: frozenset[int] = (
+            frozenset()
+        )  # devices that hold a model, when the last step closed
 
     @property
     def now(self) -> LiveStep | None:
@@ -206,7 +213,13 @@ class RunHistory:
                 self._give(record)
             case OrderAnswered():
                 self._answer(record)
+            case BatteriesSeen() if record.step in self.steps:
+                self._charge(record)
             case OutcomeDecided():
+                if record.device in self._off and record.outcome is not Outcome.AGGREGATED:
+                    self.note(
+                        record.step, record.device, "model lost", 1, f"while it was off: {record.reason}"
+                    )
                 index = self.index_of(record.train_order_id)
                 if index is not None:
                     update = self.updates[index]
@@ -262,11 +275,26 @@ class RunHistory:
         self.begun_s = self._now_s()
         present = dict(zip(record.devices, record.aps, strict=True))
         for device, activity in enumerate(self.activities):
-            self._set(device, Phase.IDLE if device in present else Phase.ABSENT)
+            if device not in self._off:
+                self._set(device, Phase.IDLE if device in present else Phase.ABSENT)
             if activity.ap != present.get(device, -1):
                 activity.ap = present.get(device, -1)
                 self.changes.devices.add(device)
             activity.order_id = ""
+
+    def _charge(self, record: BatteriesSeen) -> None:
+        step, off = self.steps[record.step], frozenset(record.off)
+        step.charges, step.off = record.charges, record.off
+        self.changes.steps.add(record.step)
+        self.changes.devices.update(range(len(record.charges)))
+        for device in sorted(off - self._off):
+            holds = ", with a model that no access point has" if device in self._outstanding else ""
+            self.note(record.step, device, "no charge", 1, f"off at {record.charges[device]:.0%}{holds}")
+            self._set(device, Phase.OFF)
+        for device in sorted(self._off - off):
+            self.note(record.step, device, "charged", 0, f"back at {record.charges[device]:.0%}")
+            self._set(device, Phase.IDLE if device in step.devices else Phase.ABSENT)
+        self._off = off
 
     def _give(self, record: OrderGiven) -> None:
         self.without_server |= record.kind == "exchange"
@@ -312,6 +340,7 @@ class RunHistory:
         step = self.steps.setdefault(record.step, LiveStep(record.step, (), ()))
         step.aggregated, step.outstanding = record.aggregated, len(record.outstanding)
         step.loss, step.wall_s = record.loss, record.wall_s
+        self._outstanding = frozenset(record.outstanding)
         if record.accuracy is not None:
             self.metric, step.score = ACCURACY, record.accuracy
         self.changes.steps.add(record.step)

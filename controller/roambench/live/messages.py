@@ -74,6 +74,7 @@ class RunMessages:
         return {
             "places": [self._position_row(step) for step in known],
             "links": [[step.step, step.links] for step in known if step.links],
+            "charges": self._charge_rows(known),
             "cells": [
                 row
                 for device, board in enumerate(boards)
@@ -124,6 +125,7 @@ class RunMessages:
                 self._position_row(step) for step in known[-_NEWEST:] if step.step not in self._steps_sent
             ],
             "links": [[step, history.steps[step].links] for step in sorted(taken.links)],
+            "charges": self._charge_rows(known[-_NEWEST:]),
             "updates": self._update_columns(sorted(taken.updates)),
             "boards": [self._board_row(device) for device in sorted(taken.devices)],
             "cells": [row for device, steps in taken.cells.items() for row in self._cell_rows(device, steps)],
@@ -164,6 +166,7 @@ class RunMessages:
             "reason": info.reason,
             "doubts": [*view.lost, *info.doubts],
             "without_server": view.history.without_server,
+            "batteries": any(step.charges for step in view.history.steps.values()),
             "titles": {name: QUANTITIES[name].title for name in _SHOWN},
         }
 
@@ -185,7 +188,7 @@ class RunMessages:
     def _step_row(self, step: LiveStep) -> Row:
         """Step, updates ordered, aggregated, outstanding, score, loss, seconds (None: open), whether the
         cloud aggregated, joules, when it ended: seconds of device time since the run's begin, devices present
-        (None: no step of the run)."""
+        (None: no step of the run), mean and lowest charge of the batteries, devices without charge."""
         boards = self._view.boards
         ends = [board.cells[step.step].until_s for board in boards if step.step in board.cells]
         return [
@@ -200,12 +203,18 @@ class RunMessages:
             _rounded(self._view.step_joules(step.step), 2),
             _rounded(max(ends, default=None), 1),
             len(step.devices),
+            _rounded(math.fsum(step.charges) / len(step.charges), 4) if step.charges else None,
+            _rounded(min(step.charges, default=None), 4),
+            len(step.off),
         ]
 
     def _idle_rows(self) -> list[Row]:
         """Step and joules of the time before the first step and after the last one."""
         return [
-            [step, 0, 0, 0, None, None, None, False, _rounded(self._view.step_joules(step), 2), None, None]
+            [
+                *(step, 0, 0, 0, None, None, None, False),
+                *(_rounded(self._view.step_joules(step), 2), None, None, None, None, 0),
+            ]
             for step in sorted({step for board in self._view.boards for step in board.cells})
             if step not in self._view.history.steps
         ]
@@ -228,6 +237,14 @@ class RunMessages:
             list(step.aps),
             [x_m for x_m, _ in positions],
             [y_m for _, y_m in positions],
+        ]
+
+    def _charge_rows(self, steps: Sequence[LiveStep]) -> list[Row]:
+        """Step, the charge of each device's battery, the devices without charge."""
+        return [
+            [step.step, [_rounded(charge, 3) for charge in step.charges], list(step.off)]
+            for step in steps
+            if step.charges
         ]
 
     def _update_columns(self, indices: Sequence[int]) -> Message:

@@ -55,6 +55,17 @@ class BatteriesSeen:
     worked_s: tuple[float, ...]  # their seconds
     charging: tuple[int, ...]  # devices that are charged in this step
     off: tuple[int, ...]
+    at_s: float = 0.0  # device time since the run began, of agents
+
+
+@dataclass(frozen=True, slots=True)
+class BoardSwitched:
+    """The power of a device's board was cut for want of charge, or given again."""
+
+    step: int
+    device: int
+    on: bool
+    at_ns: int  # the run's clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +313,7 @@ RoundRecord = (
     StepOpened
     | EnergySeen
     | BatteriesSeen
+    | BoardSwitched
     | OrderGiven
     | OrderAnswered
     | EdgeAggregated

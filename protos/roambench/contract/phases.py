@@ -23,12 +23,15 @@ class Phase(StrEnum):
     REST = "rest"  # around a measured phase: nothing is ordered, nothing transferred
     WAIT = "wait"  # present, order done, the step is not closed yet
     LOST = "lost"  # the agent was down: time passes without a stamp
+    OFF = "off"  # the board had no power: its battery was empty
 
 
 #: Active phases in which its processor works; the radio works in the others.
 COMPUTING_PHASES = frozenset({Phase.DECODE, Phase.TRAIN, Phase.EVALUATE, Phase.ENCODE})
 #: Phases in which a device works for the learning system; the others are background.
 ACTIVE_PHASES = COMPUTING_PHASES | {Phase.DOWNLOAD, Phase.UPLOAD, Phase.EXCHANGE}
+#: Phases that no agent stamps: nothing of them says what the board did.
+UNSTAMPED_PHASES = frozenset({Phase.LOST, Phase.OFF})
 #: Active phases, and the rests around them.
 MEASURED_PHASES = ACTIVE_PHASES | {Phase.REST}
 

@@ -270,3 +270,26 @@ async def test_a_fault_needs_something_that_it_can_happen_to(start_emulator):
     emulator = start_emulator(way(TELNET))
     with pytest.raises(OSError, match="pi-00 has no serial port and no folder to unplug"):
         control.inject(emulator.socket, "pi-00", Fault(FaultKind.UNPLUG))
+
+
+@pytest.mark.asyncio
+async def test_a_board_whose_output_is_off_draws_nothing_and_its_meter_is_silent(start_emulator):
+    emulator = start_emulator({})
+    async with contextlib.aclosing(meter_of(emulator, SERIAL)) as meter:
+        await take(meter, 1)
+        control.switch_output(emulator.socket, "pi-00", on=False)
+        off_ns = emulator.clock.now_ns()
+        await until(meter, EventKind.METER_STALE)
+        on_ns = emulator.clock.now_ns()
+        control.switch_output(emulator.socket, "pi-00", on=True)
+        readings, _ = await take(meter, 2)
+    assert readings[-1].watts > 1.0
+    await asyncio.to_thread(emulator.end)
+    assert energy_j(emulator.truth(0), off_ns, on_ns) == 0.0
+
+
+@pytest.mark.asyncio
+async def test_an_output_is_on_or_off(start_emulator):
+    emulator = start_emulator({})
+    with pytest.raises(OSError, match="on: expected true or false, got 1"):
+        control.switch_output(emulator.socket, "pi-00", on=1)

@@ -6,6 +6,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome, Phase
 from roambench.live.history import MOST_EVENTS, RunHistory
 from roambench.rounds.records import (
+    BatteriesSeen,
     FleetEvent,
     MixingPlanned,
     OrderAnswered,
@@ -136,3 +137,26 @@ def test_who_mixes_with_whom_is_kept_by_step() -> None:
     assert history.steps[0].links == (0, 1, 1, 2)
     assert history.without_server
     assert history.taken().links == {0}
+
+
+def test_a_device_without_charge_is_off_until_it_is_charged() -> None:
+    def seen(step: int, charges: tuple[float, ...], off: tuple[int, ...]) -> list[RoundRecord]:
+        there = tuple(device for device in (0, 1) if device not in off)
+        where = (4,) * len(there), (10.0,) * len(there)
+        return [StepOpened(step, there, *where), BatteriesSeen(step, charges, (), (), (), off)]
+
+    closed = StepClosed(0, 0, (0,), (), None, None)
+    dark = [*seen(0, (0.5, 0.9, 1.0), ()), TRAIN, closed, *seen(1, (0.04, 0.8, 1.0), (0,))]
+    history = folded(*dark)
+    assert phases(history) == [Phase.OFF, Phase.IDLE, Phase.ABSENT]
+    assert (history.steps[1].charges, history.steps[1].off) == ((0.04, 0.8, 1.0), (0,))
+    (event,) = history.happenings
+    assert (event.step, event.device, event.kind) == (1, 0, "no charge")
+    assert event.detail == "off at 4%, with a model that no access point has"
+    lost = OutcomeDecided(1, 0, "t", Outcome.WASTED, "cloud aggregation")
+    history = folded(*dark, lost, *seen(2, (0.3, 0.7, 1.0), ()))
+    assert phases(history) == [Phase.IDLE, Phase.IDLE, Phase.ABSENT]
+    assert [(one.kind, one.detail) for one in history.happenings[1:]] == [
+        ("model lost", "while it was off: cloud aggregation"),
+        ("charged", "back at 30%"),
+    ]

@@ -20,6 +20,7 @@ from browser_tab import Browser, chromium
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
 from roambench.rounds.records import (
+    BatteriesSeen,
     FleetEvent,
     MetricsScored,
     OrderAnswered,
@@ -168,6 +169,41 @@ def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp
         assert "75.0" in text(browser, "tiles")
         folder.close(RunState.FINISHED)
         until(browser, 'document.getElementById("state").innerText === "finished"', "the end is not told")
+
+
+@pytest.mark.timeout(600)
+def test_a_run_on_batteries_shows_charges_and_who_is_off(browser: Browser, tmp_path: Path) -> None:
+    steps = [((0.5, 0.9), ()), ((0.04, 0.8), (0,)), ((0.3, 0.7), ())]
+    records: list[RoundRecord] = []
+    for step, (charges, off) in enumerate(steps):
+        there = tuple(device for device in (0, 1) if device not in off)
+        records.append(StepOpened(step, there, (0,) * len(there), (5.0,) * len(there)))
+        records.append(BatteriesSeen(step, charges, (0.0, 0.0), (0.0, 0.0), (), off))
+        records.append(StepClosed(step, 0, (0,) if step == 0 else (), (), 0.5, 1.0, 1.0))
+    folder = folder_of(tmp_path / "run", "local", records)
+    with watching(tmp_path / "run") as server:
+        for width, scheme in FORMS:
+            form(browser, width, scheme)
+            opened(browser, server.address)
+            until(browser, 'document.getElementById("charge").clientWidth', "no panel")
+            assert json.loads(browser.value(_PAINTED))["charge"]
+            assert browser.value(_WIDER) <= 0, (width, scheme)
+        assert "50 %" in text(browser, "tiles").replace("\u00a0", " ")
+        assert "charge 30 %" in text(browser, "boards").replace("\u00a0", " ")
+        shown = text(browser, "events")
+        assert "off at 4%, with a model that no access point has" in shown
+        assert "back at 30%" in shown
+        assert text(browser, "charge-caption").endswith("so far: 1 times; models lost with it: 0.")
+        look_back = (
+            'const s = document.getElementById("slider"); s.value = 1; s.dispatchEvent(new Event("input"))'
+        )
+        browser.call("Runtime.evaluate", expression=look_back)
+        until(
+            browser, 'document.getElementById("boards").innerText.includes("off: no charge")', "nobody is off"
+        )
+        assert "charge 4 %" in text(browser, "boards").replace("\u00a0", " ")
+        assert browser.faults == []
+    folder.close(RunState.FINISHED)
 
 
 @pytest.mark.timeout(600)

@@ -113,6 +113,32 @@ def test_a_board_whose_meter_hangs_on_a_host_that_takes_no_part_is_refused(tmp_p
     assert BenchPlace.of(experiment(tmp_path, "fleet.agents=3"), file, WAIVED).names(3) == ("c", "a", "b")
 
 
+def test_boards_that_cannot_be_on_batteries_are_refused_with_each_reason(tmp_path, file):
+    path = Path(file)
+    text = path.read_text().replace("gain = 0.5", 'host = "b"\ngain = 0.5')
+    path.write_text(text)
+    on_batteries = experiment(tmp_path, "fleet.agents=3", "battery.capacity_wh=10")
+    with pytest.raises(ConfigError) as refused:
+        BenchPlace.of(on_batteries, file, WAIVED)
+    said = [problem for problem in refused.value.problems if problem.startswith("bench.toml: b: ")]
+    assert said[0] == "bench.toml: b: [battery]: no meter says what leaves its battery: leave b out"
+    assert (
+        said[1] == 'bench.toml: b: [battery]: it reads the meter of c, so its power must stay: cut = "absent"'
+    )
+    assert "its power cannot be cut (the host has no meter; give it a power table" in said[2]
+    (about_c,) = [problem for problem in refused.value.problems if problem.startswith("bench.toml: c: ")]
+    assert "name a wifi_hop gateway" in about_c
+    assert about_c.endswith('else expected cut = "absent"')
+    path.write_text(text.replace("gain = 0.5", 'wifi_hop = "192.168.4.2"\ngain = 0.5'))
+    with pytest.raises(ConfigError) as refused:
+        BenchPlace.of(on_batteries, file, BenchOptions(only=("c", "b"), preflight=False, unproven=True))
+    assert not [problem for problem in refused.value.problems if problem.startswith("bench.toml: c: ")]
+    absent = experiment(tmp_path, "fleet.agents=3", "battery.capacity_wh=10", "battery.cut=absent")
+    with pytest.raises(ConfigError) as refused:
+        BenchPlace.of(absent, file, WAIVED)
+    assert [problem.split(": ")[1] for problem in refused.value.problems] == ["a", "b"]
+
+
 def test_two_users_cannot_run_at_once(tmp_path, file):
     with BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet()):
         # Inside one's own lease the same process may go on; another process may not.

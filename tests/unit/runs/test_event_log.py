@@ -15,6 +15,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     BatteriesSeen,
+    BoardSwitched,
     ClockProbed,
     CloudAggregated,
     EdgeAggregated,
@@ -63,7 +64,8 @@ LOG = [
     RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
     ClockProbed(1, 2, "during", "boot", 2**62, -2.5e14, 350_000.5, 8, (6_000, -1, 2, 8_000), 4.0),
     EnergySeen(0, (0, 0), ("", "train"), (2.5, 1.0 / 3.0), (0.1, 0.0), (1.0, 0.5), (0.0, 0.25)),
-    BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,)),
+    BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,), 61.5),
+    BoardSwitched(1, 1, False, 61_600_000_000),
 ]
 
 

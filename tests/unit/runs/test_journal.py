@@ -19,6 +19,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     BatteriesSeen,
+    BoardSwitched,
     ClockProbed,
     CloudAggregated,
     EdgeAggregated,
@@ -47,7 +48,8 @@ EVERY_KIND = [
     FleetEvent(-1, -1, "pi-x\n<b>é", "refused", "wrong certificate"),
     StepOpened(0, (0, 2), (1, 1), (10.5, 100.0)),
     EnergySeen(0, (0, 0), ("", "train"), (2.5, 1.0 / 3.0), (0.1, 0.0), (1.0, 0.5), (0.0, 0.25)),
-    BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,)),
+    BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,), 61.5),
+    BoardSwitched(1, 1, False, 61_600_000_000),
     OrderGiven(0, 0, "r/0/0/train", "train", 1, "", "ab" * 32, 10.5, "wifi", 1000.0),
     OrderAnswered(0, 0, "r/0/0/train", "done", "", 2637000, 0.4, 12.5, 500, 0.31, 0.02),
     EdgeAggregated(1, 1, (0, 2), ("r/0/0/train", "r/0/2/train"), (0.25, 0.75), "cd" * 32),

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from roambench.contract.phases import ACTIVE_PHASES, Phase, PhaseSpan
+from roambench.contract.phases import ACTIVE_PHASES, UNSTAMPED_PHASES, Phase, PhaseSpan
 from roambench.energy.idle.local_idle import MARGIN_S, idle_lines, idle_readings, quiet_readings
 from roambench.energy.links.sweep import SweepWindow, long_enough
 from roambench.energy.readings.occupancy import SP2_STEP_W, SP2_WINDOW, MeterWindow
@@ -156,7 +156,7 @@ def _stretches(spans: Sequence[PhaseSpan], window_of_order: Mapping[str, SweepWi
     stretches: list[_Stretch] = []
     for span in spans:
         window = window_of_order.get(span.order_id) if span.phase in ACTIVE_PHASES else None
-        if span.phase is Phase.LOST or (span.phase in ACTIVE_PHASES and window is None):
+        if span.phase in UNSTAMPED_PHASES or (span.phase in ACTIVE_PHASES and window is None):
             continue
         last = stretches[-1] if stretches else None
         if last is not None and last.window == window and span.start_ns - last.end_ns <= _SEAM_NS:

@@ -81,6 +81,24 @@ def without_outages(spans: Sequence[PhaseSpan], outages: Iterable[Interval]) -> 
     return whole
 
 
+def without_power(spans: Sequence[PhaseSpan], cuts: Sequence[Interval]) -> list[PhaseSpan]:
+    """The timeline with what is LOST within `cuts`, in which its board had no power, as OFF. It partitions
+    the same time."""
+    pieces: list[PhaseSpan] = []
+    for span in spans:
+        if span.phase is Phase.LOST:
+            for off_ns, on_ns in cuts:
+                from_ns, until_ns = max(span.start_ns, off_ns), min(span.end_ns, on_ns)
+                if from_ns < until_ns:
+                    if span.start_ns < from_ns:
+                        pieces.append(replace(span, end_ns=from_ns))
+                    pieces.append(replace(span, phase=Phase.OFF, start_ns=from_ns, end_ns=until_ns))
+                    span = replace(span, start_ns=until_ns)
+        if span.start_ns < span.end_ns or span.phase is not Phase.LOST:
+            pieces.append(span)
+    return pieces
+
+
 def _lost_in(spans: Sequence[PhaseSpan], start_ns: int, end_ns: int) -> PhaseSpan | None:
     """The outage as far as it lies within the timeline, with the names of what it follows."""
     start_ns, end_ns = max(start_ns, spans[0].start_ns), min(end_ns, spans[-1].end_ns)

@@ -9,8 +9,8 @@
     if (kind) element.className = kind;
     return element;
   };
-  const PHASES = ["idle", "absent", "rest", "wait", "download", "decode", "train", "evaluate", "encode", "upload", "exchange", "lost"];
-  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", decode: "decoding", train: "training", evaluate: "evaluating", encode: "encoding", upload: "uploading", exchange: "exchanging", lost: "agent down" };
+  const PHASES = ["idle", "absent", "rest", "wait", "download", "decode", "train", "evaluate", "encode", "upload", "exchange", "off", "lost"];
+  const DOING = { idle: "idle", absent: "absent", rest: "resting", wait: "waiting", download: "downloading", decode: "decoding", train: "training", evaluate: "evaluating", encode: "encoding", upload: "uploading", exchange: "exchanging", off: "off: no charge", lost: "agent down" };
   const WORK = new Set(["download", "decode", "train", "evaluate", "encode", "upload", "exchange"]);
   const MEASURED = new Set([...WORK, "rest"]);
   const MANY = 64;  // more boards than these are squares
@@ -34,7 +34,7 @@
       known.decided[number] = step + sent.after[k]; known.reason[number] = sent.reasons[sent.why[k]]; known.joules[number] = sent.joules[k] || 0;
     });
   };
-  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), asked: new Set(), links: new Map(), updates: noUpdates(), boards: [], cells: new Map(), events: [], power: new Map() });
+  const fresh = () => ({ name: "", head: {}, now: {}, ghost: {}, steps: new Map(), places: new Map(), asked: new Set(), links: new Map(), charges: new Map(), updates: noUpdates(), boards: [], cells: new Map(), events: [], power: new Map() });
   const apply = (message) => {
     if (message.failed) { say(message.failed, true); if (!run) $("lead").textContent = message.failed; return; }
     const moved = message.whole && (!run || run.name !== message.name);
@@ -46,6 +46,7 @@
     for (const row of message.steps || []) run.steps.set(row[0], row);
     for (const row of message.places || []) run.places.set(row[0], row);
     for (const row of message.links || []) run.links.set(row[0], row[1]);
+    for (const row of message.charges || []) run.charges.set(row[0], row);
     if (message.updates && message.updates.number) learn(message.updates);
     for (const row of message.boards || []) run.boards[row[0]] = row;
     for (const row of message.cells || []) run.cells.set(row[0] + ":" + row[1], row);
@@ -164,7 +165,7 @@
       item.append(sign, make("span", names[i]));
       return item;
     });
-    const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.slice(0, -1);
+    const used = head.basis === "" ? ["train", "upload", "idle", "absent"] : PHASES.filter((phase) => phase !== "lost" && (phase !== "off" || head.batteries));
     $("phases").replaceChildren(...key(used.map((phase) => "phase-" + phase), used.map((phase) => DOING[phase])));
     $("outcome-key").replaceChildren(...key(head.outcomes.map((name) => "outcome-" + name), head.outcomes.map((name) => (name === "pending" ? "not decided yet" : name))));
     const curves = key(["accent"], [head.system], "line");
@@ -177,6 +178,13 @@
     }
     for (const item of curves) item.firstChild.style.background = "none";
     $("accuracy-key").replaceChildren(...curves);
+    $("charge-panel").hidden = !head.batteries;
+    $("charge-key").replaceChildren(...["mean", "lowest"].map((name, k) => {
+      const item = make("li"), sign = make("i", undefined, "line");
+      sign.style.cssText = `background:none;border-top-color:var(--${k ? "muted" : "accent"});border-top-style:${k ? "dashed" : "solid"}`;
+      item.append(sign, make("span", name));
+      return item;
+    }));
     $("power-panel").hidden = head.basis !== "measured";
     const basis = { measured: head.emulated ? "measured by emulated meters" : "measured", modelled: "modelled: virtual devices have no meters", "": "a rehearsal: nothing is trained and nothing drawn" }[head.basis];
     $("footer").textContent = `${head.system}, seed ${head.seed}, ${head.devices.length} devices (${head.fleet}), begun ${head.created.slice(0, 19).replace("T", " ")} UTC. Energy is ${basis}` + (head.basis === "measured" ? "; here it is provisional: raw readings summed up, without uncertainty. The report fits them." : ".");
@@ -214,6 +222,7 @@
     found.push(tile(head.titles.wasted_trainings, count(wasted.count), `of ${count(decided)}`, [decided ? percent(wasted.count / decided, 0) + " of those decided" : "none decided yet", ghost ? than(count(ghost[4])) : ""].filter(Boolean).join("; ")));
     const lost = head.basis ? wasted.joules : null;
     found.push(tile(head.titles.wasted_j, ...energy(lost), [sort, ghost && ghost[2] ? than(energy(ghost[3]).join("\u00a0")) : ""].filter(Boolean).join("; ")));
+    if (head.batteries && row && row[11] !== null) found.push(tile("charge", percent(row[11], 0), "", `mean; lowest ${percent(row[12], 0)}; ${count(row[13])} without charge`));
     if (failed.count) found.push(tile(head.titles.failed_trainings, count(failed.count), `of ${count(decided)}`, failed.reason));
     $("tiles").replaceChildren(...found);
   };
@@ -254,7 +263,8 @@
     const place = run.places.get(step), index = place ? place[1].indexOf(device) : -1;
     const cell = run.cells.get(device + ":" + step) || [];
     const trained = did(step).trained.has(device), used = did(step).used.has(device);
-    return { phase: index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
+    const dark = (run.charges.get(step) || [0, [], []])[2].includes(device);
+    return { phase: dark ? "off" : index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
   };
   const colourOf = (board) => "phase-" + (board.phase === "over" ? "idle" : board.phase);
   const boards = (step) => {
@@ -265,7 +275,7 @@
     $("boards-title").textContent = head.basis === "measured" ? "Boards" : "Devices";
     if (many) {
       const squares = devices.map((_, device) => boardAt(device, step, at !== null || isOver())).map((board) => ({ colour: colourOf(board), ring: !!(board.held || board.meter) }));
-      const busy = squares.filter((square) => square.colour !== "phase-absent").length;
+      const busy = squares.filter((square) => !["phase-absent", "phase-off"].includes(square.colour)).length;
       charts.crowd($("crowd"), { squares, label: `${devices.length} devices, ${busy} of them present, coloured by what they do` });
       $("boards-caption").textContent = `${devices.length} devices, each a square in the order of the trace; a red frame: throttled, or its meter is silent.`;
       return;
@@ -275,7 +285,7 @@
       const past = at !== null || (isOver() && head.basis !== "measured");
       const board = boardAt(device, step, past), box = make("li", undefined, "board");
       box.style.setProperty("--phase", `var(--${colourOf(board)})`);
-      if (board.phase === "absent") box.classList.add("absent");
+      if (board.phase === "absent" || board.phase === "off") box.classList.add("absent");
       box.append(make("b", name));
       if (head.basis === "measured") {
         const power = make("div", board.watts === null ? "– W" : board.watts.toFixed(2) + " W", "w");
@@ -283,8 +293,10 @@
         box.append(power);
       }
       const around = head.quiet && head.rest_s > 0 && WORK.has(board.phase) ? ", rests included" : "";
-      const doing = !past ? (isOver() ? "run is over" : DOING[board.phase] + around + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent" }[board.phase];
+      const doing = !past ? (isOver() ? "run is over" : DOING[board.phase] + around + (board.since ? " " + duration(serverNow() - board.since) : "")) : { train: "trained", upload: "its update was used", idle: "idle", absent: "absent", off: DOING.off }[board.phase];
       box.append(make("span", doing));
+      const charges = run.charges.get(step);
+      if (charges) box.append(make("span", `charge ${percent(charges[1][device], 0)}`));
       if (past && board.rested) box.append(make("span", `rested ${duration(board.rested)}`));
       if (head.basis === "measured" && at === null) {
         const age = serverNow() - board.seen, quiet = head.quiet && MEASURED.has(board.phase);
@@ -370,6 +382,19 @@
     });
     const scale = run.head.time_scale !== 1 ? `, which runs ${run.head.time_scale} times as fast as the clock on the wall` : "";
     $("power-caption").textContent = `${chosen === "" ? "All boards together, where each of them was read" : who(Number(chosen))}: means over ${duration(width)} of device time${scale}.`;
+  };
+
+  const charge = (step) => {
+    if (!run.head.batteries) return;
+    const rows = stepsTo(step).filter((row) => row[11] !== null), points = (place) => rows.map((row) => [row[0] + 1, row[place]]);
+    charts.lines($("charge"), {
+      x: { low: 1, high: run.head.steps || undefined, label: "step", whole: true }, y: { low: 0, high: 1, label: "charge", text: (value) => percent(value, 0) },
+      empty: "no step yet",
+      lines: [{ points: points(12), colour: "muted", dash: [5, 4], width: 1.6 }, { points: points(11), colour: "accent", dots: rows.length < 60, end: true }],
+      label: `Charge of the batteries over ${rows.length} steps`,
+    });
+    const gone = run.events.filter((event) => event[2] === "no charge" && event[0] <= step), lost = run.events.filter((event) => event[2] === "model lost" && event[0] <= step);
+    $("charge-caption").textContent = `At the beginning of each step. Without charge so far: ${gone.length ? count(gone.length) + " times" : "none"}; models lost with it: ${count(lost.length)}.`;
   };
 
   const outcomes = (step) => {
@@ -464,7 +489,7 @@
     $("live").hidden = at === null;
     $("live").textContent = isOver() ? "to the end" : "back to now";
     $("state").textContent = run.now.paused && !isOver() ? "paused" : run.head.state;
-    lead(step); tiles(step); scores(step); power(step); outcomes(step); events(step);
+    lead(step); tiles(step); scores(step); power(step); charge(step); outcomes(step); events(step);
     if (isThere(step)) { boards(step); map(step); } else ask(step);
     document.body.dataset.drawn = run.name;
   };

@@ -54,7 +54,7 @@ def whole_run_chart(runs: Sequence[RunSummary], energies: Energies) -> Chart | N
         ChartAxis(gross(energies), "J"),
         rows=[ChartRow(str(place), runs[place].label) for place in energies],
         bars=_bars(
-            (*_WORK, Phase.REST, Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST),
+            (*_WORK, Phase.REST, Phase.WAIT, Phase.IDLE, Phase.ABSENT, Phase.LOST, Phase.OFF),
             [_by_phase(energy) for energy in energies.values()],
         ),
         height=130 + 48 * len(energies),

@@ -43,6 +43,7 @@ PHASE_PATTERNS: Final[dict[Phase, str]] = {
     Phase.UPLOAD: "\\",
     Phase.EXCHANGE: "|",
     Phase.LOST: "+",
+    Phase.OFF: "x",
 }
 OUTCOME_COLOURS: Final = {outcome: f"var(--outcome-{outcome.value})" for outcome in Outcome}
 OUTCOME_PATTERNS: Final = {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.orders import IdleOrder, order_id
@@ -10,6 +12,17 @@ from roambench.fleet.grpc_fleet import GrpcFleet
 from roambench.rounds.ports import Fleet
 from roambench.runner.agents.clocks import FleetClocks
 from roambench.runner.agents.watch import Watch
+
+
+class BoardPower(Protocol):
+    """The power of a fleet's boards. `patience_s`: host seconds in which a board is ready again, if it ever
+    is."""
+
+    patience_s: float
+
+    async def switch(self, names: Sequence[str], *, on: bool) -> Mapping[str, str]:
+        """Cut or give the power of these boards; return why not, by name, of those where it failed."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +34,7 @@ class AgentBench:
     watch: Watch
     clocks: FleetClocks
     agents_fleet: GrpcFleet  # `fleet` without its link rates
+    power: BoardPower
 
     async def idle(self, device_s: float) -> None:
         """Let everybody idle for a baseline; a quiet fleet says nothing meanwhile."""

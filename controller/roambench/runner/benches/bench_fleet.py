@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,6 +25,8 @@ from roambench.fleet.shards import ShippedShard
 from roambench.provision.bench import CONTROLLER_READER, Bench, Host
 from roambench.provision.certificates import BenchAuthority
 from roambench.provision.meters_here import METERS
+from roambench.provision.power.power_command import PowerCommand
+from roambench.provision.power.switching import switch_power
 from roambench.rounds.records import ClockProbed
 from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.agent_checkpoints import (
@@ -63,6 +65,20 @@ class Patience:
     hello_s: float = HELLO_PATIENCE_S
     ready_s: float = READY_PATIENCE_S
     drain_s: float = _DRAIN_PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class HostPower:
+    """`BoardPower` of a bench: each host's own switch (`fleet power`)."""
+
+    hosts: tuple[Host, ...]
+    patience_s: float = HELLO_PATIENCE_S + READY_PATIENCE_S
+
+    async def switch(self, names: Sequence[str], *, on: bool) -> Mapping[str, str]:
+        """Cut or give the power of these hosts; return what their switches said, of those that failed."""
+        chosen = [host for host in self.hosts if host.name in names]
+        done = await switch_power(chosen, PowerCommand.ON if on else PowerCommand.OFF)
+        return {one.host.name: one.reason for one in done if not one.done}
 
 
 @asynccontextmanager
@@ -152,7 +168,7 @@ async def bench_fleet(
                 await _settle(clock, fleet, folder)
                 settled = True
             clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-            yield AgentBench(fleet, clock, watch, clocks, fleet)
+            yield AgentBench(fleet, clock, watch, clocks, fleet, HostPower(hosts))
     finally:
         try:
             await to_its_end(drain, fleet, patience.drain_s, f"{bench.file} {folder.path}", tell)

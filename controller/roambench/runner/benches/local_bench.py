@@ -6,7 +6,7 @@ import asyncio
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -51,6 +51,19 @@ class LocalBench(AgentBench):
     """The processes of this machine besides."""
 
     agents: LocalAgents
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPower:
+    """`BoardPower` of emulated boards."""
+
+    agents: LocalAgents
+    patience_s: float = _HELLO_PATIENCE_S
+
+    async def switch(self, names: Sequence[str], *, on: bool) -> Mapping[str, str]:
+        """Kill or start their agents; it never fails."""
+        await asyncio.gather(*(self.agents.switch(name, on=on) for name in names))
+        return {}
 
 
 @asynccontextmanager
@@ -159,7 +172,8 @@ async def local_bench(
             await _all_ready(watch, names)
             rates = LinkRates(experiment.local.download_mbit_s, experiment.local.upload_mbit_s)
             clocks = FleetClocks(fleet, names, clock, experiment.clock.period_s)
-            yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, agents)
+            power = LocalPower(agents)
+            yield LocalBench(RatedFleet(fleet, rates), clock, watch, clocks, fleet, power, agents)
 
 
 async def _drain(

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from roambench.agent.orders.program_process import hidden_from_programs
 from roambench.contract.counts import count
-from roambench.contract.errors import ConfigError, RunError
+from roambench.contract.errors import ConfigError, RoambenchError, RunError
 from roambench.contract.json_values import from_values, kept_in
 from roambench.energy.uncertainty import UNCALIBRATED_SP2
 from roambench.experiment.energy_section import CalibratedMeter
@@ -23,6 +23,7 @@ from roambench.meters.traits import MeterTraits
 from roambench.provision.bench import CONTROLLER_READER, NO_METER, Bench, Host, MeterEntry
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.leases.holding import Expects, HeldLease, holding, nobody_knows
+from roambench.provision.power.table import SWITCHES
 from roambench.provision.wheels.program_kit import ProgramKit
 from roambench.provision.wheels.user_packages import kept_packages
 from roambench.runner.agents.agent_bench import AgentBench
@@ -80,6 +81,8 @@ class BenchPlace:
         hosts, fitting, missing = taking_part(experiment, bench, options)
         whole, _, _ = taking_part(experiment, bench, replace(options, left_out=()))
         _with_readers(bench, hosts)
+        if experiment.battery.capacity_wh:
+            _with_batteries(bench, hosts, cuts=experiment.battery.cut == "power")
         fewer_by = options.left_out if len(hosts) < len(whole) else ()
         return cls(
             bench,
@@ -332,6 +335,29 @@ def calibration_of(meter: MeterEntry) -> CalibratedMeter | None:
 def _host_values(host: Host) -> dict[str, Any]:
     meter = asdict(host.meter)
     return {"host": host.name, "address": host.address, "slot": host.slot, "meter": meter}
+
+
+def _with_batteries(bench: Bench, hosts: tuple[Host, ...], *, cuts: bool) -> None:
+    """ConfigError for boards that cannot be on batteries: nothing measures them, or nothing can cut their
+    power, or other boards' joules would be lost with it."""
+    mistakes = []
+    for host in hosts:
+        where = f"{bench.file.name}: {host.name}: [battery]"
+        if host.meter.driver == NO_METER:
+            mistakes.append(f"{where}: no meter says what leaves its battery: leave {host.name} out")
+        if not cuts:
+            continue
+        others = ", ".join(other.name for other in bench.read_by(host) if other in hosts)
+        if others:
+            mistakes.append(
+                f'{where}: it reads the meter of {others}, so its power must stay: cut = "absent"'
+            )
+        try:
+            SWITCHES.load(host.power.switch).switch(host.power.keys, host)
+        except RoambenchError as error:
+            mistakes.append(f'{where}: its power cannot be cut ({error}), else expected cut = "absent"')
+    if mistakes:
+        raise ConfigError(mistakes)
 
 
 def _with_readers(bench: Bench, hosts: Sequence[Host]) -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
 from roambench.experiment.sections import Experiment
-from roambench.rounds.ports import Fleet
+from roambench.rounds.ports import Batteries, Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace
 from roambench.runner.agents.agent_bench import AgentBench
 from roambench.runner.agents.agent_checkpoints import AgentCheckpoints
 from roambench.runner.agents.checkpoints import Checkpoints
+from roambench.runner.agents.switched_batteries import switched
 from roambench.runner.agents.watch import Watch
 from roambench.runner.pacing import ClockPace, PauseGate, start_delay_s, step_length_s
 from roambench.runner.system_runs.system_run import World
@@ -45,6 +46,11 @@ class ReadyAgents:
         """Follows the agents: their events, and the step that they are in."""
         return self.bench.watch
 
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """The run's clock."""
+        return self.bench.clock.now_ns
+
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
         """Probe the clocks and measure idle power; where a run goes on, journal for how long it stood
         still."""
@@ -66,6 +72,13 @@ class ReadyAgents:
             await bench.rest(folder.info.name_in_orders, found.next_step)
             now_ns, since_ns = bench.clock.now_ns(), found.fleet["at_ns"]
             folder.journal.append(RunResumed(found.next_step, now_ns, outage_s, since_ns))
+
+    def batteries(self, charge_of: Batteries) -> AbstractAsyncContextManager[Batteries]:
+        """The batteries, with the boards switched as `battery.cut` wants it."""
+        battery = self.experiment.battery
+        if not battery.capacity_wh or battery.cut == "absent":
+            return nullcontext(charge_of)
+        return switched(charge_of, self.bench)
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
         """The clock's if there is one, clock probes when they are due, pauses, and what the next step's start

@@ -76,8 +76,14 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
         raise ConfigError(
             ["rounds.lookahead: an oracle that no bench has; expected false except on virtual devices"]
         )
-    if experiment.battery.capacity_wh and not kind.is_virtual:
-        raise ConfigError([f"[battery]: only --fleet simulated has batteries yet, got --fleet {kind.name}"])
+    if experiment.battery.capacity_wh and not kind.trains:
+        raise ConfigError(
+            [f"[battery]: --fleet {kind.name} draws no joules: expected none, or another fleet"]
+        )
+    cuts = experiment.battery.capacity_wh and experiment.battery.cut == "power"
+    if cuts and kind.name == "local" and (real := ", ".join(sorted(experiment.local.meters))):
+        why = f"nothing can cut the power of {real} (local.meters)"
+        raise ConfigError([f'[battery]: {why}: expected cut = "absent"'])
     if experiment.simulated.precision == "float64" and kind.has_agents:
         text = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
         raise ConfigError([f"{text} {kind.name} ones"])

@@ -44,9 +44,9 @@ from roambench.runner.world import (
     movement_of,
     system_of,
 )
+from roambench.runs.batteries import MeasuredBatteries, ModelledBatteries, RecordedBatteries
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.so_far import MeasuredSoFar
-from roambench.runs.modelled.batteries import ModelledBatteries, RecordedBatteries
 from roambench.runs.modelled.so_far import ModelledSoFar
 from roambench.systems.system import System
 
@@ -155,18 +155,25 @@ class HierarchicalRun:
         sees_energy = self.rounds.system.selection.sees_energy
         if kind.is_virtual and (sees_energy or section.capacity_wh):
             journal = energy = ModelledSoFar(folder, journal)
-        elif sees_energy and kind.has_agents:
+        elif kind.has_agents and (sees_energy or section.capacity_wh):
             energy = MeasuredSoFar(folder)
         if recorded := replayed_batteries(world.experiment.rounds.orders, self.system):
             batteries = RecordedBatteries(recorded)
         elif section.capacity_wh and energy is not None:
-            batteries = ModelledBatteries(section, energy, folder, world.movement.trace.step_s)
-        async with AsyncExitStack() as scoring:
+            trace = world.movement.trace
+            when = (trace.step_s, trace.start_utc_s)
+            if fleet.now_ns is None:
+                batteries = ModelledBatteries(section, energy, folder, *when)
+            else:
+                batteries = MeasuredBatteries(section, energy, folder, fleet.now_ns, *when)
+        async with AsyncExitStack() as beside:
+            if batteries is not None:
+                batteries = await beside.enter_async_context(fleet.batteries(batteries))
             evaluator: Evaluator | None = None
             if self.trains and (scorer := world.learning_task.scorer) is not None:
                 from roambench.runner.program_scoring import program_evaluator  # with programs comes grpc
 
-                evaluator = await scoring.enter_async_context(program_evaluator(scorer, folder))
+                evaluator = await beside.enter_async_context(program_evaluator(scorer, folder))
             elif self.trains:
                 evaluator = TestSetEvaluator(world.experiment, world.learning_task)
             await self._rounds(fleet, journal, pace, on_step, evaluator, energy, batteries)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
-from roambench.rounds.ports import Fleet
+from roambench.rounds.ports import Batteries, Fleet
 from roambench.rounds.records import RunResumed
 from roambench.rounds.run import Pace
 from roambench.runner.agents.checkpoints import CheckpointKeeper, Checkpoints
@@ -34,6 +35,11 @@ class ReadyFleet(Protocol):
         ...
 
     @property
+    def now_ns(self) -> Callable[[], int] | None:
+        """The clock of the run, which real agents follow."""
+        ...
+
+    @property
     def orders_to_absent(self) -> bool:
         """True if devices that are away get orders, too: to idle."""
         ...
@@ -41,6 +47,11 @@ class ReadyFleet(Protocol):
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
         """Prepare the first step: clocks, an idle baseline; or journal where a run goes on, `outage_s` after
         its controller died."""
+        ...
+
+    def batteries(self, charge_of: Batteries) -> AbstractAsyncContextManager[Batteries]:
+        """The batteries, whose boards are really off where the experiment wants it; all are on at the
+        end."""
         ...
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
@@ -63,12 +74,17 @@ class InProcessFleet:
     folder: RunFolder
     keeper: CheckpointKeeper | None = None
     watch: None = None
+    now_ns: None = None
     orders_to_absent: bool = False
 
     async def begin(self, checkpoints: Checkpoints | None, outage_s: float) -> None:
         """Journal that a run goes on, if it does; nothing is measured before it."""
         if checkpoints is not None and checkpoints.found is not None:
             self.folder.journal.append(RunResumed(checkpoints.found.next_step, 0, outage_s))
+
+    def batteries(self, charge_of: Batteries) -> AbstractAsyncContextManager[Batteries]:
+        """The batteries as they are: there is nothing to switch."""
+        return nullcontext(charge_of)
 
     def pace(self, say: Callable[[str], None], first_step: int) -> Pace:
         """A pause where `roambench pause` asks for one; steps follow each other at once."""

@@ -21,10 +21,10 @@ from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import Ledger, LedgerRow
 from roambench.energy.readings.frozen import Frozen
 from roambench.energy.readings.samples import PowerSamples
-from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages
+from roambench.energy.readings.timeline import Interval, complete_timeline, without_outages, without_power
 from roambench.energy.uncertainty import MeterCalibration, with_meter
 from roambench.rounds.local_updates import local_updates
-from roambench.rounds.records import OrderGiven, RoundRecord, RunResumed
+from roambench.rounds.records import BoardSwitched, OrderGiven, RoundRecord, RunResumed
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.clocks import BoardClock, board_clocks
@@ -165,6 +165,8 @@ def account_run(
     end_ns = max(start_ns, end_ns)
     section = folder.experiment.energy
     outages = outages_of(records)
+    cuts = cuts_of(records, end_ns)
+    index_of = {name: index for index, name in enumerate(folder.info.device_names)}
     given = {record.order_id: record for record in records if isinstance(record, OrderGiven)}
     trainings = local_updates(records)
     outcomes = {order: training.outcome for order, training in trainings.items()}
@@ -176,7 +178,10 @@ def account_run(
 
     def account(name: str, device: _Found) -> DeviceEnergy:
         meter = device_meter(name, device.events, section, nominal_s)
-        return _account(folder, meter, device, clocks, given, outcomes, steps, outages, start_ns, end_ns)
+        dark = cuts.get(index_of.get(name, -1), [])
+        return _account(
+            folder, meter, device, clocks, given, outcomes, steps, outages, dark, start_ns, end_ns
+        )
 
     def account_or_doubt(name: str) -> DeviceEnergy:
         try:
@@ -286,6 +291,25 @@ def outages_of(records: Sequence[RoundRecord]) -> list[Interval]:
     return found
 
 
+def cuts_of(records: Sequence[RoundRecord], end_ns: int) -> dict[int, list[Interval]]:
+    """Return when the board of a device, by its index, had no power: device time, ascending. A run that goes
+    on gives each board its power first."""
+    found: dict[int, list[Interval]] = {}
+    since: dict[int, int] = {}
+    for record in records:
+        match record:
+            case BoardSwitched(on=False):
+                since.setdefault(record.device, record.at_ns)
+            case BoardSwitched() if record.device in since:
+                found.setdefault(record.device, []).append((since.pop(record.device), record.at_ns))
+            case RunResumed():
+                for device in list(since):
+                    found.setdefault(device, []).append((since.pop(device), record.from_ns))
+    for device, off_ns in since.items():
+        found.setdefault(device, []).append((off_ns, end_ns))
+    return found
+
+
 @dataclass(frozen=True)
 class _Found:
     """Records of one device in the record store."""
@@ -341,6 +365,7 @@ def _account(
     outcomes: Mapping[str, Outcome],
     steps: Mapping[str, int],
     outages: Sequence[Interval],
+    cuts: Sequence[Interval],
     start_ns: int,
     end_ns: int,
 ) -> DeviceEnergy:
@@ -354,7 +379,7 @@ def _account(
         restarts_ns=found.restarts_ns(),
         begun=found.begun(device, given),
     )
-    spans = without_outages(timeline, outages)
+    spans = without_power(without_outages(timeline, outages), cuts)
     board = clocks[device]
     readings = NO_READINGS if board.refused else found.readings.outside(outages)
     usable = samples_of(readings, meter, board, clocks.get(board.reader), spans)

@@ -5,7 +5,12 @@ import random
 import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
-from roambench.energy.readings.timeline import complete_timeline, partition_check, without_outages
+from roambench.energy.readings.timeline import (
+    complete_timeline,
+    partition_check,
+    without_outages,
+    without_power,
+)
 
 MS = 10**6
 S = 10**9
@@ -155,3 +160,20 @@ def test_an_outage_is_one_lost_span_whatever_was_done_in_it() -> None:
     assert told(at_the_end)[-1] == ("lost", 9, 10)
     assert without_outages(record, [(20 * S, 30 * S)]) == record
     assert partition_check(at_the_end, 0, 10 * S) == partition_check(cut, 0, 10 * S) == []
+
+
+def test_what_is_lost_while_the_power_was_cut_is_off() -> None:
+    record = [span(Phase.IDLE, 0, 2), span(Phase.LOST, 2, 8), span(Phase.TRAIN, 8, 10, 1, moved=9)]
+    cut = without_power(record, [(3 * S, 5 * S), (6 * S, 7 * S), (9 * S, 20 * S)])
+    assert told(cut) == [
+        ("idle", 0, 2),
+        ("lost", 2, 3),
+        ("off", 3, 5),
+        ("lost", 5, 6),
+        ("off", 6, 7),
+        ("lost", 7, 8),
+        ("train", 8, 10),  # an agent stamped it: it had its power
+    ]
+    assert partition_check(cut, 0, 10 * S) == []
+    assert told(without_power(record, [(0, 10 * S)]))[1] == ("off", 2, 8)
+    assert without_power(record, []) == record
