@@ -163,6 +163,7 @@ def test_a_run_that_was_killed_while_boards_were_off_goes_on_with_their_charges(
     with command(tmp_path, "resume", str(run)) as process:
         ended(tmp_path, process)
     log = log_of(run)
-    assert log.only(BatteriesSeen)[: len(before) - 1] == before[:-1]
-    assert [one.step for one in log.only(BatteriesSeen)] == [one.step for one in log.only(StepOpened)]
+    seen = list(log.only(BatteriesSeen))
+    assert seen[: len(before) - 1] == before[:-1]
+    assert [one.step for one in seen] == [one.step for one in log.only(StepOpened)]
     assert models_are_equal(told(tmp_path, run, monkeypatch), run)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.events import EventKind
-from roambench.contract.phases import ACTIVE_PHASES
+from roambench.contract.phases import ACTIVE_PHASES, UNSTAMPED_PHASES, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent
 from roambench.runs.measured.accounts import DeviceEnergy
 
@@ -80,10 +80,20 @@ def board_notes(device: DeviceEnergy, start_ns: int) -> tuple[BoardNote, ...]:
             continue
         if event.monotonic_ns < start_ns and kind not in _AT_ANY_TIME:
             continue
+        if kind is EventKind.AGENT_STARTED and _after_a_cut(device.spans, event.monotonic_ns):
+            continue
         if kind is EventKind.METER_ALARM and event.detail == "none":  # it is over
             continue
         found.setdefault(kind, []).append(event)
     return tuple(_note(device, kind, found[kind]) for kind in SENTENCES if kind in found)
+
+
+def _after_a_cut(spans: Sequence[PhaseSpan], ns: int) -> bool:
+    """Return whether the last thing that happened to the board before was that the run cut its power."""
+    before = [span for span in spans if span.start_ns < ns]
+    back = next((i for i in range(len(before) - 1, -1, -1) if before[i].phase is Phase.OFF), None)
+    stamped = [span for span in before[back:] if span.phase not in UNSTAMPED_PHASES]
+    return back is not None and len(stamped) <= 1  # the phase that its start begins
 
 
 def _note(device: DeviceEnergy, kind: EventKind, events: Sequence[AgentEvent]) -> BoardNote:
