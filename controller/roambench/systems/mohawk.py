@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.systems import choices
 from roambench.systems.availability import Availability
@@ -24,16 +25,18 @@ from roambench.systems.system import (
 @dataclass(frozen=True)
 class MohawkParameters:
     """Ours, off by default: the least chance that an AP will take its model, and the least charge, at which a
-    device trains; the steps after which presence is taken to repeat."""
+    device trains; the share of these devices that is drawn; the steps after which presence is taken to repeat.
+    """
 
     least_chance: float = 0.0
     least_charge: float = 0.0
+    share: float = 1.0
     period_steps: int = 24
 
     def __post_init__(self) -> None:
         mistakes = [
             f"{name}: expected a share of 0 to 1, got {getattr(self, name)}"
-            for name in ("least_chance", "least_charge")
+            for name in ("least_chance", "least_charge", "share")
             if not 0.0 <= getattr(self, name) <= 1.0
         ]
         if self.period_steps < 1:
@@ -72,15 +75,17 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
 def _worthwhile(k2: int, own: MohawkParameters) -> Selection:
     """The devices that will be seen again, with `least_chance` or more, no later than at the next cloud
     aggregation, which takes what was uploaded in its step. The chance is learned from the steps before. Of
-    devices with batteries those of `least_charge` or more."""
+    devices with batteries those of `least_charge` or more; of all these a share, drawn by seed and step."""
 
     def choose(offered: Candidates) -> Selected:
         available = Availability.at(offered, own.period_steps)
         left = k2 - offered.step % k2
+        lots = generator(offered.seed, "mohawk share", offered.step).random(len(offered.devices))
         chosen = [
             device
-            for device in offered.devices
-            if available.chance_within(device, offered.step, left) >= own.least_chance
+            for device, lot in zip(offered.devices, lots, strict=True)
+            if lot < own.share
+            and available.chance_within(device, offered.step, left) >= own.least_chance
             and offered.charges.get(device, 1.0) >= own.least_charge
         ]
         return Selected(chosen, available.memory)

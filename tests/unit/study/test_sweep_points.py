@@ -252,7 +252,9 @@ def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None
     ("name", "points"),
     [
         ("sweep_demo", 18),
+        ("batteries", 125),
         ("codecs", 81),
+        ("frontier", 110),
         ("mohawk_mnist", 12),
         ("mohawk_mnist_full", 54),
         ("mohawk_checkins", 27),
@@ -270,4 +272,4 @@ def test_the_sweeps_that_ship_are_valid(name: str, points: int) -> None:
     shipped = [path for path in EXPERIMENTS.glob("*.toml") if "\n[grid]" in path.read_text()]
     (path,) = (path for path in shipped if path.stem == name)
     assert len(points_of(read_sweep(path))) == points
-    assert len(shipped) == 13
+    assert len(shipped) == 15

@@ -82,6 +82,19 @@ def test_mohawk_spares_devices_whose_batteries_are_low():
     assert tuple(system.selection.choose(offered(3, {})).devices) == (1, 2)
 
 
+def test_mohawk_draws_a_share_of_those_that_may_train():
+    system = make_system("mohawk", SystemOptions(), {"share": 0.25, "least_charge": 0.3})
+    many = tuple(range(400))
+    step = Candidates(
+        3, 1, many, (0,) * 400, {}, -1, (5.0,) * 400, charges=dict.fromkeys(range(200), 0.2)
+    )
+    trained = system.selection.choose(step).devices
+    assert min(trained) >= 200
+    assert 30 <= len(trained) <= 70
+    assert system.selection.choose(step).devices == trained
+    assert system.selection.choose(replace(step, step=4)).devices != trained
+
+
 def test_without_the_options_everyone_trains():
     system = make_system("mohawk", SystemOptions())
     assert tuple(system.selection.choose(offered(3, {}))) == (1, 2)
