@@ -101,6 +101,16 @@ def test_exclude_takes_points_away_and_include_adds_some_with_the_grids_systems_
     ]
 
 
+def test_a_label_has_only_the_numbers_that_its_point_sets(tmp_path: Path) -> None:
+    found = points(
+        tmp_path, "[[include]]\nalgorithm.mohawk.share = 0.5\n[grid]\nsystems = 'mohawk'\nseed = 1\n"
+    )
+    assert [point.label for point in found] == [
+        "system=mohawk seed=1",
+        "system=mohawk algorithm.mohawk.share=0.5 seed=1",
+    ]
+
+
 def test_every_mistake_is_told_at_once_with_file_key_and_value(tmp_path: Path) -> None:
     assert problems(
         tmp_path,

@@ -85,9 +85,7 @@ def test_mohawk_spares_devices_whose_batteries_are_low():
 def test_mohawk_draws_a_share_of_those_that_may_train():
     system = make_system("mohawk", SystemOptions(), {"share": 0.25, "least_charge": 0.3})
     many = tuple(range(400))
-    step = Candidates(
-        3, 1, many, (0,) * 400, {}, -1, (5.0,) * 400, charges=dict.fromkeys(range(200), 0.2)
-    )
+    step = Candidates(3, 1, many, (0,) * 400, {}, -1, (5.0,) * 400, charges=dict.fromkeys(range(200), 0.2))
     trained = system.selection.choose(step).devices
     assert min(trained) >= 200
     assert 30 <= len(trained) <= 70

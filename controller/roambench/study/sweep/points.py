@@ -61,10 +61,9 @@ class Point:
 
     @property
     def label(self) -> str:
-        """The point's title, or its values as text, for people."""
-        return self.title or " ".join(
-            [*(f"{name}={text(value)}" for name, value in self.row), f"seed={self.seed}"]
-        )
+        """The point's title, or its values as text, for people: without keys that it leaves as they are."""
+        given = (f"{name}={text(value)}" for name, value in self.row if value is not None)
+        return self.title or " ".join([*given, f"seed={self.seed}"])
 
 
 def points_of(sweep: SweepFile) -> list[Point]:
