@@ -65,7 +65,7 @@ def _user_data(settings: FirstBoot) -> Iterator[str]:
         yield f"  content: {_text(file.content)}"
     yield "runcmd:"
     # The image's machine id is "uninitialized" (pi-gen c4e9044): systemd's presets then enable the socket
-    # that Debian leaves off, and that listens at port 22, whatever sshd's configuration says.
+    # that Debian leaves off: it listens at port 22 and takes no port from sshd's configuration.
     yield "- [systemctl, disable, --now, ssh.socket]"
     yield "- [systemctl, enable, ssh]"
     yield "- [systemctl, restart, ssh]"
