@@ -12,11 +12,13 @@ import pytest
 from typer.testing import CliRunner
 
 from roambench.cli.main import app
+from roambench.report.figures.settings import settings_charts
 from roambench.report.quantities import QUANTITIES
 from roambench.report.report import report
 from roambench.report.settings import settings_of
 from roambench.report.table import ReportTable
 from roambench.report.tables.settings import latex, pairs_table, settings_csv, settings_table
+from roambench.rounds.records import MixingPlanned, ModelsScored, PeersDescribed
 from roambench.runs.groups import run_labels, runs_at
 from roambench.runs.info import RunState
 
@@ -117,6 +119,35 @@ def test_a_sweep_is_reported_and_drawn_by_its_settings(grid: Path, tmp_path: Pat
     svg = (out / "accuracy.svg").read_text()
     assert [place for place in range(4) if f'id="accuracy-{place}"' in svg] == [0, 1, 2]  # a curve a setting
     assert 'width="720pt"' in svg
+
+
+def test_decentralised_settings_have_the_curves_of_peers_as_means_with_bands(
+    hand_made: Callable[..., Path], tmp_path: Path
+) -> None:
+    for alpha in (0.1, 0.5):
+        for seed in (1, 2, 3):
+            average = alpha + 0.1 * seed
+            mixing = [
+                MixingPlanned(step, (2, 2), (0, 1, 0, 1), (0.5,) * 4, 0.25 * seed, 0.2) for step in (0, 1)
+            ]
+            scored = [
+                ModelsScored(step, (0, 1), (average + 0.1, average), (1.0, 1.0), ("a", "b"), average, 1.0)
+                for step in (0, 1)
+            ]
+            extra = [PeersDescribed(0, (0,), (5.0, 0.0)), *mixing, *scored]
+            point(hand_made, tmp_path, alpha, seed, average, extra=extra)
+    found = settings_of(report(runs_at([tmp_path / "grid"])).summaries)
+    charts = {chart.key: chart for chart in settings_charts(found)}
+    assert [len(charts[key].series) for key in charts if key.startswith("peer-")] == [2] * 6
+    (low, high) = charts["peer-average"].series
+    assert (low.name, list(low.x), list(high.y)) == ("alpha=0.1", [0, 1], [pytest.approx(70.0)] * 2)
+    # t of 2 degrees of freedom is 4.3027; the deviation 10 points.
+    assert low.upper[0] - low.y[0] == pytest.approx(4.3027 * 10.0 / 3**0.5, rel=1e-3)
+    assert list(charts["peer-gap"].series[0].y) == [pytest.approx(10.0)] * 2
+    assert list(charts["peer-spectral-gap"].series[0].y) == [pytest.approx(0.5)] * 2
+    assert list(charts["peer-neighbours-high"].series[0].y) == [1.0, 2.0]
+    page = report(runs_at([tmp_path / "grid"])).html()
+    assert "Accuracy of the mean model" in page
 
 
 def test_two_runs_of_two_seeds_stay_side_by_side(hand_made: Callable[..., Path]) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.phases import Outcome
@@ -12,21 +15,27 @@ from roambench.report.figures.chart import (
     Bars,
     Chart,
     ChartAxis,
+    ChartLevel,
     ChartRow,
     Series,
     run_colour,
     run_dash,
     run_mark,
 )
+from roambench.report.figures.figure import one_in
 from roambench.report.figures.learning import bought
 from roambench.report.figures.look import OUTCOME_COLOURS, OUTCOME_PATTERNS, RUN_COLOURS
 from roambench.report.joule_names import LEARNING, WASTED
 from roambench.report.quantities import QUANTITIES
 from roambench.report.settings import RepeatedSetting, Settings
 from roambench.report.spread import Spread, spread
+from roambench.report.summaries.peers import Floats, PeerSummary
 from roambench.report.summaries.run import RunSummary
 
-_BAND = "Lines: means over the seeds; bands: their 95 % intervals (Student's t)."
+_MOST_POINTS: Final = 500  # of a line by iteration; of more, every n-th is drawn
+#: A run's values by step.
+Curve = Mapping[int, float]
+_BAND: Final = "Lines: means over the seeds; bands: their 95 % intervals (Student's t)."
 
 
 def settings_charts(found: Settings) -> Iterator[Chart]:
@@ -42,7 +51,10 @@ def settings_charts(found: Settings) -> Iterator[Chart]:
             if len(rows) < len(found.rows)
             else ""
         )
-        by_step = [_by_step(place, row, metric) for place, row in enumerate(rows)]
+        by_step = [
+            _by_step(place, row, [_scores(run, metric) for run in row.runs], stepped=True)
+            for place, row in enumerate(rows)
+        ]
         by_joule = [_by_joule(place, row, metric) for place, row in enumerate(rows)]
         if any(series.x for series in by_step):
             yield Chart(key, f"{name} over steps", _BAND + few, ChartAxis("step"), title, by_step)
@@ -57,6 +69,7 @@ def settings_charts(found: Settings) -> Iterator[Chart]:
                 title,
                 by_joule,
             )
+    yield from (chart for chart in _peer_charts(found.rows) if any(series.x for series in chart.series))
     joules = [row for row in found.rows if row.spread(QUANTITIES["consumed_j"]).mean is not None]
     if joules:
         yield _joules(joules)
@@ -74,17 +87,100 @@ def _shown(metric: Metric, rows: Sequence[RepeatedSetting]) -> list[RepeatedSett
     return [row for row in judged if row in best]
 
 
-def _by_step(place: int, row: RepeatedSetting, metric: Metric) -> Series:
-    """At every step at which a run was scored, while all of them go on; between its scores a run keeps the
+def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
+    """Those of decentralised runs: scores of the mean model, the gap by mobility, neighbours, mixing."""
+    for metric in dict.fromkeys(run.peers.metric for row in rows for run in row.runs if run.peers):
+        shown, accuracy = _shown(metric, rows), metric == ACCURACY
+        name, suffix = ("Accuracy", "") if accuracy else (metric.name, f"-{metric.key}")
+        yield _peer_chart(
+            f"peer-average{suffix}",
+            f"{name} of the mean model",
+            "The mean of all devices' models, scored.",
+            ChartAxis("accuracy", "%", from_zero=True) if accuracy else ChartAxis(metric.axis),
+            shown,
+            lambda peers, metric=metric: {
+                point.step: metric.shown(point.average) for point in peers.points if peers.metric == metric
+            },
+        )
+        gap = _peer_chart(
+            f"peer-gap{suffix}",
+            "High- against low-mobility devices",
+            f"Mean {metric.name} of the high-mobility devices less that of the others.",
+            ChartAxis("points of accuracy" if accuracy else f"difference of {metric.name}"),
+            shown,
+            lambda peers, metric=metric: {
+                point.step: metric.shown(point.gap)
+                for point in peers.points
+                if peers.metric == metric and point.gap is not None
+            },
+        )
+        yield replace(gap, levels=[ChartLevel(0.0, "")])
+    for column, mobility in ((0, "high"), (1, "low")):
+        yield _peer_chart(
+            f"peer-neighbours-{mobility}",
+            f"Neighbours so far, devices of {mobility} mobility",
+            "How many neighbours a device has had on average, repeats counted.",
+            ChartAxis("neighbours", from_zero=True),
+            rows[: len(RUN_COLOURS)],
+            lambda peers, column=column: _finite(peers.neighbours[:, column]),
+        )
+    yield _peer_chart(
+        "peer-mixing",
+        "Mixing",
+        "Distance of the classes that a device reaches from those of all devices; 0 is a fair sample.",
+        ChartAxis("distance of classes", from_zero=True),
+        rows[: len(RUN_COLOURS)],
+        lambda peers: _finite(peers.distribution_distances),
+    )
+    yield _peer_chart(
+        "peer-spectral-gap",
+        "Spectral gap",
+        "Of the iteration's mixing matrix; 0 where some part hears nothing of the rest.",
+        ChartAxis("spectral gap"),
+        rows[: len(RUN_COLOURS)],
+        lambda peers: _finite(peers.spectral_gaps),
+    )
+
+
+def _peer_chart(
+    key: str,
+    title: str,
+    caption: str,
+    y: ChartAxis,
+    rows: Sequence[RepeatedSetting],
+    curve: Callable[[PeerSummary], Curve],
+) -> Chart:
+    """The curve of each decentralised run, as means over the seeds."""
+    series = [
+        _by_step(place, row, [curve(run.peers) for run in row.runs if run.peers])
+        for place, row in enumerate(rows)
+        if any(run.peers for run in row.runs)
+    ]
+    return Chart(key, title, f"{caption} {_BAND}", ChartAxis("iteration"), y, series)
+
+
+def _finite(values: Floats) -> Curve:
+    """By iteration, at most some hundred of them."""
+    at = range(0, len(values), one_in(len(values), _MOST_POINTS))
+    return {step: float(values[step]) for step in at if math.isfinite(values[step])}
+
+
+def _by_step(place: int, row: RepeatedSetting, curves: Sequence[Curve], *, stepped: bool = False) -> Series:
+    """At every step of one of the curves, while all of them go on; between its points a curve keeps the
     last."""
-    curves = [_scores(run, metric) for run in row.runs]
     curves = [curve for curve in curves if curve]
     first, last = max(map(min, curves), default=0), min(map(max, curves), default=-1)
     steps = sorted({step for curve in curves for step in curve if first <= step <= last})
-    means = [spread([curve[max(at for at in curve if at <= step)] for curve in curves]) for step in steps]
-    return _series(
-        place, row, steps, means, f"step %{{x}}: mean of {len(curves)} runs %{{y:.4g}}", stepped=True
-    )
+    known = [_kept(curve, steps) for curve in curves]
+    means = [spread(values) for values in zip(*known, strict=True)]
+    text = f"step %{{x}}: mean of {len(curves)} runs %{{y:.4g}}"
+    return _series(place, row, steps, means, text, stepped=stepped)
+
+
+def _kept(curve: Curve, steps: Sequence[int]) -> list[float]:
+    """The curve's newest value at each of the steps, ascending, of which none is before its first."""
+    own = sorted(curve)
+    return [curve[own[bisect_right(own, step) - 1]] for step in steps]
 
 
 def _by_joule(place: int, row: RepeatedSetting, metric: Metric) -> Series:
@@ -98,7 +194,7 @@ def _by_joule(place: int, row: RepeatedSetting, metric: Metric) -> Series:
     return _series(place, row, [round(value, 3) for value in joules], means, text, mark=run_mark(place))
 
 
-def _scores(run: RunSummary, metric: Metric) -> dict[int, float]:
+def _scores(run: RunSummary, metric: Metric) -> Curve:
     if run.learning.metric != metric:
         return {}
     points = run.learning.points
