@@ -9,12 +9,14 @@ import asyncio
 import functools
 import math
 import os
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 
 from roambench.contract.errors import RoambenchError, RunError
@@ -197,10 +199,14 @@ class Follower:
 
     async def compared(self, names: Sequence[str]) -> Message:
         """Every figure that one of the runs has: a row each, with a cell for each run."""
-        listed = {run.name: run for _, run in await self._read(self._folder.listed, _ACCOUNTING_S)}
-        runs = [listed[name] for name in names if name in listed]
+        listed = {
+            run.name: (found, run) for found, run in await self._read(self._folder.listed, _ACCOUNTING_S)
+        }
+        pairs = [listed[name] for name in names if name in listed]
+        runs = [run for _, run in pairs]
         rows = [[column.title, *(column.text(run) for run in runs)] for column in figure_columns(runs)]
-        return {"runs": [run.name for run in runs], "rows": rows}
+        command = shlex.join(["roambench", "report", *(_typed(found.path) for found, _ in pairs)])
+        return {"runs": [run.setting or run.name for run in runs], "rows": rows, "command": command}
 
     async def found(self, name: str) -> FoundRun | None:
         """The run of that name, which may be any text; None where there is none."""
@@ -309,11 +315,19 @@ class Follower:
         return await asyncio.get_running_loop().run_in_executor(self._reader, call)
 
 
+def _typed(path: Path) -> str:
+    """The path as it is typed in the folder of this process: no longer than it must be."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def _listed(found: FoundRun, run: ListedRun) -> Message:
     """A run as a row of the list; `cells` of its columns: what is sorted by, and its text."""
     info = found.info
     if info is None:
         return {"name": found.name, "problem": found.problem, "cells": {}}
+    cells = {name: [json_cell(COLUMNS[name], run), COLUMNS[name].text(run)] for name in SHOWN}
+    if run.setting:
+        cells["name"] = [run.setting, run.setting]
     return {
         "name": found.name,
         "setting": run.setting,
@@ -326,5 +340,5 @@ def _listed(found: FoundRun, run: ListedRun) -> Message:
         "reason": info.reason,
         "report": found.report is not None,
         "problem": run.problem,
-        "cells": {name: [json_cell(COLUMNS[name], run), COLUMNS[name].text(run)] for name in SHOWN},
+        "cells": cells,
     }

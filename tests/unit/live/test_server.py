@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shlex
 import signal
 import time
 import zlib
@@ -19,7 +20,7 @@ from roambench.live.metrics import Family
 from roambench.rounds.records import StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from small_runs import folder_of, measured, simulated
+from small_runs import folder_of, measured, simulated, swept
 from watching import Watching, watching
 
 pytestmark = pytest.mark.lengthy
@@ -135,6 +136,20 @@ def test_all_runs_have_their_figures_are_filtered_and_compared(server: Watching)
     compared = json.loads(server.get("/figures.json?run=demo-virtual&run=demo-mohawk&run=../secret")[1])
     assert compared["runs"] == ["demo-virtual", "demo-mohawk"]
     assert ["final accuracy", "75.0 %", "50.0 %"] in compared["rows"]
+    program, word, *paths = shlex.split(compared["command"])
+    assert (program, word) == ("roambench", "report")
+    assert [(Path(path) / "run.json").is_file() for path in paths] == [True, True]
+
+
+def test_a_sweeps_runs_are_called_by_what_varies(tmp_path: Path) -> None:
+    swept(tmp_path / "grid")
+    with watching(tmp_path) as server:
+        listed = json.loads(server.get("/runs.json")[1])
+        names = {run["name"]: run["cells"]["name"] for run in listed}
+        assert names["grid/points/m-0.1-2/runs/mohawk"] == ["mohawk alpha=0.1 seed=2"] * 2
+        query = "&".join(f"run={name}" for name in sorted(names)[:2])
+        compared = json.loads(server.get(f"/figures.json?{query}")[1])
+    assert compared["runs"] == ["mohawk alpha=0.1 seed=1", "mohawk alpha=0.1 seed=2"]
 
 
 def test_names_that_boards_could_choose_stay_inside_their_label() -> None:

@@ -45,7 +45,7 @@
     $("head").replaceChildren(pick, ...cells);
   };
   const nameOf = (run) => {
-    const cell = make("th"), link = make("a", run.name, "name");
+    const cell = make("th"), link = make("a", run.setting || run.name, "name");
     cell.scope = "row";
     link.href = "/?run=" + encodeURIComponent(run.name);
     cell.append(link);
@@ -54,7 +54,7 @@
       report.href = "/report?run=" + encodeURIComponent(run.name);
       cell.append(" ", report);
     }
-    for (const text of [run.setting, run.reason, run.problem]) if (text) cell.append(make("span", text, "note"));
+    for (const text of [run.setting && run.name, run.reason, run.problem]) if (text) cell.append(make("span", text, "note"));
     return cell;
   };
   const rowOf = (run) => {
@@ -99,7 +99,7 @@
       });
       return row;
     }));
-    $("command").textContent = "roambench report " + found.runs.join(" ");
+    $("command").textContent = found.command;
   };
 
   const show = async () => {
