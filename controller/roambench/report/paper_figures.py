@@ -12,6 +12,7 @@ from roambench.contract.whole_file import write_whole
 from roambench.report.figures.chart import Chart
 from roambench.report.figures.communication import NAMES
 from roambench.report.figures.energy import energy_chart, whole_run_chart
+from roambench.report.figures.half_runs import half_run_charts
 from roambench.report.figures.learning import (
     Energies,
     judged_by,
@@ -61,13 +62,13 @@ def export_figures(
         whole, halves = read_folders(runs)
         summaries = [summarise(run) for run in whole]
         energies, notes = _energies(summaries)
-        notes += [f"{half.label}: in no figure: {half.problem}" for half in halves]
+        notes += [half.sentence for half in halves]
         notes += [f"{run.label}: {run.lost}" for run in summaries if run.lost]
         settings, files = settings_of(summaries), []
         if settings.repeated:
             notes += settings.notes
         charts = settings_charts(settings) if settings.repeated else _charts(summaries, energies)
-        for chart in charts:
+        for chart in (*charts, *half_run_charts(halves)):
             size = (STYLES[style], scale * height_in(chart))
             figure = drawing(figsize=size, layout="constrained")
             draw(chart, figure.subplots())

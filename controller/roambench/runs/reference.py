@@ -92,8 +92,8 @@ nanoseconds.
 adds them up. `step = -1` is before the first step. *idle*: present without an order; *rest*: around a
 measured phase; *wait*: its order is done, the step is not closed; *absent*: away, its board idles.
 
-Without `events.sqlite` a report has the figures of `figures.json`, and no curves, though `steps.parquet` has
-accuracy by step: outcomes of trainings, which each other table needs, are in the event log alone.
+Without `events.sqlite` a report has the figures of `figures.json` and the scores of `steps.parquet`:
+trainings and what became of them, which each other table needs, are in the event log alone.
 
 `tests/unit/runs/test_reference.py` makes runs and finds each of their files and columns here.
 """

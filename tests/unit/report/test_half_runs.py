@@ -11,6 +11,7 @@ import pytest
 
 from roambench.cli.main import main
 from roambench.contract.errors import RunError
+from roambench.contract.metric import ACCURACY
 from roambench.live.folders import WatchedFolder
 from roambench.live.messages import RunMessages
 from roambench.live.view import RunView
@@ -83,6 +84,7 @@ def test_a_run_without_a_file_shows_the_figures_that_it_has_and_names_the_file(
         assert half["figures"] == recorded.figures
         assert Path(name).name in half["problem"]
         assert Path(name).name in page
+        assert "From steps.parquet, of runs whose records are lost" in page
     else:
         (found,) = document["runs"]
         if name == "records.sqlite":
@@ -138,10 +140,29 @@ def test_one_half_run_leaves_the_others_of_its_sweep_as_they_are(
     assert printed.count("figures.json") >= 3
 
 
-def test_a_half_run_without_figures_of_its_end_says_which_file_it_lacks(whole: Path, tmp_path: Path) -> None:
+def test_without_its_log_a_run_has_the_scores_of_its_steps(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "mohawk"
     shutil.copytree(whole, run)
     for name in ("events.sqlite", "figures.json"):
+        (run / name).unlink()
+    (half,) = report([run]).halves
+    assert half.scores == {ACCURACY: {0: 0.5}}
+    assert half.sentence.endswith(
+        "no such file: of it there are the scores in steps.parquet, which its end wrote; all else is missing"
+    )
+    with pytest.raises(SystemExit) as ended:
+        main(["figures", str(run), "-o", str(tmp_path / "figures"), "--format", "svg"])
+    assert ended.value.code == 0
+    assert half.sentence in " ".join(capsys.readouterr().err.split())
+    assert [path.name for path in (tmp_path / "figures").iterdir()] == ["half-runs-accuracy.svg"]
+
+
+def test_a_half_run_without_figures_of_its_end_says_which_file_it_lacks(whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "mohawk"
+    shutil.copytree(whole, run)
+    for name in ("events.sqlite", "figures.json", "steps.parquet"):
         (run / name).unlink()
     with pytest.raises(RunError, match=r"events\.sqlite: no such file$"):
         report([run])

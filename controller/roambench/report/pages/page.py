@@ -9,7 +9,9 @@ from typing import Any, Final
 from roambench.contract.json_values import without_nan
 from roambench.contract.phases import Phase
 from roambench.report.figures.figure import Figure
+from roambench.report.figures.half_runs import half_run_charts
 from roambench.report.figures.look import LOOK, PHASE_COLOURS, PHASE_PATTERNS, pattern
+from roambench.report.figures.plotly_charts import page_figure
 from roambench.report.figures.still import still
 from roambench.report.half_runs import HalfRun
 from roambench.report.summaries.flag import grave
@@ -63,10 +65,11 @@ def noted(flags: Iterable[SaidBy]) -> list[Block]:
 
 
 def half_runs(halves: Sequence[HalfRun]) -> list[Block]:
-    """Reasons why runs are in no table or figure, and the figures that their ends wrote."""
+    """Reasons why runs are in no other table or figure, and the figures and scores that their ends wrote."""
     said: list[Block] = [("flags", [("", half.sentence) for half in halves])] if halves else []
     table = half_run_table(halves)
-    return said if table is None else [*said, ("table", table)]
+    said += [("table", table)] if table is not None else []
+    return [*said, *(("figure", page_figure(chart)) for chart in half_run_charts(halves))]
 
 
 def document(
