@@ -21,13 +21,20 @@ from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 
 
-def played(tmp_path: Path, app: Path, fleet: str) -> RunFolder:
-    settings = {"num-server-rounds": 2, "misfortune": "die:0;huge:1;garbage:2;draw;"}
+def played(
+    tmp_path: Path,
+    app: Path,
+    fleet: str,
+    misfortune: str = "die:0;huge:1;garbage:2;draw;",
+    rounds: int = 2,
+    deadline_s: float = 480,
+) -> RunFolder:
+    settings = {"num-server-rounds": rounds, "misfortune": misfortune}
     program: dict[str, Any] = {"name": "flower", "folder": str(app), "settings": settings}
     program |= {"python": str(PYTHON), "reachable": "everybody", "message_mib": 1}
     values = {
         "systems": ["flower"],
-        "fleet": {"agents": 4, "deadline_s": 480},
+        "fleet": {"agents": 4, "deadline_s": deadline_s},
         "program": program,
         "energy": {"idle_baseline_s": 5},
     }
@@ -64,6 +71,27 @@ def test_hostile_clients_hurt_their_own_devices_alone_and_every_phase_has_its_jo
     )
     np.testing.assert_array_equal(here["w"], virtual["w"])
     assert here["metrics"] == virtual["metrics"]
+
+
+@pytest.mark.parametrize("fleet", ["local", "simulated"])
+def test_a_client_that_forks_and_sleeps_is_late_and_leaves_no_process(fleet: str, tmp_path: Path) -> None:
+    app = written_app(tmp_path, "least-squares")
+    folder = played(tmp_path, app, fleet, "hang:0;", rounds=1, deadline_s=60)
+    outcomes = [record for record in folder.read_log() if isinstance(record, OutcomeDecided)]
+    failed = {record.device: record.reason for record in outcomes if record.outcome is Outcome.FAILED}
+    assert failed.keys() == {0}
+    assert "timeout: " in failed[0]
+    assert {r.device for r in outcomes if r.outcome is Outcome.AGGREGATED} == {1, 2, 3}
+    (summary,) = report([folder.path]).summaries
+    assert summary.orders.answers[("evaluate", "done")] == 4  # its program was started again
+    assert not [process for process in Path("/proc").glob("[0-9]*") if _is_in(process, tmp_path)]
+
+
+def _is_in(process: Path, folder: Path) -> bool:
+    try:
+        return (process / "cwd").readlink().is_relative_to(folder)
+    except OSError:
+        return False
 
 
 @pytest.mark.parametrize(("name", "systems"), [("least-squares", ["mohawk"]), ("legacy", ["hierfavg"])])

@@ -79,6 +79,12 @@ def train(message, context):
     part = context.node_config["partition-id"]
     if f"die:{part};" in misfortune:
         os._exit(7)
+    if f"hang:{part};" in misfortune:
+        for _ in range(20):
+            if os.fork() == 0:
+                os.setsid()
+                break
+        time.sleep(10_000)
     if f"garbage:{part};" in misfortune:
         os.write(4, b"A" + (7).to_bytes(8, "big") + bytes([255] * 7))
         os._exit(0)

@@ -34,7 +34,7 @@ HEADER_BYTES: Final = 9
 MOST_REFUSAL_BYTES: Final = 2000
 #: More processes of one user than there are when the program begins.
 _MOST_PROCESSES: Final = 64
-_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 36, 38
 #: Landlock's calls, the same on all processors, its rights (to write and to read files, and to move them
 #: between folders), and its scope of signals.
 _CREATE, _ADD_RULE, _RESTRICT = 444, 445, 446
@@ -99,8 +99,11 @@ def answer_calls(pipe: Pipe, load: Callable[[], Callable[[bytes], bytes]]) -> No
 
 
 def _limit(memory_bytes: int) -> None:
-    """Bound what this process, and each that it forks, may take; none outlives who started it."""
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    """Bound what this process, and each that it forks, may take. It does not outlive who started it, and what
+    it forks is its own to the end: a process whose parent has ended becomes its child."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     Path("/proc/self/oom_score_adj").write_text(_ENDED_FIRST)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory_bytes:

@@ -152,9 +152,13 @@ class ProgramProcess:
     def kill(self) -> None:
         """End the process and what it forked, also out of its session."""
         self._killed = True
+        lives, pid = self._process.returncode is None, self._process.pid
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        _kill_marked(self._mark)
+            if lives:
+                os.kill(pid, signal.SIGSTOP)  # what it forked is its own, or becomes so, until it has ended
+        _end_forked(self._mark, pid if lives else 0)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)
 
     async def end(self) -> None:
         """End the process and what it forked, and wait for that."""
@@ -188,14 +192,27 @@ class ProgramProcess:
                     log.flush()
 
 
-def _kill_marked(mark: bytes) -> None:
-    """End all processes that have the mark in the environment that they were started with."""
+def _end_forked(mark: bytes, pid: int) -> None:
+    """End all descendants of process `pid` (0: none), and all that were started with the mark in their
+    environment, but not `pid` itself."""
     for _ in range(_SWEEPS):
-        found = 0
+        parents: dict[int, int] = {}
+        found = set[int]()
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                if mark in (folder / "environ").read_bytes():
-                    os.kill(int(folder.name), signal.SIGKILL)
-                    found += 1
-        if not found:
+                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
+                if state != "Z":
+                    parents[int(folder.name)] = int(parent)
+                    if mark in (folder / "environ").read_bytes():
+                        found.add(int(folder.name))
+        for each in parents:
+            line = [each]
+            while (above := parents.get(line[-1], 0)) and pid not in line:
+                line.append(above)
+            if pid and line[-1] == pid:
+                found.add(each)
+        for each in found - {pid}:
+            with contextlib.suppress(OSError):
+                os.kill(each, signal.SIGKILL)
+        if not found - {pid}:
             return

@@ -65,6 +65,13 @@ def do_fork(folder, message):
         if os.fork() == 0:
             time.sleep(1000)
     time.sleep(1000)
+def do_vanish(folder, message):
+    if os.fork() == 0:
+        if os.fork() == 0:
+            os.setsid()
+            os.execve("/bin/sleep", ["sleep", "1000"], {})
+        os._exit(0)
+    time.sleep(1000)
 def do_huge(folder, message):
     os.write(4, b"A" + (10**9).to_bytes(8, "big") + b"x" * 1000)
     time.sleep(1000)
@@ -219,7 +226,7 @@ async def test_one_whose_child_escapes_is_over_when_it_ends(
         assert await device.call("echo") == b"echoecho"
 
 
-@pytest.mark.parametrize("name", ["hang", "fork"])
+@pytest.mark.parametrize("name", ["hang", "fork", "vanish"])
 async def test_one_that_hangs_is_ended_with_all_that_it_forked(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
