@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from foreign_packages import install
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.energy.readings.timeline import partition_check
 from roambench.report.summaries.evidence import read_runs
+from roambench.report.summaries.notes import board_notes
 from roambench.report.summaries.run import summarise
 from roambench.rounds.records import (
     BatteriesSeen,
@@ -116,6 +118,8 @@ def test_boards_without_charge_are_off_and_come_back_with_their_models(
     assert not cut
     for index, device in enumerate(energy.devices):
         assert partition_check(device.spans, energy.start_ns, energy.end_ns) == []
+        # That it started again is no note of the report.
+        assert EventKind.AGENT_STARTED not in {note.kind for note in board_notes(device, energy.start_ns)}
         rows_off = [row for row in device.rows if row.phase is Phase.OFF]
         assert sum(row.duration_s for row in rows_off) == pytest.approx(dark_s[index], abs=1e-3)
         assert all(row.gross_j == 0.0 and row.covered_s == row.duration_s for row in rows_off)

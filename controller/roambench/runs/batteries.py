@@ -106,8 +106,8 @@ class _Fold(ABC):
 
 
 class ModelledBatteries(_Fold):
-    """Of virtual devices: what leaves a battery is the gross joules of a step's orders, and the idle power of
-    a device that is on for the rest of the step's seconds."""
+    """Batteries of virtual devices: what leaves one is the gross joules of a step's orders, and the idle
+    power of a device that is on for the rest of the step's seconds."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class ModelledBatteries(_Fold):
 
 
 class MeasuredBatteries(_Fold):
-    """Of agents: what leaves a battery is what a board's meter saw, as far as it is drained when a step
+    """Batteries of agents: what leaves one is what a board's meter saw, as far as it is drained when a step
     begins; what comes later counts in the next. What no meter saw leaves no battery."""
 
     def __init__(

@@ -101,3 +101,30 @@ def test_an_agent_that_never_ends_is_killed_and_the_report_says_why_and_where_it
     )
     assert killed == {"killed": "pi-01", "pid": started["pid"]}
     assert exited == {"exited": "pi-01", "pid": started["pid"], "status": -9}
+
+
+def test_an_agent_is_kept_down_until_it_is_to_be_up_again(tmp_path: Path) -> None:
+    spec = tmp_path / "agents.json"
+    agent = {"device": "pi-01", "controller": "127.0.0.1:9", "state_dir": str(tmp_path)}
+    spec.write_text(json.dumps({"agents": [agent], "restart_delay_s": 0.0}))
+    ours, theirs = socket.socketpair()
+    with ours, ours.makefile("rb") as lines:
+        with theirs:
+            command = [sys.executable, "-c", END.format(ending="pass", limits=""), str(spec)]
+            server = subprocess.Popen(command, stdin=theirs)
+        first = json.loads(lines.readline())
+        ours.sendall(b'{"do')  # a line comes in as many pieces as it likes
+        ours.sendall(b'wn": "pi-01"}\n')
+        assert json.loads(lines.readline()) == {"exited": "pi-01", "pid": first["pid"], "status": -9}
+        ours.settimeout(1.0)  # of an agent that died, the place is taken at once
+        with pytest.raises(TimeoutError):
+            ours.recv(1)
+        ours.settimeout(None)
+        (tmp_path / "lives").unlink(missing_ok=True)
+        ours.sendall(b'{"up": "pi-01"}\n')
+        assert json.loads(ours.recv(1000))["started"] == "pi-01"
+        while not (tmp_path / "lives").exists():
+            assert server.poll() is None
+        ours.shutdown(socket.SHUT_WR)
+        assert json.loads(ours.recv(1000))["status"] == 0
+    assert server.wait() == 0
