@@ -15,10 +15,12 @@ from roambench.runner.agents.watch import Watch
 
 
 class BoardPower(Protocol):
-    """The power of a fleet's boards. `patience_s`: host seconds in which a board is ready again, if it ever
-    is."""
+    """The power of a fleet's boards."""
 
-    patience_s: float
+    @property
+    def patience_s(self) -> float:
+        """Host seconds in which a board that gets its power is ready again, if it ever is."""
+        ...
 
     async def switch(self, names: Sequence[str], *, on: bool) -> Mapping[str, str]:
         """Cut or give the power of these boards; return why not, by name, of those where it failed."""
