@@ -200,12 +200,17 @@ def products(
     with_reference = np.zeros(len(vectors), dtype=np.float64)
     with_itself = np.zeros(len(vectors), dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        for start, stop, shape in _blocks(size):
-            ours = reference[start:stop].reshape(shape)
-            for index, vector in enumerate(vectors):
-                runs = vector[start:stop].reshape(shape)
-                with_reference[index] += np.sum(np.vecdot(ours, runs), dtype=np.float64)
-                with_itself[index] += np.sum(np.vecdot(runs, runs), dtype=np.float64)
+        if size <= RUN and len(vectors):  # small models: the same bits in two calls
+            rows = np.stack(vectors)
+            with_reference += np.vecdot(reference, rows)
+            with_itself += np.vecdot(rows, rows)
+        else:
+            for start, stop, shape in _blocks(size):
+                ours = reference[start:stop].reshape(shape)
+                for index, vector in enumerate(vectors):
+                    runs = vector[start:stop].reshape(shape)
+                    with_reference[index] += np.sum(np.vecdot(ours, runs), dtype=np.float64)
+                    with_itself[index] += np.sum(np.vecdot(runs, runs), dtype=np.float64)
     for index, vector in enumerate(vectors):
         if not (_LEAST_SQUARE < with_itself[index] < math.inf and math.isfinite(with_reference[index])):
             with_reference[index], with_itself[index] = dot(reference, vector), dot(vector, vector)

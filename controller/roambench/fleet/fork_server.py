@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from typing import Final
 
 #: Host seconds in which a process that was killed has let go of all that it held.
 _MOMENT_S: Final = 2.0
+_LOOK_S: Final = 0.01
 #: Seconds to end in. Who is killed then is merely slow, perhaps, but nothing of it is wanted any more.
 _PATIENCE_S: Final = 5.0
 
@@ -76,14 +78,14 @@ class ForkedProcess:
 
 class ForkServer:
     """Starts with the first process that is asked for, has `modules` loaded, and prints into `log_path`; one
-    that was killed is replaced. A process that was forked itself, and may, asks the one that it came from."""
+    that was killed is replaced. A process that was forked itself, and may, asks the one that it came from.
+    It may be asked in one event loop after the other."""
 
     def __init__(self, modules: Sequence[str], log_path: Path) -> None:
         self._modules = modules
         self.log_path = log_path
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = inherited
-        self._starting = asyncio.Lock()
         self._lines: list[asyncio.StreamWriter] = []
 
     async def fork(
@@ -101,7 +103,7 @@ class ForkServer:
         `tells_end`: the server tells how it ended. `may_fork`: it may ask the server for processes itself.
         `holds`: at most one open file that it keeps open, such as one that is locked as long as it lives.
         """
-        await self._ensure()
+        self._ensure()
         assert self._orders is not None
         ours, theirs = socket.socketpair()
         answers, orders = await asyncio.open_unix_connection(sock=ours)
@@ -127,38 +129,57 @@ class ForkServer:
         if self._process is None:
             self._orders = None
             return True
-        return await self._process.wait() < 0  # its end of the line is closed: it ends, however slow that is
+        return (
+            await _status(self._process) < 0
+        )  # its end of the line is closed: it ends, however slow that is
 
     async def end(self) -> None:
         """Let the process end, and wait for it, however slow that is: it ends with its last child, and all
         that were forked here end with their lines, those whose asker was cancelled before it had them, too.
         An inherited one goes on for the others."""
-        for line in self._lines:
-            line.close()
+        self.let_go()
         if self._process is None or self._orders is None:
             return
         self._orders.close()
-        await self._process.wait()
+        await _status(self._process)
         self._process = self._orders = None
 
-    async def _ensure(self) -> None:
-        async with self._starting:
-            if self._orders is not None and (self._process is None or self._process.returncode is None):
-                return
-            if self._orders is not None:
-                self._orders.close()
-            self._orders, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
-            with theirs, self.log_path.open("ab") as log:
-                self._process = await asyncio.create_subprocess_exec(
-                    sys.executable,
-                    "-m",
-                    "roambench.fleet.fork_server_process",
-                    *self._modules,
-                    stdin=theirs.fileno(),
-                    stdout=log,
-                    stderr=log,
-                    env={**os.environ, **ONE_THREAD},
-                )
+    def let_go(self) -> None:
+        """Close the lines to all that were forked in this event loop, which end with them."""
+        for line in self._lines:
+            line.close()
+        self._lines = []
+
+    def leave(self, *, awaited: bool) -> None:
+        """Let the process end outside of an event loop, and wait for it if that is `awaited`."""
+        if self._process is None or self._orders is None:
+            return
+        self._orders.close()
+        if awaited:
+            self._process.wait()
+        self._process = self._orders = None
+
+    def _ensure(self) -> None:
+        if self._orders is not None and (self._process is None or self._process.poll() is None):
+            return
+        if self._orders is not None:
+            self._orders.close()
+        self._orders, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        with theirs, self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "roambench.fleet.fork_server_process", *self._modules],
+                stdin=theirs.fileno(),
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **ONE_THREAD},
+            )
+
+
+async def _status(process: subprocess.Popen[bytes]) -> int:
+    """The exit status of a process, once it has ended."""
+    while (status := process.poll()) is None:  # noqa: ASYNC110 - it may be asked in several event loops
+        await asyncio.sleep(_LOOK_S)
+    return status
 
 
 async def _is_left(orders: socket.socket) -> bool:

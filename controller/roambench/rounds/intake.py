@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import SupportsFloat
 
-import numpy as np
-
 from roambench.aggregation import Folding
 from roambench.contract.errors import PluginError
 from roambench.contract.orders import Answer, AnswerStatus, UploadOrder, UploadReply, Vector
@@ -76,7 +74,8 @@ class Intake:
             self._advance(self._edges[order.ap])
         if not isinstance(answer.reply, UploadReply):
             return answer
-        return replace(answer, reply=replace(answer.reply, model=np.empty(0, answer.reply.model.dtype)))
+        reply = answer.reply.without_model()
+        return Answer(answer.order_id, answer.device, answer.step, answer.status, answer.reason, reply)
 
     def settled(self, answers: Mapping[str, Answer]) -> Uploads:
         """Results of all uploads; those that were not taken yet have their answer in `answers`."""

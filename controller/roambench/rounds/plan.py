@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields
 from typing import Literal
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import PluginError
+from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import (
     DiscardOrder,
     ExchangeOrder,
@@ -140,6 +141,7 @@ def plan_trainings(
 ) -> list[TrainOrder]:
     """One training per chosen device (ascending, as `select` gives them), from its AP's model of now."""
     rules = system.start_model
+    usual = {item.name: getattr(system.training, item.name) for item in fields(system.training)}
     return [
         TrainOrder(
             order_id=order_id(settings.run_id, here.step, device, "train"),
@@ -147,10 +149,12 @@ def plan_trainings(
             step=here.step,
             ap=here.aps[device],
             start_digest=state.ap_digests[here.aps[device]],
-            training=replace(
-                system.training,
-                seed=draw_key(settings.seed, "train", device, here.step),
-                start_rule=rules.moved if _moved(state, here, device) else rules.stayed,
+            training=LocalTraining(  # `replace` takes three times as long, and months have millions
+                **usual
+                | {
+                    "seed": draw_key(settings.seed, "train", device, here.step),
+                    "start_rule": rules.moved if _moved(state, here, device) else rules.stayed,
+                }
             ),
             download_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[device], "down"),
             previous_digest=_previous_digest(system, state, here, device),

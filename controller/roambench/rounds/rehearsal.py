@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from roambench.contract.draws import generator
 from roambench.contract.orders import (
@@ -46,8 +47,8 @@ class MemoryJournal:
 
 @dataclass(slots=True)
 class RehearsalFleet:
-    """`ports.Fleet` whose devices never fail. A trained model is its start model plus `spread` times a
-    keyed normal draw. Every transfer is reported with `model_bytes`.
+    """`ports.Fleet` whose devices never fail. A trained model is its start model plus `spread` times normal
+    draws: the row of its device in those of the step. Every transfer is reported with `model_bytes`.
     """
 
     seed: int
@@ -56,6 +57,7 @@ class RehearsalFleet:
     spread: float = 0.01
     _models: dict[str, Vector] = field(default_factory=dict)
     _trained: dict[str, Vector] = field(default_factory=dict)  # by train_order_id
+    _draws: tuple[int, npt.NDArray[np.float64]] = (-1, np.empty((0, 0)))  # of the latest step, a row a device
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
         """Answer every order at once, without training."""
@@ -95,8 +97,10 @@ class RehearsalFleet:
 
     def _train(self, order: TrainOrder) -> Vector:
         start = self._models[order.start_digest]
-        draw = generator(self.seed, "rehearsal", order.device, order.step).standard_normal(start.size)
-        return (start + self.spread * draw).astype(np.float32)
+        if self._draws[0] != order.step:  # one generator a step: each takes as long as the draws of many
+            normal = generator(self.seed, "rehearsal", step=order.step).standard_normal
+            self._draws = order.step, normal((len(self.samples), start.size))
+        return (start + self.spread * self._draws[1][order.device]).astype(np.float32)
 
 
 def _digest(model: Vector) -> str:

@@ -102,8 +102,8 @@ def settle_trainings(
         status, why = answer.status, answer.reason
         if status is AnswerStatus.DONE:
             if isinstance(answer.reply, TrainReply) and answer.reply.samples > 0:
-                training = _training(order, answer.reply, distances_m[order.device])
-                finished.append(replace(training, start_digest=order.start_digest if keeps_bases else ""))
+                base = order.start_digest if keeps_bases else ""
+                finished.append(_training(order, answer.reply, distances_m[order.device], base))
                 continue
             status, why = AnswerStatus.GARBAGE, "done without a report of at least one sample"
         reason = _reason(status.value, why)
@@ -256,7 +256,7 @@ def answer_record(answer: Answer) -> OrderAnswered:
             return OrderAnswered(*base)
 
 
-def _training(order: TrainOrder, reply: TrainReply, distance_m: float) -> Training:
+def _training(order: TrainOrder, reply: TrainReply, distance_m: float, base_digest: str) -> Training:
     return Training(
         device=order.device,
         step=order.step,
@@ -267,6 +267,7 @@ def _training(order: TrainOrder, reply: TrainReply, distance_m: float) -> Traini
         mean_squared_loss=reply.mean_squared_loss,
         sgd_steps=reply.sgd_steps,
         distance_m=distance_m,
+        start_digest=base_digest,
     )
 
 

@@ -28,7 +28,7 @@ from roambench.rounds.records import (
     StepClosed,
     StepOpened,
 )
-from roambench.runner.screen import detail, say
+from roambench.runner.screen import detail, say, tells_all
 
 _HOUR_S = 3600.0
 
@@ -120,7 +120,8 @@ class RunProgress:
                 self.on_order_given(record)
             case OrderAnswered():
                 self.on_order_answered(record)
-                detail(self._console, _told(self._system, record))
+                if tells_all():
+                    detail(self._console, _told(self._system, record))
             case MetricsScored():
                 self._metrics = dict(zip(record.names, record.values, strict=True))
                 if record.better[0]:

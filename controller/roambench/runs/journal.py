@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import Final, get_args
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
@@ -38,6 +39,9 @@ ROWS_BEYOND = f"{_RESUMED} SELECT id, kind, body FROM event WHERE id > ? AND {_C
 
 _INSERT = "INSERT INTO event (step, kind, device, body) VALUES (?, ?, ?, ?)"
 _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+#: Stands between two records in the JSON of many, and nowhere else: records hold no objects, and in a text
+#: there would be backslashes before the quotation marks.
+_BETWEEN: Final = '},"",{'
 _KINDS: dict[str, type[RoundRecord]] = {kind.__name__: kind for kind in get_args(RoundRecord)}
 
 
@@ -70,14 +74,14 @@ class SqliteJournal:
 
     def append(self, record: RoundRecord) -> None:
         """Raises RunError when the disk is full or the file is gone."""
-        row = _row(record)
+        (row,) = _rows([record])
         with self._lock, naming(self.path):
             self._unsynced = True
             self._connection.execute(_INSERT, row)
 
     def extend(self, records: Iterable[RoundRecord]) -> None:
         """Append them in one transaction, which costs a fifth of one each; RunError as for `append`."""
-        rows = [_row(record) for record in records]
+        rows = _rows(list(records))
         if not rows:
             return
         with self._lock, naming(self.path):
@@ -109,10 +113,24 @@ class SqliteJournal:
             close_writer(self._connection)
 
 
-def _row(record: RoundRecord) -> tuple[int, str, int | None, str]:
-    """Records are flat: what `dataclasses.asdict` copies item by item needs no copy."""
-    body = _TO_JSON.encode({item.name: getattr(record, item.name) for item in fields(record)})
-    return record.step, type(record).__name__, getattr(record, "device", None), body
+def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, str]]:
+    """Records are flat: what `dataclasses.asdict` copies item by item needs no copy. The JSON of all is made
+    at once, which takes half of the time of one each."""
+    if not records:
+        return []
+    listed: list[object] = []
+    for record in records:
+        listed += ({name: getattr(record, name) for name in _names(type(record))}, "")
+    bodies = _TO_JSON.encode(listed[:-1])[2:-2].split(_BETWEEN)
+    return [
+        (record.step, type(record).__name__, getattr(record, "device", None), f"{{{body}}}")
+        for record, body in zip(records, bodies, strict=True)
+    ]
+
+
+@cache
+def _names(kind: type[RoundRecord]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind))
 
 
 def decode(kind: str, body: str, where: str) -> RoundRecord:

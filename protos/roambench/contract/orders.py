@@ -308,6 +308,13 @@ class UploadReply:
     message: bytes = b""
     coding_s: float = 0.0  # device time in which its device coded it
 
+    def without_model(self) -> UploadReply:
+        """Return what it tells besides its model. (`dataclasses.replace` takes three times as long.)"""
+        nothing: Vector = np.empty(0, self.model.dtype)
+        return UploadReply(
+            nothing, self.model_digest, self.uploaded_bytes, self.upload_s, self.message, self.coding_s
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:

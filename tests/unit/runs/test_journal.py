@@ -46,6 +46,7 @@ from roambench.runs.journal import SqliteJournal
 
 EVERY_KIND = [
     FleetEvent(-1, -1, "pi-x\n<b>é", "refused", "wrong certificate"),
+    FleetEvent(-1, -1, '},"",{', "", '"},"",{"'),  # what the log has between two records while it writes them
     StepOpened(0, (0, 2), (1, 1), (10.5, 100.0)),
     EnergySeen(0, (0, 0), ("", "train"), (2.5, 1.0 / 3.0), (0.1, 0.0), (1.0, 0.5), (0.0, 0.25)),
     BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,), 61.5),

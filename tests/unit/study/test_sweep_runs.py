@@ -144,7 +144,7 @@ def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> No
     assert "1 finished already, 1 to run" in checked.stdout  # what failed is tried again
 
 
-@pytest.mark.parametrize("jobs", sampled([2], [1, 2]))  # executed (as where Ctrl-C comes twice), forked
+@pytest.mark.parametrize("jobs", sampled([2], [1, 2]))
 def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path, jobs: int) -> None:
     (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
@@ -257,6 +257,32 @@ def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_pa
     for time_of in ("wall_s", "began"):
         del forked[time_of], executed[time_of]
     assert executed == forked
+
+
+def test_points_that_run_one_at_a_time_come_from_one_process_and_one_that_dies_harms_no_other(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 48"))
+    (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 3\n')
+    running = subprocess.Popen(
+        [*CLI, "sweep", "s.toml", "--jobs", "1", "-o", "o"],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    wait_for(tmp_path / "o", "points/*/lock")
+    (server,) = psutil.Process(running.pid).children()
+    (point,) = (child for child in server.children() if os.getsid(child.pid) == child.pid)
+    point.kill()
+    wait_for(tmp_path / "o", "points/*/lock", 2)
+    assert psutil.Process(running.pid).children() == [server]
+    _, errors = running.communicate(timeout=200)
+    assert errors.splitlines()[-1] == "roambench: 1 of 3 runs failed"
+    assert not server.is_running()
+    reasons = sorted(str(outcome["reason"]) for outcome in outcomes(tmp_path / "o").values())
+    assert reasons[:2] == ["", ""]
+    assert reasons[2].startswith("its process was killed by SIGKILL; see ")
 
 
 def test_a_killed_point_harms_no_other_and_neither_does_the_death_of_what_forks_them(tmp_path: Path) -> None:

@@ -26,6 +26,17 @@ def test_every_parameter_counts_once(size: int):
     assert squares.tolist() == [9.0 * size]
 
 
+@pytest.mark.parametrize("size", [1, 4, 17, 650, 1024])
+def test_small_models_have_the_products_that_each_has_alone(size: int):
+    draws = np.random.default_rng(3)
+    reference, *models = draws.standard_normal((40, size + 3)).astype(np.float32)[:, 1:-2]
+    together = products(reference, models)
+    for index, model in enumerate(models):
+        (product,), (square,) = products(reference, [model])
+        assert (together[0][index], together[1][index]) == (product, square)
+        assert square == pytest.approx(dot(model, model), rel=1e-6)
+
+
 def test_runs_are_added_in_float64():
     # In float32 the first run's 2^24 would swallow the ones of the other runs.
     model = np.zeros(4 * 1024, np.float32)

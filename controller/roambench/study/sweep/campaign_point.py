@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.json_values import kept_in
+from roambench.fleet.fork_server import ForkServer
 from roambench.runner.stopping import STOPPING, run_async
 from roambench.runs.database import naming
 from roambench.runs.whole_file import write_whole
@@ -23,11 +24,12 @@ _START: Final = "start.json"
 
 @dataclass(frozen=True, slots=True)
 class CampaignPoint:
-    """A `CampaignTask`. `heard` is called as by `pool.run_points`."""
+    """A `CampaignTask`. `heard` is called as by `pool.run_points`, which has the `server`, too."""
 
     point: Point
     sweep: SweepFolder
     heard: Listener
+    server: ForkServer | None = None
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class CampaignPoint:
 
     def run(self, left_out: tuple[str, ...]) -> Ended:
         """Try it in its own process."""
-        run_async(run_points([self.point], 1, self.sweep, self.heard, left_out), STOPPING)
+        run_async(run_points([self.point], 1, self.sweep, self.heard, left_out, self.server), STOPPING)
         outcome = self.sweep.outcome_of(self.point)
         assert outcome is not None  # `run_points` writes one for a process that left none
         return ended_of(outcome)

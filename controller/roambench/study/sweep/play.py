@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from roambench.fleet.fork_server import ForkServer
 from roambench.runner.screen import detail, in_any_case, say
 from roambench.runner.stopping import STOPPING, run_async
 from roambench.runs.database import naming
@@ -21,7 +22,7 @@ from roambench.study.campaign.campaign_log import CampaignEvent, CampaignRow
 from roambench.study.campaign.cooling import Thermometer
 from roambench.study.sweep.campaign_point import CampaignPoint, ended_of, is_done
 from roambench.study.sweep.points import Point
-from roambench.study.sweep.pool import Listener, run_points
+from roambench.study.sweep.pool import Listener, forks_of, run_points
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder
 
 Made = TypeVar("Made")
@@ -69,13 +70,16 @@ def play(
             thermometer=thermometer,
         ) as session:
             if todo:
-                with _Shown(console, folder, len(points), len(points) - len(todo)) as shown:
+                with (
+                    forks_of(todo, folder) as server,
+                    _Shown(console, folder, len(points), len(points) - len(todo)) as shown,
+                ):
                     if jobs == 1:
-                        tasks = [CampaignPoint(point, folder, shown.report) for point in todo]
+                        tasks = [CampaignPoint(point, folder, shown.report, server) for point in todo]
                         ours = lease_of(fleet, what, campaign.wait_s, session.log, folder.bench)
                         run_campaign(session, tasks, ours, report)
                     else:
-                        _at_once(todo, jobs, folder, session, campaign.tries, shown.report)
+                        _at_once(todo, jobs, folder, session, campaign.tries, shown.report, server)
             return conclude()
     except KeyboardInterrupt:
         finished = sum(o is not None and o.finished for o in map(folder.outcome_of, points))
@@ -90,7 +94,13 @@ def play(
 
 
 def _at_once(
-    points: Sequence[Point], jobs: int, folder: SweepFolder, session: Campaign, tries: int, shown: Listener
+    points: Sequence[Point],
+    jobs: int,
+    folder: SweepFolder,
+    session: Campaign,
+    tries: int,
+    shown: Listener,
+    server: ForkServer | None,
 ) -> None:
     """Run `jobs` points at a time, on fleets without boards; failed and unfit ones are tried again after
     the others."""
@@ -119,7 +129,7 @@ def _at_once(
         for point in todo:
             folder.put_aside(point)
         session.disk.wait()
-        run_async(run_points(todo, jobs, folder, heard), STOPPING)
+        run_async(run_points(todo, jobs, folder, heard, server=server), STOPPING)
         todo = [point for point in todo if _is_worth_another(folder, point, tries)]
 
 

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -51,20 +51,38 @@ class _Started:
     close_input: Callable[[], None]
 
 
+@contextlib.contextmanager
+def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServer | None]:
+    """What forks these points, if they have no agents and are several. It is waited for at the end; after an
+    interruption it ends with its last point, which may have been left."""
+    kind, _ = fleet_of(points[0].fleet)
+    if len(points) == 1 or kind.has_agents:
+        yield None
+        return
+    meeting = _MEETING if any(is_peer_system(point.system) for point in points) else ()
+    training = _TRAINING if kind.trains else ()
+    server = ForkServer((_POINT, _WARM, *meeting, *training), folder.path / "points.log")
+    awaited = False
+    try:
+        yield server
+        awaited = True
+    finally:
+        server.leave(awaited=awaited)
+
+
 async def run_points(
-    points: Sequence[Point], jobs: int, folder: SweepFolder, report: Listener, left_out: tuple[str, ...] = ()
+    points: Sequence[Point],
+    jobs: int,
+    folder: SweepFolder,
+    report: Listener,
+    left_out: tuple[str, ...] = (),
+    server: ForkServer | None = None,
 ) -> None:
-    """Run all, each to an outcome on disk, on a bench without the boards `left_out`. When cancelled, the
-    processes are stopped before this returns; when cancelled again, they are left to stop by themselves."""
+    """Run all, each to an outcome on disk, on a bench without the boards `left_out`, forked by `server` or
+    each by itself. When cancelled, the processes are stopped before this returns; when cancelled again, they
+    are left to stop by themselves."""
     waiting = deque(points)
     workers = 1 if jobs > 1 else 0  # 0: one training process per core
-    kind, _ = fleet_of(points[0].fleet)
-    server = None
-    if len(points) > 1 and not kind.has_agents:
-        meeting = _MEETING if any(is_peer_system(point.system) for point in points) else ()
-        server = ForkServer(
-            (_POINT, _WARM, *meeting, *(_TRAINING if kind.trains else ())), folder.path / "points.log"
-        )
 
     async def pull() -> None:
         while waiting:
@@ -82,7 +100,7 @@ async def run_points(
             await to_its_end(asyncio.wait, pulling)  # a task group would not hear a second cancellation
         finally:
             if server is not None:
-                await to_its_end(server.end)
+                server.let_go()
     for one in pulling:
         if not one.cancelled():  # where another failed
             one.result()
