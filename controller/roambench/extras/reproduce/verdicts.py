@@ -72,7 +72,8 @@ def _lines(catalogue: Catalogue, rows: Rows, tables: Rows) -> Iterator[str]:
         yield _HEAD
         for claim in study.claims:
             yield from _claim(claim, [row for row in mine if row[2] == claim.says])
-        yield from _printed([row for row in tables if row[0] == study.name])
+        for scale in Scale:
+            yield from _printed([row for row in tables if row[:2] == [study.name, scale]], scale)
 
 
 def _commands(study: Study, rows: Rows) -> Iterator[str]:
@@ -101,8 +102,8 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _printed(rows: Rows) -> Iterator[str]:
-    """A line of our figures with the paper's in brackets."""
+def _printed(rows: Rows, scale: Scale) -> Iterator[str]:
+    """A line of our figures at this scale with the paper's in brackets."""
     shown: dict[str, dict[str, str]] = {}
     for _, _, table, name, column, bound, value, _, unit, _ in rows:
         if table == BESIDE:
@@ -115,7 +116,8 @@ def _printed(rows: Rows) -> Iterator[str]:
         )
     if parts:
         lines = [f"{what}, {'; '.join(figures)}" for what, figures in parts.items()]
-        yield f"\nOurs (the paper's). {'. '.join(lines)}.".replace("_", "\\_")
+        at = "" if scale is Scale.SMALL else f" at `{scale}`"
+        yield f"\nOurs{at} (the paper's). {'. '.join(lines)}.".replace("_", "\\_")
 
 
 def _reason(claim: Claim, scale: str) -> str:

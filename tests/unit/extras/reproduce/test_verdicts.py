@@ -116,3 +116,17 @@ def test_figures_are_kept_and_a_check_finds_the_one_that_differs(
     assert "one-small.csv" not in str(found.exception)
     alone = CliRunner().invoke(app, ["reproduce", "--check"])
     assert isinstance(alone.exception, ConfigError)
+
+
+def test_our_figures_beside_the_papers_are_those_of_each_scale(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text(SWEEP)
+    (tmp_path / "reproduction.toml").write_text(STUDY % ("one", 1, 1, "one"))
+    claim = "MOHAWK aggregates more,reproduced,2,,1,,hierfavg,,+1,0.5,,2"
+    name = "Our figures beside the paper's,Table 1; systems mohawk; systems mohawk; aggregated per step"
+    (tmp_path / "claims.csv").write_text(f"head\none,small,{claim}\none,medium,{claim}\n")
+    cells = [f"one,{scale},{name},{of}" for scale, ours in (("small", 2), ("medium", 3)) for of in
+             (f"ours,,{ours},,,", "paper,,18,,,")]  # fmt: skip
+    (tmp_path / "tables.csv").write_text("\n".join(["head", *cells]) + "\n")
+    page = page_text(tmp_path, read_catalogue(tmp_path / "reproduction.toml"))
+    assert "Ours (the paper's). Table 1, aggregated per step, mohawk: 2 (18)." in page
+    assert "Ours at `medium` (the paper's). Table 1, aggregated per step, mohawk: 3 (18)." in page
