@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from roambench.contract.counts import count
+from roambench.extras.papers.alike import leaves
 from roambench.extras.reproduce.catalogue import Catalogue, Claim, Study
 from roambench.extras.reproduce.claims import ClaimVerdict
 from roambench.extras.reproduce.figures_csv import CLAIMS, TABLES, Rows, read_rows
@@ -15,6 +16,7 @@ from roambench.extras.reproduce.scale import Scale
 from roambench.extras.reproduce.study_page import BESIDE
 from roambench.report.markdown import cell
 from roambench.report.report import write_text
+from roambench.study.sweep.points import text
 
 PAGE: Final = "README.md"
 BEGIN: Final = "<!-- verdicts: made by roambench reproduce --verdicts -->"
@@ -89,17 +91,30 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
     for place, row in enumerate(rows):
         _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
         verdict = _BY_TEXT[outcome]
-        text = cell(says) if place == 0 else f"at `{scale}`"
+        first = cell(says) if place == 0 else f"at `{scale}`"
         if verdict in (ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED) and (why := _reason(claim, scale)):
-            text += f" *({cell(why)})*"
-        pair = (f"{ours}, {beside}", unit, f"({cell(whom.partition(',')[0])})")
+            first += f" *({cell(why)})*"
+        pair = (f"{ours}, {beside}", unit, f"({cell(_rival(claim, whom))})")
         cells = (
-            text,
+            first,
             _OUTCOMES[verdict],
             _joined(*(pair if claim.against else (ours, unit))),
             _joined(bound, f"{lead} ± {half}" if half else lead, lead_unit),
         )
         yield f"| {' | '.join(cells)} |"
+
+
+def _rival(claim: Claim, whom: str) -> str:
+    """The values of the runs beside, all in `whom`, that those of the claim do not have."""
+    own = list(leaves(claim.of))
+    for one in claim.against:
+        values = list(leaves(one))
+        if ", ".join(text(value) for _, value in values) == whom:
+            others = [(key.rpartition(".")[2], value) for key, value in values if (key, value) not in own]
+            return ", ".join(
+                text(value) if key == "systems" else f"{key} {text(value)}" for key, value in others
+            )
+    return whom
 
 
 def _printed(rows: Rows, scale: Scale) -> Iterator[str]:
