@@ -25,8 +25,7 @@ from roambench.systems.system import (
 @dataclass(frozen=True)
 class MohawkParameters:
     """Ours, off by default: the least chance that an AP will take its model, and the least charge, at which a
-    device trains; the share of these devices that is drawn; the steps after which presence is taken to repeat.
-    """
+    device trains; the share of these that is drawn; the steps after which presence is taken to repeat."""
 
     least_chance: float = 0.0
     least_charge: float = 0.0
