@@ -263,7 +263,7 @@ SHIPPED = {
     "sweep_demo": 18,
     "batteries": 60,
     "codecs": 81,
-    "frontier": 110,
+    "frontier": 55,
     "mohawk_boards_local": 12,
     "mohawk_mnist": 54,
     "mohawk_mnist_full": 54,
