@@ -84,11 +84,11 @@ class Rail:
     def settings(self) -> str:
         """The shunt that the kernel reckons with, and how long the chip averages, in words."""
         shunt = self.shunt_uohm
-        told = (
+        words = (
             "the kernel does not say its shunt" if shunt is None else f"shunt {shunt} uohm",
             f"a value each {self.update_ms} ms" if self.update_ms else "",
         )
-        return ", ".join(filter(None, told))
+        return ", ".join(filter(None, words))
 
     @property
     def shunt_mv(self) -> int | None:
