@@ -65,6 +65,7 @@ class LocalRun:
     steps: int  # SGD steps of this training
     samples: int
     learning_rate: float  # the experiment's, before `schedule`
+    seed: int  # of what hooks draw; keyed by (run's seed, device, step)
 
 
 @dataclass(frozen=True, slots=True)

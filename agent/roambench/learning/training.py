@@ -113,6 +113,7 @@ def train(
             steps,
             batches.samples,
             spec.learning_rate,
+            training.seed,
         )
     if run is not None and objective.before is not None:
         with torch.no_grad():

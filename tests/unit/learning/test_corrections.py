@@ -12,7 +12,12 @@ from roambench.contract.extra_vectors import Merge
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.learning import local_algorithms
-from roambench.learning.local_algorithms import LocalAlgorithm, LocalAlgorithmRow, local_algorithm
+from roambench.learning.local_algorithms import (
+    LocalAlgorithm,
+    LocalAlgorithmRow,
+    LocalRun,
+    local_algorithm,
+)
 from roambench.learning.shards import Shard
 from roambench.learning.training import TrainingResult, train
 from roambench.rounds.extra_vectors import ExtraVectors
@@ -51,7 +56,7 @@ def trained(
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(2, 1)).double()
     images = POINTS[device].astype(np.float64).reshape(-1, 1, 1, 2)
     spec = LearningSpec("", 1, 10, RATE, changes.get("momentum", 0.0), 0.0, 8, "")
-    training = LocalTraining(steps=STEPS, objective=text)
+    training = LocalTraining(steps=STEPS, objective=text, seed=int(changes.get("seed", 0)))
     return train(module, Shard(images, LABELS[device]), start, training, spec, received=received, kept=kept)
 
 
@@ -165,3 +170,23 @@ def test_an_optimiser_of_ones_own_moves_the_parameters(monkeypatch: pytest.Monke
     for _ in range(STEPS):
         w = w + RATE * gradient(w, 0)
     assert trained("own", 0, START).vector == pytest.approx(w, abs=1e-12)
+
+
+def test_a_hook_draws_by_the_seed_of_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gradients rounded to eighths by a draw: the same for the same seed, keyed by run, device and step."""
+
+    def rounded(
+        gradients: list[torch.Tensor], parameters: list[torch.Tensor], run: LocalRun, number: int
+    ) -> None:
+        draw = torch.Generator().manual_seed(run.seed + number)
+        for part in gradients:
+            part.copy_((part * 8 + torch.rand(part.shape, generator=draw, dtype=part.dtype)).floor() / 8)
+
+    squared = LocalAlgorithm(lambda logits, labels: (logits[:, 0] - labels).square(), correct=rounded)
+    row = LocalAlgorithmRow(lambda: squared)
+    monkeypatch.setitem(local_algorithms.LOCAL_ALGORITHMS.own, "own", row)  # type: ignore[arg-type]
+    first, again, other = (trained("own", 0, START, seed=seed).vector for seed in (1, 1, 7))
+    eighths = (first - START) / RATE * 8
+    assert eighths == pytest.approx(np.round(eighths), abs=1e-9)
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
