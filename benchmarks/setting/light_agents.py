@@ -123,7 +123,7 @@ class LightAgent:
     async def _send(self, records: Sequence[Record]) -> int:
         began_s = time.perf_counter()
         try:
-            through = await self.link.drain.send(records)
+            through = await self.link.drain_of(self.name, self.spool).send(records)
         except LinkError as error:
             if self.link.control.is_open:
                 self.drained.failures[str(error)[:80]] += 1
