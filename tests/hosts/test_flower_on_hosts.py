@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from flower_apps import PYTHON, left_in, written_app
 from flower_templates import TEMPLATES, written_template
@@ -139,8 +140,14 @@ def test_apps_as_flowers_templates_write_them_leave_the_same_on_all_fleets(
                 _run(app, fleet, tmp_path / f"{name}-{number}", len(names), *more)
                 for number, (fleet, more) in enumerate(fleets.items())
             ]
-            there, *here = [(run.path / "server-app" / left).read_bytes() for run in runs]
-            assert [model == there for model in here] == [True, True], name
+            there, here, virtual = [run.path / "server-app" / left for run in runs]
+            assert here.read_bytes() == virtual.read_bytes(), name
+            if name == "pytorchapp":  # on a board PyTorch sums on several threads
+                expected = torch.load(here)
+                for tensor, values in torch.load(there).items():
+                    torch.testing.assert_close(values, expected[tensor], rtol=0, atol=1e-6)
+            else:
+                assert there.read_bytes() == here.read_bytes(), name
             (summary,) = report([runs[0].path]).summaries
             assert summary.energy is not None
             joules = {one.phase: one.gross.joules for one in summary.energy.phases}
