@@ -148,24 +148,19 @@ def account_device(
     # How far the sums of phases scatter holds for the whole, too, where the meter does not look all the time;
     # one that does sees the board's power vary.
     unseen = max(0.0, 1.0 - window.window_s / period_s)
-    worked = np.array([span.phase in ACTIVE_PHASES | UNSTAMPED_PHASES for span in spans], np.bool_)
+    at_work = ACTIVE_PHASES | UNSTAMPED_PHASES
+    worked = np.array([span.phase in at_work for span in spans], np.bool_)
     own_j, aside_j = (unseen * float(np.linalg.norm(columns.own_j[which])) for which in (worked, ~worked))
     # Without power a board draws nothing, which no meter has to see.
-    off = np.array([span.phase is Phase.OFF for span in spans], np.bool_)
-    dark_s = (
-        float((np.array([span.duration_s for span in spans]) - covered_by_span(curve, spans))[off].sum())
-        if off.any()
-        else 0.0
-    )
-    seen_energy = curve.energy()
-    seen_energy = replace(
-        seen_energy, covered_s=seen_energy.covered_s + dark_s, gap_s=max(0.0, seen_energy.gap_s - dark_s)
-    )
+    off = [span for span in spans if span.phase is Phase.OFF]
+    dark_s = math.fsum(span.duration_s for span in off) - float(covered_by_span(curve, off).sum())
+    seen_j = curve.energy()
+    seen_j = replace(seen_j, covered_s=seen_j.covered_s + dark_s, gap_s=max(0.0, seen_j.gap_s - dark_s))
     sampled_j = math.hypot(aside_j, math.sqrt(max(0.0, own_j**2 - curve.energy().u_joules ** 2)))
     return DeviceAccount(
         device,
         _rows(spans, columns, curve, calibration, outcomes, step_of_training),
-        seen_energy.with_terms(
+        seen_j.with_terms(
             (UncertaintyPart.EDGES, device, edges_j),
             (UncertaintyPart.SAMPLING, "", sampled_j),
         ),
