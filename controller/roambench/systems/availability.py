@@ -17,7 +17,7 @@ Counts = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Availability:
+class PresenceForecast:
     """Steps that were seen, and those of them at which each device was offered, by their place in a period
     (a day of 24 steps of an hour).
 
@@ -29,7 +29,7 @@ class Availability:
     present: Counts
 
     @classmethod
-    def at(cls, offered: Candidates, period: int) -> Availability:
+    def at(cls, offered: Candidates, period: int) -> PresenceForecast:
         """The counts when these are offered: those in `offered.memory`, and who is there now."""
         steps = np.zeros(period) + offered.memory.get(_STEPS, 0.0)
         known = offered.memory.get(_PRESENT, np.zeros(0)).reshape(-1, period)

@@ -8,7 +8,7 @@ from typing import Final
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.systems import choices
-from roambench.systems.availability import Availability
+from roambench.systems.availability import PresenceForecast
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import (
     Candidates,
@@ -77,7 +77,7 @@ def _worthwhile(k2: int, own: MohawkParameters) -> Selection:
     devices with batteries those of `least_charge` or more; of all these a share, drawn by seed and step."""
 
     def choose(offered: Candidates) -> Selected:
-        available = Availability.at(offered, own.period_steps)
+        available = PresenceForecast.at(offered, own.period_steps)
         left = k2 - offered.step % k2
         lots = generator(offered.seed, "mohawk share", offered.step).random(len(offered.devices))
         chosen = [

@@ -86,7 +86,7 @@ aps = 5
 association = "trace"
 """: ('algorithm.association: expected fleet.aps = 0 beside "trace": drawn APs are not those',),
     """
-systems = ["mohawk"]
+systems = ["mohawk", "hierfavg"]
 [algorithm]
 local = "fedprox"
 proximal = 0.1
@@ -95,14 +95,15 @@ muu = 1.0
 mu = "one"
 [algorithm.oort]
 x = 1
-[algorithm.mohawk]
+[algorithm.hierfavg]
 y = 1
 """: (
         "algorithm.proximal: expected none beside local, which says how devices train",
         "algorithm.fedprox.muu: unknown key; it takes mu, did you mean mu?",
         'algorithm.fedprox.mu: expected a number, got "one"',
-        "algorithm.oort: expected a system or the local algorithm of this experiment: mohawk, fedprox",
-        'algorithm.mohawk: unknown table: "mohawk" has no parameters',
+        "algorithm.oort: expected a system or the local algorithm of this experiment: "
+        "mohawk, hierfavg, fedprox",
+        'algorithm.hierfavg: unknown table: "hierfavg" has no parameters',
     ),
     """
 systems = ["mohawk"]

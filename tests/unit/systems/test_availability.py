@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.systems.availability import Availability
+from roambench.systems.availability import PresenceForecast
 from roambench.systems.catalogue import make_system
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Candidates
@@ -22,10 +22,10 @@ def offered(step, memory):
     return Candidates(step, 1, devices, (0,) * len(devices), {}, -1, (1.0,) * len(devices), memory)
 
 
-def after(steps: int, period: int) -> Availability:
+def after(steps: int, period: int) -> PresenceForecast:
     memory = {}
     for step in range(steps):
-        known = Availability.at(offered(step, memory), period)
+        known = PresenceForecast.at(offered(step, memory), period)
         memory = known.memory
     return known
 

@@ -14,7 +14,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.extras.energy_systems.counts import per_device, training_j
 from roambench.systems import choices
-from roambench.systems.availability import Availability
+from roambench.systems.availability import PresenceForecast
 from roambench.systems.fedavg import fedavg
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Candidates, Selected, Selection, System
@@ -88,12 +88,12 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
     Deviations: a power domain is an AP. Its excess energy is that of a panel, excess_j max(0, -cos(2 pi
     time of day)) times drawn clouds, and its forecast today's clearness, kept (no look-ahead). A training is
     whole (m_min = m_max = 1) and ends in its step: energy of a round's later steps is lent to it. Spare
-    capacity is `Availability`'s chance that the device is there. n is at most the devices offered. Nothing
-    holds the bench's joules to the excess energy.
+    capacity is the chance that the device is there (`PresenceForecast`). n is at most the devices offered.
+    Nothing holds the bench's joules to the excess energy.
     """
 
     def choose(offered: Candidates) -> Selected:
-        available = Availability.at(offered, own.period_steps)
+        available = PresenceForecast.at(offered, own.period_steps)
         trainings, blocked = (per_device(offered, name) for name in (_TRAININGS, _BLOCKED))
         met = available.present.any(axis=1)
         mean = float(trainings[met].mean()) if met.any() else 0.0

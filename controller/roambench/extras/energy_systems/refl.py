@@ -13,7 +13,7 @@ from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
 from roambench.extras.energy_systems.counts import per_device
 from roambench.systems import choices
-from roambench.systems.availability import Availability
+from roambench.systems.availability import PresenceForecast
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
 from roambench.systems.system import Candidates, CloudInput, EdgeInput, Selected, Selection, System
@@ -48,7 +48,8 @@ def refl(options: SystemOptions, own: ReflParameters) -> System:
 
     Selection (IPS): of the devices that were not selected in the last `hold_off_steps` steps the
     K with the smallest chance of being available in the window [mu, 2 mu] from now, ties drawn. mu, the
-    moving average of round times, is the step: the window is the next one. The chance is `Availability`'s.
+    moving average of round times, is the step: the window is the next one. The chance is that of
+    `PresenceForecast`.
 
     Aggregation (SAA): an update that comes tau steps after the next step is stale for tau > 0. It weighs
     w_s = (1 - beta) / (tau_s + 1) + beta (1 - exp(-Lambda_s / Lambda_max)), a fresh one 1, over their sum.
@@ -61,7 +62,7 @@ def refl(options: SystemOptions, own: ReflParameters) -> System:
     """
 
     def choose(offered: Candidates) -> Selected:
-        available = Availability.at(offered, own.period_steps)
+        available = PresenceForecast.at(offered, own.period_steps)
         chosen_at = per_device(offered, _CHOSEN)  # step + 1; 0: never
         free = [
             device
