@@ -144,3 +144,16 @@ class TestOutcomes:
     def test_a_cloud_aggregation_without_aps_changes_nothing(self):
         records = [self.edge(1, 0, "a"), CloudAggregated(2, (), (), ""), CloudAggregated(4, (0,), (1.0,), "")]
         assert reached_cloud(records) == {"a"}
+
+
+def test_mohawk_wastes_less_once_it_has_learned_who_comes_back(world):
+    """Four devices are always there; eight come every ninth step, never twice between cloud aggregations."""
+    rare = [" ".join("0" if step % 9 == device else "-" for step in range(90)) for device in range(8)]
+    trace = world.drawn_trace(*[" ".join(["1000"] * 90)] * 4, *rare)
+    all_train, spared = (
+        tally(asyncio.run(rehearse(make_system("mohawk", SystemOptions(k2=3), numbers), trace, 0)))
+        for numbers in ({}, {"least_chance": 0.6, "period_steps": 1})
+    )
+    assert all_train.wasted > 70
+    assert spared.wasted < 0.25 * all_train.wasted
+    assert spared.aggregated > 0.95 * all_train.aggregated
