@@ -193,10 +193,13 @@ class Bench:
 
     @property
     def secrets(self) -> tuple[Path, ...]:
-        """Files and folders that only the bench's own commands may read: keys, and tokens."""
-        keys = [host.ssh_key for host in self.hosts if host.ssh_key is not None]
-        tokens = [Path(self.influxdb.token_file)] if self.influxdb and self.influxdb.token_file else []
-        return (self.state_dir, *dict.fromkeys(keys), *tokens)
+        """Files and folders that only the bench's own commands may read: keys, tokens and passwords."""
+        found = [Path(self.influxdb.token_file)] if self.influxdb and self.influxdb.token_file else []
+        for host in self.hosts:
+            found += [file for file in (host.ssh_key, host.card.passphrase_file) if file is not None]
+            keys = host.power.keys or ()
+            found += [Path(value) for name, value in keys if name.endswith("_file") and value]
+        return (self.state_dir, *dict.fromkeys(found))
 
     def host(self, name: str) -> Host:
         """ConfigError for an unknown name."""

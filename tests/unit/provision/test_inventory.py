@@ -57,6 +57,27 @@ def test_ranges_advance_together_and_keep_their_width(tmp_path: Path) -> None:
     assert {host.meter.port for host in bench.hosts} == {METER_LINK}
 
 
+def test_what_only_the_benchs_own_commands_may_read(tmp_path: Path) -> None:
+    bench = bench_of(
+        tmp_path,
+        """
+        [defaults]
+        ssh_key = "keys/bench"
+        [influxdb]
+        url = "https://10.36.0.1:8086"
+        bucket = "bench"
+        token_file = "influx.token"
+        [[hosts]]
+        name = "pi-[1:2]"
+        address = "10.36.1.[1:2]"
+        meter.serial = ["A", "B"]
+        power = { switch = "shelly", address = "10.36.2.[1:2]", password_file = "plug" }
+        """,
+    )
+    files = ("influx.token", "keys/bench", "plug")
+    assert bench.secrets == (bench.state_dir, *(tmp_path / file for file in files))
+
+
 def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_place(tmp_path: Path) -> None:
     hosts = """
         [controller]
