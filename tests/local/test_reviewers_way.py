@@ -21,6 +21,7 @@ from page_commands import PageCommands
 from roambench.extras.exports.ro_crate import About, export_ro_crate
 from roambench.runs.groups import run_folders
 from roambench.runs.manifest import write_manifest
+from watching import watching
 
 PAGE = PageCommands("docs/start/review-a-crate.md")
 EXPERIMENT = """
@@ -102,6 +103,15 @@ def a_version(crate: Path) -> None:
     document = json.loads(path.read_text())
     document["versions"] = {**document["versions"], "roambench": "0.1.0", "roambench code": "0"}
     path.write_text(json.dumps(document))
+
+
+def test_a_crate_in_a_zip_file_is_listed_and_watched(made: Path) -> None:
+    done = typed("runs", "paper.zip", "--columns", "name,system", cwd=made)
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[-1] for line in done.stdout.splitlines()[1:]} == {"mohawk", "hierfavg"}
+    with watching(made / "paper.zip") as server:
+        listed = json.loads(server.get("/runs.json")[1])
+    assert {run["system"] for run in listed} == {"mohawk", "hierfavg"}
 
 
 @pytest.mark.parametrize("forged", [False, True], ids=["as packed", "digests made again"])

@@ -13,7 +13,7 @@ from roambench.cli.common_options import JsonOption
 def runs(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="Folder whose runs are listed, sweeps' too."),
+        typer.Argument(metavar="FOLDER", help="Folder or crate whose runs are listed, sweeps' too."),
     ] = Path("runs"),
     where: Annotated[
         str,
@@ -45,12 +45,13 @@ def runs(
     from roambench.report.run_filter import run_filter
     from roambench.report.run_list import chosen_columns, documents, lines, listed_runs, meaning_of
     from roambench.runner.screen import print_json, say, screen
+    from roambench.runs.crates import unpacked
 
     fulfils = run_filter(where) if where else None
     names = [name.strip() for name in columns.split(",") if name.strip()]
     chosen_columns(names)  # a wrong name is said before folders are read
     (by,) = chosen_columns([sort])
-    found = [run for run in listed_runs(folder) if fulfils is None or fulfils(run)]
+    found = [run for run in listed_runs(unpacked(folder)) if fulfils is None or fulfils(run)]
     found = sorted_by(by, found, descending=not ascending)
     if as_json:
         print_json(documents(found))

@@ -13,7 +13,7 @@ def watch(
         Path,
         typer.Argument(
             metavar="RUN|FOLDER",
-            help="Folder of a run; or a folder of runs: the newest of them, or the next to begin.",
+            help="Folder of a run; or a folder or crate of runs: the newest of them, or the next to begin.",
         ),
     ] = Path("runs"),
     open_page: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -44,9 +44,10 @@ def watch(
         roambench watch runs/demo/latest/mohawk --open
     """
     from roambench.live.serving import serve
+    from roambench.runs.crates import unpacked
 
     serve(
-        path,
+        unpacked(path),
         host=host,
         port=port,
         say=lambda text: typer.echo(text),

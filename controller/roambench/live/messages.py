@@ -68,7 +68,7 @@ class RunMessages:
         return self.details(shown_with(step))
 
     def details(self, steps: Iterable[int]) -> Message:
-        """Where devices are in these steps, links, cells."""
+        """Return the positions, links and cells of these steps."""
         history, boards = self._view.history, self._view.boards
         known = [history.steps[step] for step in steps if step in history.steps]
         return {

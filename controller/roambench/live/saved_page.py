@@ -80,15 +80,15 @@ class SavedPage:
         return self._stamp == _stamp(self.path.parent)
 
     def whole(self) -> Message:
-        """As `RunMessages.whole`; RunError for a damaged file."""
+        """Return what `RunMessages.whole` gave; RunError for a damaged file."""
         return self.message(_WHOLE) or {}
 
     def curves(self) -> Message:
-        """As `RunMessages.curves`; RunError."""
+        """Return what `RunMessages.curves` gave; RunError."""
         return self.message(_CURVES) or {}
 
     def step(self, step: int) -> Message:
-        """As `RunMessages.step`; RunError."""
+        """Return what `RunMessages.step` gave; RunError."""
         known = [self.message(_STEP.format(each)) or {} for each in shown_with(step)]
         return {name: [row for one in known for row in one.get(name, ())] for name in _DETAILS}
 
