@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from roambench.contract.counts import count
 from roambench.contract.errors import RunError
 from roambench.runs.database import naming, open_reader
 
@@ -31,6 +32,14 @@ def losses(folder: Path, marks: Marks) -> list[str]:
         *_losses_of_records(folder / RECORDS, marks),
         *(f"{name} is not there" for name in marks.files if not (folder / name).is_file()),
     ]
+
+
+def gaps(folder: Path) -> list[str]:
+    """Return how many records were taken out of the middle of the event log, whose numbers have no gaps: a
+    phrase, or nothing. RunError where it cannot be read."""
+    path = folder / EVENTS
+    ((lacking,),) = _rows(path, "SELECT coalesce(max(id), 0) - count(*) FROM event")
+    return [f"{path.name} lacks {count(lacking, 'record')} in its middle"] if lacking else []
 
 
 def _losses_of_log(path: Path, marks: Marks) -> Iterator[str]:

@@ -13,7 +13,7 @@ from roambench.contract.model_blob import digest_of, encode
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, MetricsScored, ModelsScored, StepClosed
-from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
+from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared, differing_values
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.world import LearningTask, learning_task_of
@@ -74,6 +74,7 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
         text = f"{model.size:,} parameters; the experiment's model has {task.layout.size:,}"
         yield CheckFinding(_MODEL, CheckOutcome.DIFFERS, (text,))
         return
+    yield from _facts(task, folder)
     yield from _named_by_the_log(model, task, log, folder)
     last = last_score(log)
     if last is None:
@@ -85,6 +86,24 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
     found = asyncio.run(TestSetEvaluator(folder.experiment, task).score(model))
     images = folder.experiment.learning.test_images or len(task.dataset.test_labels)
     yield scored_again(last, found, images)
+
+
+def _facts(task: LearningTask, folder: RunFolder) -> Iterator[CheckFinding]:
+    """What run.json says of model and test set, where that is not so."""
+    info = folder.info
+    facts = (
+        ("model_parameters", info.model_parameters, task.layout.size),
+        ("test_samples", info.test_samples, folder.experiment.learning.test_images),
+        ("chance_accuracy", info.chance_accuracy, task.chance_accuracy),
+    )
+    wrong = [
+        text
+        for name, recorded, now in facts
+        if recorded is not None and now
+        for text in differing_values(recorded, now, f"run.json: {name}")
+    ]
+    if wrong:
+        yield compared(_MODEL, wrong)
 
 
 def last_score(log: EventLog) -> LastScore | None:

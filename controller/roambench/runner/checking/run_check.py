@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from roambench.runs.export import measured_tables
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
+from roambench.runs.marks import gaps
 from roambench.runs.modelled.export import modelled_results
 from roambench.runs.whole_file import read_whole
 
@@ -37,8 +39,8 @@ _FILES: Final = "files"
 _WITHOUT: Final = "this run was killed, or an older version made it"
 #: What no check can compute again, said below every one of them.
 LIMITS: Final = (
-    "scores of steps before the last model, and raw records that were changed together with their digests, "
-    "can only be checked by repeating the run: roambench run RUN"
+    "scores of steps before the last model, and raw records and settings that were changed together with "
+    "their digests, can only be checked by repeating the run: roambench run RUN"
 )
 
 
@@ -60,7 +62,7 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
     with RunFolder.open(path) as folder:
         if folder.info.state is RunState.RUNNING:
             raise RunError(f"{path}: goes on; check it when it has ended: roambench watch {path}")
-        findings.append(compared("records", folder.losses(), "all that the run had stored is there"))
+        findings.append(_records(folder))
         findings.append(_trace(folder))
         try:
             log = folder.read_log()
@@ -88,6 +90,13 @@ def _files(path: Path) -> CheckFinding:
         return CheckFinding(_FILES, CheckOutcome.NOT_RECORDED, (text,))
     count = len(manifest)
     return compared(_FILES, differences(path, manifest), f"{count} files have the digests of the run's end")
+
+
+def _records(folder: RunFolder) -> CheckFinding:
+    lacking = folder.losses()
+    with suppress(RunError):  # which the losses name
+        lacking += gaps(folder.path)
+    return compared("records", lacking, "all that the run had stored is there")
 
 
 def _trace(folder: RunFolder) -> CheckFinding:
@@ -140,9 +149,12 @@ def _figures(folder: RunFolder) -> Iterator[CheckFinding]:
     now = figures_of_folder(folder.path)
     pairs = ((recorded.figures, now.figures, ""), (recorded.u, now.u, "u of "))
     wrong = [
-        f"{before}{text}"
-        for left, right, before in pairs
-        for text in differing_values(dict(left), dict(right))
+        *differing_values(recorded.basis, now.basis, "basis"),
+        *(
+            f"{before}{text}"
+            for left, right, before in pairs
+            for text in differing_values(dict(left), dict(right))
+        ),
     ]
     yield compared(FIGURES, wrong, f"{len(now.figures)} figures are what the records give")
 

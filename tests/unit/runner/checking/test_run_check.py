@@ -71,6 +71,15 @@ def with_accuracy(run: Path, accuracy: float | None) -> None:
     log.close()
 
 
+def edit(file: Path, **changes: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def without_an_answer(run: Path) -> None:
+    with closing(sqlite3.connect(run / "events.sqlite", isolation_level=None)) as log:
+        log.execute("DELETE FROM event WHERE id = (SELECT min(id) FROM event WHERE kind = 'OrderAnswered')")
+
+
 def with_figures(run: Path, **figures: float) -> None:
     for name in ("figures.json", "summary.json"):
         found = json.loads((run / name).read_text())
@@ -140,6 +149,14 @@ def test_a_finished_run_whose_last_score_was_taken_out_is_named(run: Path) -> No
             "final model scored again",
             "is not there",
         ),
+        (lambda run: edit(run / "figures.json", basis="measured"), "figures.json", "basis: measured is rec"),
+        (
+            lambda run: edit(run / "run.json", chance_accuracy=0.01),
+            "final model",
+            "run.json: chance_accuracy",
+        ),
+        (lambda run: edit(run / "run.json", model_parameters=7), "final model", "run.json: model_parameters"),
+        (lambda run: without_an_answer(run), "records", "events.sqlite lacks 1 record in its middle"),
         (lambda run: (run / "ledger_modelled.parquet").unlink(), "ledger_modelled.parquet", "is not there"),
         (lambda run: (run / "steps.parquet").write_bytes(b"PAR1"), "steps.parquet", "not a table"),
         (lambda run: (run / "trace.parquet").write_bytes(b"PAR1"), "trace", "trace.parquet"),
