@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from roambench.provision.identify import identify
 from roambench.provision.inventory.load import load_bench
 from roambench.provision.meter_map import Proof
 from roambench.provision.preflight.preflight import check
-from ssh_server import ssh_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,18 +40,7 @@ def wired() -> Iterator[Wired]:
             settings = json.loads((folder / name / "settings.json").read_text())
             settings["meter"]["port"] = str(folder / other / "meter")
             (folder / name / "settings.json").write_text(json.dumps(settings))
-        for name in living.names:
-            place = folder / f"sshd-{name}"
-            place.mkdir()
-            server = stack.enter_context(ssh_server(place))
-            number = 2200 + living.names.index(name)
-            written = living.file.read_text()
-            key = f'ssh_port = {server.port}\nssh_user = "root"\nssh_key = "{server.client_key}"'
-            living.file.write_text(written.replace(f"ssh_port = {number}", key))
-            server.install_agent(
-                f"shift\nexec {sys.executable} -m roambench.agent.cli ctl "
-                f'--socket {folder}/{name}/ctl.sock "$@"'
-            )
+        living.over_ssh(stack)
         stack.callback(living.stop)
         living.start()
         for name in living.names:

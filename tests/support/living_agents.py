@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from roambench.provision.bench import Bench
 from roambench.provision.certificates import BenchAuthority, issue_for
 from roambench.provision.inventory.load import load_bench
 from soaking.influxd import free_port
+from ssh_server import ssh_server
 
 _AGENT = Path(__file__).with_name("bench_agent.py")
 _METERS = Path(emulation.__file__).with_name("__main__.py")
@@ -62,6 +64,18 @@ class LivingBench:
     @property
     def bench(self) -> Bench:
         return load_bench(self.file)
+
+    def over_ssh(self, stack: ExitStack) -> None:
+        """Give each board a real sshd that leads to its agent, for as long as `stack` lasts."""
+        for index, name in enumerate(self.names):
+            place = self.folder / f"sshd-{name}"
+            place.mkdir()
+            server = stack.enter_context(ssh_server(place))
+            login = f'ssh_port = {server.port}\nssh_user = "root"\nssh_key = "{server.client_key}"'
+            self.file.write_text(self.file.read_text().replace(f"ssh_port = {2200 + index}", login))
+            server.install_agent(
+                f'shift\nexec {sys.executable} -m roambench.agent.cli ctl --socket {self.socket(name)} "$@"'
+            )
 
     def start(self) -> None:
         """Meters first, then all agents."""

@@ -128,7 +128,7 @@ def _burnt(link: HostLink, seconds: float) -> tuple[float, float]:
     asked_s = time.monotonic()
     began_s, ended_s = ask_burn(link, seconds)
     answered_s = time.monotonic()
-    shift_s = _shift(link, (began_s, ended_s), (asked_s, answered_s))
+    shift_s = seconds_to_here(link, (began_s, ended_s), (asked_s, answered_s))
     return began_s + shift_s, ended_s + shift_s
 
 
@@ -145,7 +145,9 @@ def _collect(
         asked_s = time.monotonic()
         now_s, power = ask_readings(link, asked_s - since_s, board)
         answered_s = time.monotonic()
-        return PowerSeries(power.at_s + _shift(link, (now_s, now_s), (asked_s, answered_s)), power.watts)
+        return PowerSeries(
+            power.at_s + seconds_to_here(link, (now_s, now_s), (asked_s, answered_s)), power.watts
+        )
 
     def ask(link: HostLink) -> dict[str, PowerSeries]:
         return {meter_id(board): said(link, board) for board in asked[link.host.name]}
@@ -162,8 +164,8 @@ def _collect(
             pieces.setdefault(meter, []).append(power)
 
 
-def _shift(link: HostLink, there_s: tuple[float, float], here_s: tuple[float, float]) -> float:
-    """Seconds to add to the host's monotonic time to get this machine's.
+def seconds_to_here(link: HostLink, there_s: tuple[float, float], here_s: tuple[float, float]) -> float:
+    """Seconds to add to a host's monotonic time to get this machine's.
 
     What was asked here at here_s[0] happened there from there_s[0] to there_s[1] and was answered here at
     here_s[1]: that bounds it to the second that a Pi needs to start the command. The kernel's uptime is the

@@ -49,11 +49,16 @@ class HeardMeter:
         """Status, in the form in which an agent gives that of its meter."""
         return self.watch.status(self.clock.now_ns())
 
+    def answer(self, seconds: float) -> dict[str, Any]:
+        """Readings of the last `seconds`, in the form in which an agent says them."""
+        now_ns = self.clock.now_ns()
+        return {"now_ns": now_ns, **self.watch.since(now_ns - round(seconds * 1e9))}
+
     def readings(self, seconds: float) -> tuple[float, PowerSeries]:
         """The clock now, and what the meter said in the last `seconds`, without what is inconsistent or
         off."""
-        now_ns = self.clock.now_ns()
-        return now_ns * 1e-9, series_of(self.watch.since(now_ns - round(seconds * 1e9)))
+        answer = self.answer(seconds)
+        return answer["now_ns"] * 1e-9, series_of(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,10 @@ from roambench.extras.verify.imaging import image_of
 from roambench.extras.verify.kit import FORMAT, NOT_A_PI, Kit, Looked, MeterSeries, TimedTransfer
 from roambench.provision import layout
 from roambench.provision.agent_asks import ask_agent
-from roambench.provision.bench import NO_METER, Bench, Host
+from roambench.provision.bench import CONTROLLER_READER, NO_METER, Bench, Host
 from roambench.provision.claims import claim_by, keep_off
+from roambench.provision.identify import seconds_to_here
+from roambench.provision.meters_here import HeardMeter, meter_elsewhere, meters_here
 from roambench.provision.preflight.host_clock import host_clock
 from roambench.provision.preflight.preflight import check
 from roambench.provision.ssh.host_error import HostError
@@ -31,6 +33,8 @@ _CALM_S: Final = 5.0
 _PIECE: Final = bytes(2**16)
 _EXCHANGES: Final = 8
 _SLOW_S: Final = 60.0
+#: For a meter that this machine reads to say what it is.
+_DESCRIBED_S: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +96,14 @@ def collect(
         raise HostError(host.name, "it has no meter", "name one in the bench file")
     report("preflight")
     checks = check(bench, [host]).hosts[0].checks
-    with open_link(bench, host) as link:
+    with meters_here(bench, [host]) as here, open_link(bench, host) as link:
+        meter = _Meter(bench, host, link, here.get(host.name))
         keep_off(link, claim_by(bench))
         offsets = [_offset(link)]
         status = ask_agent(link, "status")
         if status.get("run"):
             raise HostError(host.name, f"takes part in run {status['run']}", "roambench fleet who")
-        about = _described(link, status)
+        about = meter.described(status)
         began_s = _now_s(link)
         rests = [_rest(link, pace, report)]
         report(f"all cores on and off for {pace.wave_s / 60:g} min")
@@ -106,7 +111,7 @@ def collect(
         answer = ask_agent(link, "burn", *words, timeout_s=pace.wave_s + _SLOW_S)
         edges_s = [_number(link, edge) * 1e-9 for edge in _list(link, answer, "edges_ns")]
         throttle_bits = _throttle_bits(link)
-        found = _readings(link, _now_s(link) - began_s)
+        found = meter.readings(_now_s(link) - began_s)
         rests.append(_rest(link, pace, report))
         moved, trips_s = [], []
         for direction in ("download", "upload"):
@@ -115,7 +120,7 @@ def collect(
                 moved.append(_move(link, direction, pace.transfer_s))
                 time.sleep(pace.transfer_s)
                 trips_s.append(_trips(link))
-        found |= _readings(link, _now_s(link) - began_s)
+        found |= meter.readings(_now_s(link) - began_s)
         offsets.append(_offset(link))
         report("an SGD step, and what its system does")
         step_cpu_s, images, openings = _step_cpu_s(link), image_of(link), latch_of(link)
@@ -179,9 +184,50 @@ def _now_s(link: HostLink) -> float:
     return _number(link, ask_agent(link, "readings", "0.001").get("now_ns")) * 1e-9
 
 
-def _readings(link: HostLink, seconds: float) -> dict[int, tuple[float | None, float | None, float | None]]:
-    """Watts, volts and amps by their stamps, without what is inconsistent or off."""
-    answer = ask_agent(link, "readings", f"{seconds:g}", timeout_s=_SLOW_S)
+@dataclass(frozen=True, slots=True)
+class _Meter:
+    """The meter of a board, whichever machine reads it: the board, this one (`heard`), or a neighbour."""
+
+    bench: Bench
+    host: Host
+    link: HostLink
+    heard: HeardMeter | None
+
+    def described(self, status: dict[str, Any]) -> dict[str, Any]:
+        """Its traits and its period; HostError where its reader hears no meter."""
+        asked = meter_elsewhere(self.bench, self.host)
+        end_s = time.monotonic() + _DESCRIBED_S
+        while self.heard is not None and self.heard.watch.description is None and time.monotonic() < end_s:
+            time.sleep(0.1)
+        elsewhere = self.heard or asked
+        meter = elsewhere.status() if elsewhere is not None else status.get("meter")
+        about = meter.get("description") if isinstance(meter, dict) else None
+        if not isinstance(about, dict) or not isinstance(about.get("traits"), str):
+            raise HostError(self.host.name, f"{self.host.reader} hears no meter", "roambench fleet preflight")
+        return {"traits": about["traits"], "nominal_s": _number(self.link, about.get("nominal_s", 0.0))}
+
+    def readings(self, seconds: float) -> dict[int, tuple[float | None, float | None, float | None]]:
+        """Watts, volts and amps by their stamps in the board's time, without what is inconsistent or off."""
+        if self.host.reader == self.host.name:
+            return _columns(self.link, ask_agent(self.link, "readings", f"{seconds:g}", timeout_s=_SLOW_S))
+        if self.heard is not None:
+            return _columns(self.link, self.heard.answer(seconds), -_to_here_s(self.link))
+        with open_link(self.bench, self.bench.host(self.host.reader)) as reader:
+            words = (f"{seconds:g}", self.host.name)
+            answer = ask_agent(reader, "readings", *words, timeout_s=_SLOW_S)
+            return _columns(reader, answer, _to_here_s(reader) - _to_here_s(self.link))
+
+
+def _to_here_s(link: HostLink) -> float:
+    """Seconds from the host's monotonic clock to this machine's."""
+    asked_s = time.monotonic()
+    now_s = _now_s(link)
+    return seconds_to_here(link, (now_s, now_s), (asked_s, time.monotonic()))
+
+
+def _columns(
+    link: HostLink, answer: dict[str, Any], shift_s: float = 0.0
+) -> dict[int, tuple[float | None, float | None, float | None]]:
     columns = [_list(link, answer, name) for name in ("ns", "flags", "watts", "volts", "amps")]
     if len({len(column) for column in columns}) != 1:
         raise HostError(link.host.name, "ctl readings: not what an agent says")
@@ -189,7 +235,7 @@ def _readings(link: HostLink, seconds: float) -> dict[int, tuple[float | None, f
     for ns, flags, *values in zip(*columns, strict=True):
         if not int(_number(link, flags)) & int(UNUSABLE):
             watts, volts, amps = (None if value is None else _number(link, value) for value in values)
-            found[int(_number(link, ns))] = watts, volts, amps
+            found[int(_number(link, ns)) + round(1e9 * shift_s)] = watts, volts, amps
     return found
 
 
@@ -254,14 +300,6 @@ def _cores(link: HostLink) -> int:
     return max(1, min(64, int(_number(link, float(link.must(Script("nproc")))))))
 
 
-def _described(link: HostLink, status: dict[str, Any]) -> dict[str, Any]:
-    meter = status.get("meter")
-    about = meter.get("description") if isinstance(meter, dict) else None
-    if not isinstance(about, dict) or not isinstance(about.get("traits"), str):
-        raise HostError(link.host.name, "its agent hears no meter", "roambench fleet preflight")
-    return {"traits": about["traits"], "nominal_s": _number(link, about.get("nominal_s", 0.0))}
-
-
 def _list(link: HostLink, answer: dict[str, Any], key: str) -> list[Any]:
     found = answer.get(key)
     if not isinstance(found, list):
@@ -285,7 +323,13 @@ def _without_names(bench: Bench, host: Host, text: str) -> str:
         host.meter.port,
         host.meter.wifi_hop,
         bench.controller.address,
+        *((reader.name, reader.address) if (reader := _reader(bench, host)) is not None else ()),
     ):
         if word:
             text = text.replace(word, "...")
     return _LONG_HEX.sub("...", text)
+
+
+def _reader(bench: Bench, host: Host) -> Host | None:
+    """The other host that reads its meter."""
+    return None if host.reader in (host.name, CONTROLLER_READER) else bench.host(host.reader)
