@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from roambench.contract.throttling import throttle_names
 from roambench.energy.readings.samples import UNUSABLE
 from roambench.live.power import MeanPowers
 from roambench.meters.traits import MeterDescription
+from roambench.rounds.records import BatteriesSeen, BoardSwitched
 from roambench.spool.record_context import RecordContext
 
 #: Rule R4: a longer distance between two readings, in the meter's periods, is a gap.
@@ -68,6 +69,35 @@ class Board:
     def throttled(self) -> str:
         """The causes that slow the board now, in words."""
         return ", ".join(throttle_names(self.throttle_bits))
+
+
+class DarkBoards:
+    """Boards whose power a run cut: they draw nothing, which no reading says."""
+
+    def __init__(self, boards: Sequence[Board], start_ns: int | None) -> None:
+        """`start_ns`: the run's begin on its clock."""
+        self._boards = boards
+        self._start_ns = start_ns or 0
+        self._until_s: dict[int, float] = {}  # by device without power: as far as its power is filled in
+
+    def follow(self, record: BatteriesSeen | BoardSwitched) -> None:
+        """Fill in 0 W up to the time of the record."""
+        if isinstance(record, BatteriesSeen):
+            for device in self._until_s:
+                self._fill(device, record.at_s)
+            return
+        at_s = (record.at_ns - self._start_ns) * 1e-9
+        if record.on and record.device in self._until_s:
+            self._fill(record.device, at_s)
+            del self._until_s[record.device]
+        elif not record.on:
+            self._until_s[record.device] = at_s
+            self._boards[record.device].watts = 0.0
+
+    def _fill(self, device: int, until_s: float) -> None:
+        while (at_s := self._until_s[device] + 1.0) <= until_s:
+            self._boards[device].power.add(at_s, 0.0)
+            self._until_s[device] = at_s
 
 
 _METER_STATES: Final = {

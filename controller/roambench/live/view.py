@@ -13,13 +13,13 @@ from roambench.contract.errors import RoambenchError, RunError
 from roambench.contract.phases import Outcome
 from roambench.experiment.sections import Experiment
 from roambench.live.board_records import BoardRecords
-from roambench.live.boards import Board
+from roambench.live.boards import Board, DarkBoards
 from roambench.live.history import RunHistory
 from roambench.live.modelled import ModelledJoules
 from roambench.meters.traits import LATENESS_LIMIT_S
 from roambench.mobility.files import read_trace
 from roambench.mobility.trace import Trace
-from roambench.rounds.records import ClockProbed
+from roambench.rounds.records import BatteriesSeen, BoardSwitched, ClockProbed
 from roambench.runs.event_tail import EventTail
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
@@ -151,6 +151,8 @@ class RunView:
             self.history.add(record)
             if isinstance(record, ClockProbed) and self._records is not None:
                 self._records.note_clock(record)
+            elif isinstance(record, BatteriesSeen | BoardSwitched):
+                self._dark.follow(record)
         if self._modelled is not None:
             self.history.changes.steps |= self._modelled.add(events)
         drained = self._records.read(_MOST) if self._records is not None else 0
@@ -186,6 +188,7 @@ class RunView:
         rests = info.kind.has_agents and info.rest_s > 0.0 and not quiet
         self.history = RunHistory(info.device_names, LATENESS_LIMIT_S, self._seen_s, rests=rests)
         self.boards = [Board() for _ in info.device_names]
+        self._dark = DarkBoards(self.boards, info.start_device_ns)
         self._modelled: ModelledJoules | None = None
         if info.kind.is_virtual and self.experiment is not None:
             self._modelled = ModelledJoules(folder)

@@ -8,8 +8,9 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, ReadingFlag, RecordKind, phase_to_bytes
-from roambench.live.boards import Board, BoardStream
+from roambench.live.boards import Board, BoardStream, DarkBoards
 from roambench.live.power import MeanPowers
+from roambench.rounds.records import BatteriesSeen, BoardSwitched
 
 S = 1_000_000_000
 
@@ -155,3 +156,22 @@ def test_a_curve_of_a_day_keeps_to_its_bound_and_its_mean() -> None:
     assert curve.taken() is None
     curve.add(86_400, 4.0)
     assert curve.taken() == (len(means) - 1, [4.0])
+
+
+def test_a_board_whose_power_was_cut_draws_nothing() -> None:
+    boards = [Board(watts=2.0), Board(watts=2.0)]
+    of = stream(boards[0], 100 * S)
+    dark = DarkBoards(boards, 100 * S)
+    for at in range(101, 110):
+        of.add(*reading(at, 2.0))
+    dark.follow(BoardSwitched(1, 0, False, round(110.2 * S)))
+    assert (boards[0].watts, boards[1].watts) == (0.0, 2.0)
+    assert boards[0].power.means() == [2.0] * 5
+    dark.follow(BatteriesSeen(2, (0.0, 1.0), (), (), (), (0,), at_s=14.5))
+    assert boards[0].power.means() == [2.0] * 5 + [0.0] * 3
+    dark.follow(BoardSwitched(3, 0, True, 120 * S))
+    dark.follow(BatteriesSeen(4, (1.0, 1.0), (), (), (), (), at_s=40.0))
+    for at in range(121, 124):
+        of.add(*reading(at, 2.0))
+    assert boards[0].power.means() == [2.0] * 5 + [0.0] * 5 + [2.0] * 2
+    assert boards[1].power.means() == []

@@ -264,7 +264,7 @@
     const cell = run.cells.get(device + ":" + step) || [];
     const trained = did(step).trained.has(device), used = did(step).used.has(device);
     const dark = (run.charges.get(step) || [0, [], []])[2].includes(device);
-    return { phase: dark ? "off" : index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
+    return { phase: dark ? "off" : index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: dark ? 0 : cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
   };
   const colourOf = (board) => "phase-" + (board.phase === "over" ? "idle" : board.phase);
   const boards = (step) => {
