@@ -226,11 +226,14 @@
     if (failed.count) found.push(tile(head.titles.failed_trainings, count(failed.count), `of ${count(decided)}`, failed.reason));
     $("tiles").replaceChildren(...found);
   };
+  /* Devices without charge in a step; what their boards drew while they came back is another step's. */
+  const offIn = (step) => (run.charges.get(step) || [0, [], []])[2];
   const wattsIn = (step) => {
     let sum = 0, any = false;
+    const off = offIn(step);
     run.head.devices.forEach((_, device) => {
       const cell = run.cells.get(device + ":" + step);
-      if (cell && cell[2] !== null) { sum += cell[2]; any = true; }
+      if (cell && cell[2] !== null && !off.includes(device)) { sum += cell[2]; any = true; }
     });
     return any ? sum : null;
   };
@@ -263,7 +266,7 @@
     const place = run.places.get(step), index = place ? place[1].indexOf(device) : -1;
     const cell = run.cells.get(device + ":" + step) || [];
     const trained = did(step).trained.has(device), used = did(step).used.has(device);
-    const dark = (run.charges.get(step) || [0, [], []])[2].includes(device);
+    const dark = offIn(step).includes(device);
     return { phase: dark ? "off" : index < 0 ? "absent" : trained ? "train" : used ? "upload" : "idle", watts: dark ? 0 : cell[2] ?? null, celsius: cell[3] ?? null, held: cell[4] ? "throttled" : "", rested: cell[5] || 0, seen: 0, meter: "", late: 0, ap: index < 0 ? -1 : place[2][index] };
   };
   const colourOf = (board) => "phase-" + (board.phase === "over" ? "idle" : board.phase);
