@@ -201,7 +201,7 @@ def products(
     with_itself = np.zeros(len(vectors), dtype=np.float64)
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if size <= RUN and len(vectors):  # small models: the same bits in two calls
-            rows = np.stack(vectors)
+            rows = np.stack(list(vectors))
             with_reference += np.vecdot(reference, rows)
             with_itself += np.vecdot(rows, rows)
         else:

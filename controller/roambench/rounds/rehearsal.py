@@ -100,7 +100,8 @@ class RehearsalFleet:
         if self._draws[0] != order.step:  # one generator a step: each takes as long as the draws of many
             normal = generator(self.seed, "rehearsal", step=order.step).standard_normal
             self._draws = order.step, normal((len(self.samples), start.size))
-        return (start + self.spread * self._draws[1][order.device]).astype(np.float32)
+        model: Vector = (start + self.spread * self._draws[1][order.device]).astype(np.float32)
+        return model
 
 
 def _digest(model: Vector) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
@@ -129,7 +129,7 @@ def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, st
 
 
 @cache
-def _names(kind: type[RoundRecord]) -> tuple[str, ...]:
+def _names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(item.name for item in fields(kind))
 
 
