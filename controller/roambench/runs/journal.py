@@ -7,9 +7,8 @@ import secrets
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
@@ -43,6 +42,7 @@ _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 #: there would be backslashes before the quotation marks.
 _BETWEEN: Final = '},"",{'
 _KINDS: dict[str, type[RoundRecord]] = {kind.__name__: kind for kind in get_args(RoundRecord)}
+_NAMES = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
 
 
 class SqliteJournal:
@@ -120,17 +120,12 @@ def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, st
         return []
     listed: list[object] = []
     for record in records:
-        listed += ({name: getattr(record, name) for name in _names(type(record))}, "")
+        listed += ({name: getattr(record, name) for name in _NAMES[type(record)]}, "")
     bodies = _TO_JSON.encode(listed[:-1])[2:-2].split(_BETWEEN)
     return [
         (record.step, type(record).__name__, getattr(record, "device", None), f"{{{body}}}")
         for record, body in zip(records, bodies, strict=True)
     ]
-
-
-@cache
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    return tuple(item.name for item in fields(kind))
 
 
 def decode(kind: str, body: str, where: str) -> RoundRecord:

@@ -53,8 +53,8 @@ class _Started:
 
 @contextlib.contextmanager
 def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServer | None]:
-    """The server that forks these points, if they have no agents and are several. It is waited for at the end; after an
-    interruption it ends with its last point, which may have been left."""
+    """The server that forks these points, if they have no agents and are several. It is waited for at the
+    end; after an interruption it ends with its last point, which may have been left."""
     kind, _ = fleet_of(points[0].fleet)
     if len(points) == 1 or kind.has_agents:
         yield None
