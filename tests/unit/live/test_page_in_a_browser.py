@@ -19,12 +19,14 @@ import pytest
 from browser_tab import Browser, chromium
 from roambench.contract.errors import RoambenchError
 from roambench.contract.events import EventKind
+from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
     BatteriesSeen,
     FleetEvent,
     MetricsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -32,7 +34,7 @@ from roambench.rounds.records import (
 from roambench.runner.agents.watch import SILENT_STEPS, Answering
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
-from small_runs import folder_of, measured
+from small_runs import folder_of, measured, swept
 from watching import watching
 
 pytestmark = pytest.mark.lengthy
@@ -140,6 +142,27 @@ def test_all_of_it_is_drawn_in_each_form_and_nothing_is_fetched_elsewhere(
 
 
 @pytest.mark.timeout(600)
+def test_names_of_a_sweeps_runs_can_be_read_and_no_figure_leaves_its_tile(
+    browser: Browser, tmp_path: Path
+) -> None:
+    swept(tmp_path / "a-sweep-of-a-long-name")
+    orders = [OrderGiven(0, 0, f"t{number}", "train", 0) for number in range(20_000)]
+    wasted = [OutcomeDecided(0, 0, order.order_id, Outcome.WASTED, "absent") for order in orders]
+    big = folder_of(tmp_path / "big", "rehearsal", [StepOpened(0, (0,), (0,), (9.0,))])
+    big.journal.extend([*orders, *wasted, StepClosed(0, 0, (), (), 0.5, 1.0, 1.0)])
+    big.close(RunState.FINISHED)
+    with watching(tmp_path) as server:
+        for width, scheme in FORMS:
+            form(browser, width, scheme)
+            browser.call("Page.navigate", url=server.address + "runs")
+            until(browser, "document.querySelectorAll('#runs tr').length === 5", "no runs are listed")
+            narrowest = "Math.min(...[...document.querySelectorAll('#runs th')].map(it => it.clientWidth))"
+            assert browser.value(narrowest) >= 200
+            opened(browser, server.address + "?run=big")
+            tiles = "[...document.querySelectorAll('.tile')].filter(it => it.scrollWidth > it.clientWidth)"
+            assert browser.value(f"{tiles}.map(it => it.innerText).join()") == ""
+
+
 def test_a_run_grows_on_the_page_and_can_be_looked_back_at(browser: Browser, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "local", [])
     form(browser, 1400, "light")

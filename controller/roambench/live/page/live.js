@@ -193,7 +193,7 @@
   const tile = (name, value, unit, note) => {
     const box = make("div", undefined, "tile");
     const number = make("span", value, "value");
-    if (unit) number.append(make("span", " " + unit, "unit"));
+    if (unit) number.append(" ", make("span", unit, "unit"));
     box.append(make("span", name, "name"), number, make("span", note, "note"));
     return box;
   };
