@@ -238,9 +238,13 @@ class StreamMeter:
     def _report_described(self, ns: int) -> None:
         described = replace(self._describe(self._period_s), unit=getattr(self._source, "unit", ""))
         if (own := getattr(self._source, "traits", None)) is not None:
-            of_chip = {"look_cpu_s": 0.0, "settings": ""}
-            of_chip = {name: getattr(self._source, name, usual) for name, usual in of_chip.items()}
-            described = replace(described, own=own, nominal_s=own.nominal_s, **of_chip)
+            described = replace(
+                described,
+                own=own,
+                nominal_s=own.nominal_s,
+                look_cpu_s=getattr(self._source, "look_cpu_s", 0.0),
+                settings=getattr(self._source, "settings", ""),
+            )
         self._items.append(described.to_event(ns))
         self._arrived.set()
 
