@@ -58,6 +58,36 @@ app = _hostile
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_app_as_flowers_templates_write_it_leaves_the_same_on_all_fleets(
+    name: str, provisioned: BenchHosts, tmp_path: Path
+) -> None:
+    """PyTorch, scikit-learn, NumPy: each takes the place of the one before; the test below removes one."""
+    bench, names = provisioned.bench, provisioned.names
+    app, left = written_template(tmp_path, name), TEMPLATES[name][-1]
+    assert _brought(bench, app) == ["changed"] * len(names)
+    fleets = {f"bench:{bench}": ["--no-preflight", "--unproven"], "local": [], "simulated": []}
+    runs = [
+        _run(app, fleet, tmp_path / str(number), len(names), *more)
+        for number, (fleet, more) in enumerate(fleets.items())
+    ]
+    there, here, virtual = [run.path / "server-app" / left for run in runs]
+    assert here.read_bytes() == virtual.read_bytes()
+    if name == "pytorchapp":  # on a board PyTorch sums on several threads
+        expected = torch.load(here)
+        for tensor, values in torch.load(there).items():
+            torch.testing.assert_close(values, expected[tensor], rtol=0, atol=1e-6)
+    else:
+        assert there.read_bytes() == here.read_bytes()
+    (summary,) = report([runs[0].path]).summaries
+    assert summary.energy is not None
+    joules = {one.phase: one.gross.joules for one in summary.energy.phases}
+    assert joules.keys() >= {Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD}
+    closed = [record for record in runs[0].read_log() if isinstance(record, StepClosed)]
+    assert [one.accuracy is not None for one in closed] == [False, name != "numpyapp"]
+
+
+@pytest.mark.timeout(900)
 def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
     provisioned: BenchHosts, tmp_path: Path
 ) -> None:
@@ -123,40 +153,6 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
         provisioned.inside(name, "test ! -e /opt/roambench/programs && echo gone").strip() == "gone"
         for name in names
     )
-
-
-@pytest.mark.timeout(1500)
-def test_apps_as_flowers_templates_write_them_leave_the_same_on_all_fleets(
-    provisioned: BenchHosts, tmp_path: Path
-) -> None:
-    """PyTorch, scikit-learn and NumPy; a board has what each imports, and no other app's files."""
-    bench, names = provisioned.bench, provisioned.names
-    try:
-        for name, (_, _, _, left) in TEMPLATES.items():
-            app = written_template(tmp_path, name)
-            assert _brought(bench, app) == ["changed"] * len(names)
-            fleets = {f"bench:{bench}": ["--no-preflight", "--unproven"], "local": [], "simulated": []}
-            runs = [
-                _run(app, fleet, tmp_path / f"{name}-{number}", len(names), *more)
-                for number, (fleet, more) in enumerate(fleets.items())
-            ]
-            there, here, virtual = [run.path / "server-app" / left for run in runs]
-            assert here.read_bytes() == virtual.read_bytes(), name
-            if name == "pytorchapp":  # on a board PyTorch sums on several threads
-                expected = torch.load(here)
-                for tensor, values in torch.load(there).items():
-                    torch.testing.assert_close(values, expected[tensor], rtol=0, atol=1e-6)
-            else:
-                assert there.read_bytes() == here.read_bytes(), name
-            (summary,) = report([runs[0].path]).summaries
-            assert summary.energy is not None
-            joules = {one.phase: one.gross.joules for one in summary.energy.phases}
-            assert joules.keys() >= {Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD}
-            closed = [record for record in runs[0].read_log() if isinstance(record, StepClosed)]
-            assert [one.accuracy is not None for one in closed] == [False, name != "numpyapp"]
-    finally:
-        removed = roambench("fleet", "flower", bench, "--remove", timeout_s=300)
-    assert removed.code == 0, removed
 
 
 def _brought(bench: Path, app: Path) -> list[str]:
