@@ -80,7 +80,7 @@ def _value(option: Any) -> str:
     return _VALUES.get(kind, "TEXT")
 
 
-def _kind(option: Any) -> object:
+def _kind(option: Any) -> Any:
     """The type of an option's value. Older releases of typer, as flwr wants them, have click's types."""
     if hasattr(option, "type_descriptor"):
         return option.type_descriptor.annotation
