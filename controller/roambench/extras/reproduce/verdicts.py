@@ -123,16 +123,24 @@ def _printed(rows: Rows, scale: Scale) -> Iterator[str]:
     for _, _, table, name, column, bound, value, _, unit, _ in rows:
         if table == BESIDE:
             shown.setdefault(name, {})[column] = _joined(bound, value, unit)
-    parts: dict[str, list[str]] = {}
+    parts: dict[str, dict[str, dict[str, str]]] = {}
     for name, one in shown.items():
         item, where, _, figure = name.split("; ")
-        parts.setdefault(f"{item}, {figure}", []).append(
-            f"{where.removeprefix('systems ')}: {one['ours']} ({one['paper'].removesuffix(' %')})"
-        )
+        parts.setdefault(f"{item}, {figure}", {})[where.removeprefix("systems ")] = one
     if parts:
-        lines = [f"{what}, {'; '.join(figures)}" for what, figures in parts.items()]
+        lines = [f"{what}, {'; '.join(_figures(found))}" for what, found in parts.items()]
         at = "" if scale is Scale.SMALL else f" at `{scale}`"
         yield f"\nOurs{at} (the paper's). {'. '.join(lines)}.".replace("_", "\\_")
+
+
+def _figures(found: dict[str, dict[str, str]]) -> Iterator[str]:
+    """Ours with the paper's in brackets; two of joules have their ratio, for boards and work differ."""
+    for where, one in found.items():
+        yield f"{where}: {one['ours']} ({one['paper'].removesuffix(' %')})"
+    if len(found) == 2 and all(one["paper"].endswith(" J") for one in found.values()):
+        first, second = found.values()
+        ours, paper = (float(second[of].split()[0]) / float(first[of].split()[0]) for of in ("ours", "paper"))
+        yield f"ratio {ours:.2f} ({paper:.2f})"
 
 
 def _reason(claim: Claim, scale: str) -> str:
