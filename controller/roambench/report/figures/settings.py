@@ -6,6 +6,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from roambench.contract.metric import ACCURACY, Metric
@@ -98,9 +99,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             "The mean of all devices' models, scored.",
             ChartAxis("accuracy", "%", from_zero=True) if accuracy else ChartAxis(metric.axis),
             shown,
-            lambda peers, metric=metric: {
-                point.step: metric.shown(point.average) for point in peers.points if peers.metric == metric
-            },
+            partial(_averages, metric),
         )
         gap = _peer_chart(
             f"peer-gap{suffix}",
@@ -108,11 +107,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             f"Mean {metric.name} of the high-mobility devices less that of the others.",
             ChartAxis("points of accuracy" if accuracy else f"difference of {metric.name}"),
             shown,
-            lambda peers, metric=metric: {
-                point.step: metric.shown(point.gap)
-                for point in peers.points
-                if peers.metric == metric and point.gap is not None
-            },
+            partial(_gaps, metric),
         )
         yield replace(gap, levels=[ChartLevel(0.0, "")])
     for column, mobility in ((0, "high"), (1, "low")):
@@ -122,7 +117,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             "How many neighbours a device has had on average, repeats counted.",
             ChartAxis("neighbours", from_zero=True),
             rows[: len(RUN_COLOURS)],
-            lambda peers, column=column: _finite(peers.neighbours[:, column]),
+            partial(_neighbours, column),
         )
     yield _peer_chart(
         "peer-mixing",
@@ -140,6 +135,19 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
         rows[: len(RUN_COLOURS)],
         lambda peers: _finite(peers.spectral_gaps),
     )
+
+
+def _averages(metric: Metric, peers: PeerSummary) -> Curve:
+    return {point.step: metric.shown(point.average) for point in peers.points if peers.metric == metric}
+
+
+def _gaps(metric: Metric, peers: PeerSummary) -> Curve:
+    points = [point for point in peers.points if peers.metric == metric]
+    return {point.step: metric.shown(point.gap) for point in points if point.gap is not None}
+
+
+def _neighbours(column: int, peers: PeerSummary) -> Curve:
+    return _finite(peers.neighbours[:, column])
 
 
 def _peer_chart(
