@@ -165,7 +165,7 @@ def import_(
             raise ConfigError(problems)
         named = len(arguments) > 1 and not _reader_problems(arguments[0], arguments[1:])
         paths = arguments[1:] if named and not Path(arguments[0]).exists() else arguments
-        reader, paths, ap_list = _detected([Path(path) for path in paths], column_map, output)
+        reader, paths, ap_list = _detected([Path(path) for path in paths], column_map, output, time_format)
         if ap_list is not None and ap_source == "auto":
             ap_source = str(ap_list)
         if output is None or not reader:
@@ -232,7 +232,7 @@ def import_(
 
 
 def _detected(
-    paths: Sequence[Path], columns: Mapping[str, str], output: Path | None
+    paths: Sequence[Path], columns: Mapping[str, str], output: Path | None, time_format: str
 ) -> tuple[str, list[str], Path | None]:
     """Return the best guess, its files and the list of access points among them, and print all guesses; ""
     after a proposal, whose columns a user has to look at.
@@ -245,7 +245,7 @@ def _detected(
     if ap_list is not None:
         typer.echo(f"looks like a list of access points, no movement: {ap_list} (--ap-source)", err=True)
     try:
-        guesses = detect(paths, columns, ap_list)
+        guesses = detect(paths, columns, ap_list, time_format)
     except UnknownFormat as error:
         for line in error.advice:
             typer.echo(line)

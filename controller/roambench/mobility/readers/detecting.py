@@ -93,12 +93,16 @@ def _head(path: Path) -> Head:
 
 
 def detect(
-    paths: Sequence[Path], columns: Mapping[str, str] | None = None, ap_list: Path | None = None
+    paths: Sequence[Path],
+    columns: Mapping[str, str] | None = None,
+    ap_list: Path | None = None,
+    time_format: str = "auto",
 ) -> tuple[Guess, ...]:
     """The formats that files of `paths` look like, the most special first; none twice.
 
     `columns` is the user's column map: only formats that it fits are guessed; `ap_list` goes into a proposal.
-    Raises TraceError for files that cannot be read, UnknownFormat where nothing is recognised.
+    Raises TraceError for files that cannot be read, UnknownFormat where nothing is recognised, or a table whose
+    times need a pattern that `time_format` does not give.
     """
     columns = columns or {}
     if not paths:
@@ -110,10 +114,17 @@ def detect(
             for found in documents_of(path, lambda name: True, archives)[0][:_LOOKED_AT]
         ]
         guesses = _guesses([(found.path, head_of(found, columns)) for found in documents])
-        if not guesses:
+        table = bool(guesses) and guesses[0].reader in _GENERAL and not columns and time_format == "auto"
+        if not guesses or (table and any(_needs_pattern(spread_of(found, columns)) for found in documents)):
             spread = (spread_of(found, columns) for found in documents)
             raise UnknownFormat(paths, next((head for head in spread if head.rows), None), ap_list)
     return guesses
+
+
+def _needs_pattern(head: Head) -> bool:
+    """Tell if the table's dates begin with the day or the month."""
+    proposal = propose(head) if head.rows else None
+    return proposal is not None and "%" in proposal.time_format
 
 
 def _guesses(heads: Sequence[tuple[str, Head]]) -> tuple[Guess, ...]:

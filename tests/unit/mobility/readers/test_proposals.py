@@ -93,6 +93,14 @@ def test_a_date_in_another_order_is_proposed_with_its_pattern(tmp_path, capsys):
     assert not (tmp_path / "t.parquet").exists()
 
 
+def test_a_table_of_our_own_names_gets_the_pattern_of_its_dates(tmp_path):
+    path = tmp_path / "tags.csv"
+    rows = [f"tag{hour % 2};{day:02}/09/2019 0{hour}:00;32.4;-7.2" for day in (7, 8) for hour in range(4)]
+    path.write_text("\n".join(["device;time;lat;lon", *rows]))
+    assert "--time-format '%d/%m/%Y %H:%M'" in advice(path)[0]
+    assert [guess.reader for guess in detect([path], time_format="%d/%m/%Y %H:%M")] == ["csv"]
+
+
 @pytest.mark.parametrize(
     "text",
     [
