@@ -101,8 +101,8 @@ def detect(
     """The formats that files of `paths` look like, the most special first; none twice.
 
     `columns` is the user's column map: only formats that it fits are guessed; `ap_list` goes into a proposal.
-    Raises TraceError for files that cannot be read, UnknownFormat where nothing is recognised, or a table whose
-    times need a pattern that `time_format` does not give.
+    Raises TraceError for files that cannot be read, UnknownFormat where nothing is recognised, or where the
+    times of a table need a pattern that `time_format` does not give.
     """
     columns = columns or {}
     if not paths:

@@ -6,7 +6,6 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 from roambench.contract.metric import ACCURACY, Metric
@@ -30,7 +29,7 @@ from roambench.report.joule_names import LEARNING, WASTED
 from roambench.report.quantities import QUANTITIES
 from roambench.report.settings import RepeatedSetting, Settings
 from roambench.report.spread import Spread, spread
-from roambench.report.summaries.peers import Floats, PeerSummary
+from roambench.report.summaries.peers import Floats, PeerPoint, PeerSummary
 from roambench.report.summaries.run import RunSummary
 
 _MOST_POINTS: Final = 500  # of a line by iteration; of more, every n-th is drawn
@@ -99,7 +98,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             "The mean of all devices' models, scored.",
             ChartAxis("accuracy", "%", from_zero=True) if accuracy else ChartAxis(metric.axis),
             shown,
-            partial(_averages, metric),
+            _scores_of_peers(metric, lambda point: point.average),
         )
         gap = _peer_chart(
             f"peer-gap{suffix}",
@@ -107,7 +106,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             f"Mean {metric.name} of the high-mobility devices less that of the others.",
             ChartAxis("points of accuracy" if accuracy else f"difference of {metric.name}"),
             shown,
-            partial(_gaps, metric),
+            _scores_of_peers(metric, lambda point: point.gap),
         )
         yield replace(gap, levels=[ChartLevel(0.0, "")])
     for column, mobility in ((0, "high"), (1, "low")):
@@ -117,7 +116,7 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
             "How many neighbours a device has had on average, repeats counted.",
             ChartAxis("neighbours", from_zero=True),
             rows[: len(RUN_COLOURS)],
-            partial(_neighbours, column),
+            _neighbours(column),
         )
     yield _peer_chart(
         "peer-mixing",
@@ -137,19 +136,6 @@ def _peer_charts(rows: Sequence[RepeatedSetting]) -> Iterator[Chart]:
     )
 
 
-def _averages(metric: Metric, peers: PeerSummary) -> Curve:
-    return {point.step: metric.shown(point.average) for point in peers.points if peers.metric == metric}
-
-
-def _gaps(metric: Metric, peers: PeerSummary) -> Curve:
-    points = [point for point in peers.points if peers.metric == metric]
-    return {point.step: metric.shown(point.gap) for point in points if point.gap is not None}
-
-
-def _neighbours(column: int, peers: PeerSummary) -> Curve:
-    return _finite(peers.neighbours[:, column])
-
-
 def _peer_chart(
     key: str,
     title: str,
@@ -165,6 +151,23 @@ def _peer_chart(
         if any(run.peers for run in row.runs)
     ]
     return Chart(key, title, f"{caption} {_BAND}", ChartAxis("iteration"), y, series)
+
+
+def _scores_of_peers(
+    metric: Metric, value: Callable[[PeerPoint], float | None]
+) -> Callable[[PeerSummary], Curve]:
+    """The curve of a value of the points of runs that are judged by the metric."""
+
+    def curve(peers: PeerSummary) -> Curve:
+        found = [(point.step, value(point)) for point in peers.points if peers.metric == metric]
+        return {step: metric.shown(score) for step, score in found if score is not None}
+
+    return curve
+
+
+def _neighbours(column: int) -> Callable[[PeerSummary], Curve]:
+    """The curve of a column of `PeerSummary.neighbours`."""
+    return lambda peers: _finite(peers.neighbours[:, column])
 
 
 def _finite(values: Floats) -> Curve:
