@@ -89,7 +89,7 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
 
 
 def _facts(task: LearningTask, folder: RunFolder) -> Iterator[CheckFinding]:
-    """The facts of model and test set that run.json has otherwise."""
+    """Find false facts of model and test set in run.json."""
     info = folder.info
     facts = (
         ("model_parameters", info.model_parameters, task.layout.size),
