@@ -36,7 +36,7 @@ def test_in_the_experiment_in_a_small_form_a_large_battery_keeps_devices_on_and_
     text = re.sub(r"systems = \[.*?\]", 'systems = ["mohawk", "hierfavg"]', text)
     text = re.sub(r"capacity_wh = \[.*?\]", "capacity_wh = [5.0, 200.0]", text)
     text = (
-        text.replace("seeds = 3", "seeds = 1")
+        text.replace("seeds = 5", "seeds = 1")
         .replace("steps = 48", "steps = 10")
         .replace("agents = 20", "agents = 6")
     )
