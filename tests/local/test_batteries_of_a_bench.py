@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from living_agents import LivingBench
+from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase
 from roambench.rounds.records import BatteriesSeen, BoardSwitched, FleetEvent, OrderAnswered
 from roambench.runs.folder import RunFolder
@@ -95,7 +96,7 @@ def test_boards_are_switched_at_their_meters(launch, bench: LivingBench) -> None
     ]
     assert not [doubt for doubt in doubts if " has its power" in doubt or " has no power" in doubt]
     assert all(answer.status == "done" for answer in log.only(OrderAnswered)), list(log.only(OrderAnswered))
-    assert not [event for event in log.only(FleetEvent) if event.kind == "session lost"]
+    assert not [event for event in log.only(FleetEvent) if event.kind == EventKind.SESSION_LOST]
     switches = list(log.only(BoardSwitched))
     for device in range(3):  # as it was found
         assert [one.on for one in switches if one.device == device] in ([], [False, True], [False, True] * 2)

@@ -93,7 +93,7 @@ def test_boards_without_charge_are_off_and_come_back_with_their_models(
     work = {o.order_id: o for o in log.only(OrderGiven) if o.kind not in ("idle", "discard")}
     assert not {(order.step, order.device) for order in work.values()} & off
     assert all(a.status == "done" for a in log.only(OrderAnswered)), list(log.only(OrderAnswered))
-    assert not [event for event in log.only(FleetEvent) if event.kind == "session lost"]
+    assert not [event for event in log.only(FleetEvent) if event.kind == EventKind.SESSION_LOST]
     # Its process was another one afterwards, and its model was there still: it was uploaded and used.
     used = {order for one in log.only(EdgeAggregated) for order in one.train_order_ids}
     kept = [

@@ -23,6 +23,8 @@ from roambench.report.quantities import QUANTITIES
 Row = list[Any]
 Message = dict[str, Any]
 
+#: Parts of `RunMessages.details`.
+DETAILS: Final = ("places", "links", "charges", "cells")
 _PLACES: Final = {outcome: place for place, outcome in enumerate(Outcome)}
 #: A page shows a step, and where devices were in the one before.
 _NEWEST: Final = 2

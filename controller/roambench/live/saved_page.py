@@ -17,7 +17,7 @@ from typing import Any, Final, Self
 from roambench.contract.errors import RunError
 from roambench.contract.printable import printable
 from roambench.contract.whole_file import replaced
-from roambench.live.messages import Message, RunMessages, encoded, shown_with
+from roambench.live.messages import DETAILS, Message, RunMessages, encoded, shown_with
 from roambench.live.view import RunView
 from roambench.runs.database import naming
 from roambench.runs.info import RunInfo, RunState
@@ -27,7 +27,6 @@ PAGE: Final = "page.zip"
 #: A run whose logs hold less is read within a second.
 LEAST_BYTES: Final = 32 << 20
 _MOST_BYTES: Final = 256 << 20  # of one message
-_DETAILS: Final = ("places", "links", "cells")  # of `RunMessages.details`
 _WHOLE, _CURVES, _STEP = "whole.json", "curves.json", "steps/{}.json"
 
 
@@ -90,7 +89,7 @@ class SavedPage:
     def step(self, step: int) -> Message:
         """Return what `RunMessages.step` gave; RunError."""
         known = [self.message(_STEP.format(each)) or {} for each in shown_with(step)]
-        return {name: [row for one in known for row in one.get(name, ())] for name in _DETAILS}
+        return {name: [row for one in known for row in one.get(name, ())] for name in DETAILS}
 
     def message(self, name: str) -> Message | None:
         """The message of that name in the file; None where it has none, RunError for a damaged file."""

@@ -141,7 +141,7 @@ async def test_a_line_at_which_a_strangers_parser_fails_is_an_alarm_and_the_next
                     await asyncio.sleep(0.1)
             if isinstance(item, Reading) and item.watts == 2.0:
                 break
-    (alarm,) = [item for item in items if isinstance(item, AgentEvent) and item.kind == "meter alarm"]
+    (alarm,) = [item for item in items if isinstance(item, AgentEvent) and item.kind == EventKind.METER_ALARM]
     assert alarm.detail.startswith("its driver fails: KeyError: b'three' (")
     assert [item.watts for item in items if isinstance(item, Reading)] == [1.0, 2.0]
 
