@@ -214,7 +214,7 @@ def trouble(launch, bench: LivingBench, run: RunFolder, tmp_path_factory) -> Ite
 
 def gap_s(board: DeviceEnergy, gone: tuple[int, int]) -> float:
     """Seconds of its longest time without a line that has part of `gone`."""
-    ns = np.sort(board.samples.ns)
+    ns = np.sort(board.readings.ns)  # samples have none of the time without a controller
     begins, ends = ns[:-1], ns[1:]
     return float(np.max((ends - begins)[(begins < gone[1]) & (ends > gone[0])])) * 1e-9
 
