@@ -145,7 +145,8 @@ def test_a_card_of_trixie_becomes_a_host_by_a_real_cloud_init(
     assert made.code == 0, made
     seeded_card.port = 2207
     seeded_card.start(None)
-    seeded_card.wait()
+    # systemd's presets enable systemd-networkd, too, whose units wait two minutes for links that it has not.
+    seeded_card.wait(240.0)
     told = seeded_card.inside(
         "cloud-init status --wait; cloud-init schema -c /boot/firmware/user-data; hostname"
     )

@@ -150,9 +150,9 @@ class Container:
                 start_new_session=True,
             )
 
-    def wait(self) -> None:
+    def wait(self, patience_s: float = _BOOT_PATIENCE_S) -> None:
         """Until its SSH server says who it is and users may log in: a booting system refuses them."""
-        deadline_s = time.monotonic() + _BOOT_PATIENCE_S * times_slower(self._architecture)
+        deadline_s = time.monotonic() + patience_s * times_slower(self._architecture)
         while not self._answers() or Path(f"/proc/{self.init}/root/run/nologin").exists():
             if not self.on or time.monotonic() > deadline_s:
                 raise RuntimeError(
