@@ -1,7 +1,7 @@
 """Runs the points of a sweep as processes, a number at a time; one that fails or dies harms no other.
 
 Points without agents are forked from a process that has loaded what they need, torch most of all: a small one
-on virtual devices takes 1.3 s of CPU time, where one that loads it itself takes 4. Agents need grpc,
+on virtual devices takes 1.2 s of CPU time, where one that loads it itself takes 5. Agents need grpc,
 and children of a process with grpc hang.
 """
 
