@@ -163,7 +163,7 @@ class Stamps:
 def ours(app: Path, folder: Path, python: str, fleet: str, rounds: int, *more: str) -> Round:
     folder.mkdir()
     stamps = Stamps(folder, rounds)
-    command = [sys.executable, "-m", "roambench", "flower", "run", str(app), "--fleet", fleet]
+    command = [str(Path(sys.executable).with_name("roambench")), "flower", "run", str(app), "--fleet", fleet]
     command += ["--agents", str(CLIENTS), "--python", python, "--runs-dir", str(folder / "runs")]
     command += ["--run-config", f"num-server-rounds={rounds} stamps='{stamps.file}'"]
     command += ["--set", "energy.idle_baseline_s=5", *more]
