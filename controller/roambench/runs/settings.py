@@ -36,10 +36,15 @@ def varying(settings: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def named(values: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """The name of a setting by these of its keys, as short as they allow: mohawk alpha=0.1 seed=3."""
+    """The name of a setting by these of its keys, as short as they allow: mohawk alpha=0.1 seed=3.
+
+    Keys that it does not set are left out, if others are left.
+    """
     ends = [key.rpartition(".")[2] for key in keys]
     words = []
     for key, end in zip(keys, ends, strict=True):
+        if values.get(key) is None and any(values.get(other) is not None for other in keys):
+            continue
         short = end if ends.count(end) == 1 else key
         words.append(_text(values.get(key)) if key == SYSTEM else f"{short}={_text(values.get(key))}")
     return " ".join(words)
