@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from roambench.cli.main import app
 from roambench.report.figures.settings import settings_charts
+from roambench.report.pages.page import footer_of
 from roambench.report.quantities import QUANTITIES
 from roambench.report.report import report
 from roambench.report.settings import settings_of
@@ -42,6 +44,16 @@ def point(
     (home / folder).mkdir(parents=True)
     config = {"seed": seed, "learning": {"alpha": alpha}, "rounds": {"cloud_every_steps": 1}}
     hand_made(f"{folder}/mohawk", config=config, accuracies=(0.1, accuracy), **changes)
+
+
+def test_the_footer_of_many_runs_has_the_first_and_the_last_beginning(grid: Path) -> None:
+    runs = report(runs_at([grid])).summaries
+    dated = [
+        replace(run, info=replace(run.info, created_utc=f"2026-11-{day:02d}"))
+        for day, run in zip(range(20, 20 + len(runs)), reversed(runs), strict=True)
+    ]
+    assert footer_of(dated).startswith(f"Runs of 2026-11-20 to 2026-11-{19 + len(runs)}. ")
+    assert footer_of(dated[:2]).startswith("Runs of 2026-11-20, 2026-11-21. ")
 
 
 def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(grid: Path) -> None:

@@ -141,8 +141,9 @@ def _still_power(power: dict[str, Any]) -> str:
 
 
 def footer_of(runs: Sequence[RunSummary]) -> str:
-    """The page's footer: the versions that the runs were made with."""
+    """The page's footer: when the runs began, the first and the last of more than two, and their versions."""
     versions = {f"{name} {version}" for run in runs for name, version in run.info.versions.items()}
     made = ", ".join(sorted(versions)) or "versions not recorded"
-    when = ", ".join(dict.fromkeys(run.info.created_utc for run in runs if run.info.created_utc))
+    began = sorted({run.info.created_utc for run in runs if run.info.created_utc})
+    when = ", ".join(began) if len(began) <= 2 else f"{began[0]} to {began[-1]}"
     return f"Runs of {when or 'unknown date'}. {made}."
