@@ -11,10 +11,11 @@ from roambench.systems.options import SystemOptions
 
 RENAMED = {"k1": ("learning", "local_epochs"), "k2": ("rounds", "cloud_every_steps")}
 COMPOSED = {"local", "shapes"}
+TABLES = ("learning", "rounds", "algorithm", "battery")
 
 
 def test_every_option_is_a_key_of_one_table() -> None:
-    sections = [Experiment.model_fields[name].annotation for name in ("learning", "rounds", "algorithm")]
+    sections = [Experiment.model_fields[name].annotation for name in TABLES]
     for option in {field.name for field in fields(SystemOptions)} - RENAMED.keys() - COMPOSED:
         assert sum(option in section.model_fields for section in sections if section is not None) == 1, option
 

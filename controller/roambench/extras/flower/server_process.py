@@ -64,7 +64,7 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = settings["run_id"], 1, 1
     context = Context(settings["run_id"], 1, {}, RecordDict(), settings["run_config"])
     try:
-        answers = FirstMessage(pipe, settings) if "nodes" in settings else Fleet(pipe, sleeps)
+        answers = FirstMessage(pipe, settings) if "nodes" in settings else FleetAnswers(pipe, sleeps)
         app = load_app(settings["serverapp"], LoadServerAppError, settings["folder"])
         seed_draws(settings["seed"])
         app(grid=grid_of(settings["run_id"], sleeps, answers.nodes, answers.carry), context=context)
@@ -178,7 +178,7 @@ def grid_of(
     return AppGrid()
 
 
-class Fleet:
+class FleetAnswers:
     """Nodes and replies are the controller's."""
 
     def __init__(self, pipe: Any, sleeps: _Sleeps) -> None:

@@ -131,7 +131,8 @@ async def test_a_neighbour_that_still_wants_our_model_is_waited_for_until_the_de
             mixed = await bench.exchange(0, [bench.neighbour(1)], own_weight=0.75, limit_s=5.0)
         assert len(asked) > 3
         assert [missed.device for missed in mixed.not_taken] == [1]
-        assert bench.refusals == []
+        # The deadline may end a call on a busy machine before it is read.
+        assert set(bench.refusals) <= {("pi-00", "the call ended before its request")}
 
 
 @pytest.mark.asyncio
