@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +33,8 @@ PACE = Pace(wave_s=22.0, rest_s=14.0, transfer_s=2.0, transfers=1)
 @contextmanager
 def gateway(there: str, to: tuple[str, int]) -> Iterator[int]:
     """The port at address `there` of a gateway that forwards each connection, as to a meter's Wi-Fi."""
-    with closing(socket.create_server((there, 0))) as server:
+    with ExitStack() as opened:
+        server = opened.enter_context(closing(socket.create_server((there, 0))))
 
         def copy(one: socket.socket, other: socket.socket) -> None:
             with suppress(OSError):
@@ -44,14 +45,16 @@ def gateway(there: str, to: tuple[str, int]) -> Iterator[int]:
         def serve() -> None:
             with suppress(OSError):
                 while True:
-                    client, _ = server.accept()
-                    meter = socket.create_connection(to)
+                    client = opened.enter_context(closing(server.accept()[0]))
+                    meter = opened.enter_context(closing(socket.create_connection(to)))
                     for pair in ((client, meter), (meter, client)):
                         threading.Thread(target=copy, args=pair, daemon=True).start()
 
-        threading.Thread(target=serve, daemon=True).start()
+        served = threading.Thread(target=serve, daemon=True)
+        served.start()
         yield int(server.getsockname()[1])
         server.shutdown(socket.SHUT_RDWR)  # ends the wait for a client
+        served.join()
 
 
 def provision(hosts: BenchHosts, text: str) -> None:
@@ -106,7 +109,9 @@ def test_meters_of_a_neighbour_and_of_the_controller_prove_measure_and_lose_thei
         (meter,) = [one for one in host.checks if one.name == "meter"]
         assert meter.verdict is CheckVerdict.PASS, (host.host, meter)
 
-    run = BenchRun(bench, tmp_path / "run", *ALWAYS_THERE, "fleet.agents=3", "trace.steps=4")
+    run = BenchRun(
+        bench, tmp_path / "run", 'systems=["mohawk"]', *ALWAYS_THERE, "fleet.agents=3", "trace.steps=4"
+    )
     run.wait_for(EventKind.TRAIN_FINISHED, "pi3", "%/00001/%/train")
     elsewhere.inside("pi3", f"systemctl kill --signal=KILL {layout.UNIT}")
     boards = account(elsewhere, run)
