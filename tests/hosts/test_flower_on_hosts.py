@@ -58,7 +58,13 @@ app = _hostile
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("name", TEMPLATES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "pytorchapp",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in TEMPLATES if name != "pytorchapp"),
+    ],
+)
 def test_an_app_as_flowers_templates_write_it_leaves_the_same_on_all_fleets(
     name: str, provisioned: BenchHosts, tmp_path: Path
 ) -> None:
