@@ -88,7 +88,7 @@ def test_boards_without_charge_are_off_and_come_back_with_their_models(
     seen = list(log.only(BatteriesSeen))
     back = [(now.step, d) for before, now in pairwise(seen) for d in set(before.off) - set(now.off)]
     assert len({device for _, device in back}) >= 3, [one.off for one in seen]
-    # Nobody who was off had an order but to be absent; all orders were answered: no deadline was waited for.
+    # A device that was off had no order but to be absent; all were answered: no deadline was waited for.
     off = {(one.step, device) for one in seen for device in one.off}
     work = {o.order_id: o for o in log.only(OrderGiven) if o.kind not in ("idle", "discard")}
     assert not {(order.step, order.device) for order in work.values()} & off

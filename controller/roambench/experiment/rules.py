@@ -16,15 +16,16 @@ from roambench.emulation.profiles import Transport, profile
 from roambench.experiment import catalogue
 from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.battery_section import BatterySection
+from roambench.experiment.key_values import value_at, value_used
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
-from roambench.experiment.sections import DEFAULT_GENERATOR, Experiment
+from roambench.experiment.peer_rules import peer_mistakes
+from roambench.experiment.sections import DEFAULT_GENERATOR
 from roambench.learning.codecs.catalogue import codec_of
 from roambench.learning.tasks import load_task
 from roambench.spool.influx_settings import token_env_mistake, url_mistake
 from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system
-from roambench.written.expected import field_at
 from roambench.written.mistakes import Mistake, did_you_mean, shown
 
 #: Which table of the catalogue knows the name that stands in a key.
@@ -60,33 +61,17 @@ def broken_rules(values: Mapping[str, Any]) -> list[Mistake]:
         *_ray(values),
         *_battery(values),
         *_precision(values),
-        *_peers(values),
+        *peer_mistakes(values),
     ]
-
-
-def _at(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    found: Any = values
-    for part in path:
-        if not isinstance(found, Mapping) or part not in found:
-            return None
-        found = found[part]
-    return found
-
-
-def _used(values: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """Return what a key of a table is: its default where the file leaves it out."""
-    found, field = _at(values, path), field_at(Experiment, path)
-    assert field is not None
-    return field.get_default(call_default_factory=True) if found is None else found
 
 
 def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
     for path, kinds in NAMED.items():
-        given = _at(values, path)
+        given = value_at(values, path)
         for name in given if isinstance(given, list) else [given]:
             if not isinstance(name, str) or not name:
                 continue
-            if path == ("systems",) and name == _at(values, ("program", "name")):
+            if path == ("systems",) and name == value_at(values, ("program", "name")):
                 continue
             known = [known for kind in kinds for known in catalogue.table(kind).names()]
             if name not in known:
@@ -95,8 +80,8 @@ def _unknown_names(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _trace(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    file, generator = _at(values, ("trace", "file")), _at(values, ("trace", "generator"))
-    parameters = _at(values, ("trace", "parameters"))
+    file, generator = value_at(values, ("trace", "file")), value_at(values, ("trace", "generator"))
+    parameters = value_at(values, ("trace", "parameters"))
     if file and generator:
         yield Mistake(("trace",), "file and generator exclude each other: expected one of them")
     if file and parameters:
@@ -109,7 +94,7 @@ def _trace(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 
 def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    systems = _at(values, ("systems",))
+    systems = value_at(values, ("systems",))
     if isinstance(systems, list):
         twice = sorted({name for name in systems if isinstance(name, str) and systems.count(name) > 1})
         if twice:
@@ -118,7 +103,7 @@ def _systems(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """A program is the one system of its experiment, or it trains what systems of ours coordinate."""
-    name = _at(values, ("program", "name"))
+    name = value_at(values, ("program", "name"))
     if not isinstance(name, str) or not name:
         return
     if name not in PROGRAMS.names():
@@ -126,28 +111,28 @@ def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
         yield Mistake(
             ("program", "name"), f'expected one of {", ".join(PROGRAMS.names())}, got "{name}"{hint}'
         )
-    systems = _used(values, ("systems",))
+    systems = value_used(values, ("systems",))
     if systems != [name] and name in systems:
         yield Mistake(("systems",), f'expected ["{name}"] alone, or systems without it')
     elif any(isinstance(system, str) and is_peer_system(system) for system in systems):
         yield Mistake(("systems",), f'expected systems with access points beside program.name = "{name}"')
-    learning = _at(values, ("learning",))
+    learning = value_at(values, ("learning",))
     for key in learning if isinstance(learning, Mapping) else ():
         yield Mistake(("learning", key), f"expected none: {name} brings data, model and training")
     for key in ("local", "proximal"):
-        if _at(values, ("algorithm", key)):
+        if value_at(values, ("algorithm", key)):
             yield Mistake(("algorithm", key), f"expected none: {name} brings its training")
-    if _used(values, ("simulated", "backend")) != "workers":
+    if value_used(values, ("simulated", "backend")) != "workers":
         yield Mistake(("simulated", "backend"), f'expected "workers" beside program.name = "{name}"')
-    if _used(values, ("rounds", "score_aps")):
+    if value_used(values, ("rounds", "score_aps")):
         yield Mistake(("rounds", "score_aps"), f"expected false: {name} scores no classes")
 
 
 def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """A task of the user's own is imported: what is missing of it shows before anything runs."""
-    name = _at(values, ("learning", "task"))
+    name = value_at(values, ("learning", "task"))
     if not isinstance(name, str) or not name:
-        if _at(values, ("rounds", "metric_threshold")) is not None:
+        if value_at(values, ("rounds", "metric_threshold")) is not None:
             yield Mistake(("rounds", "metric_threshold"), "expected learning.task beside it, with metrics")
         return
     try:
@@ -157,22 +142,22 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
         return
     brought = ["dataset", "model", *(["partition"] if hasattr(task, "partition") else [])]
     for key in brought:
-        if _at(values, ("learning", key)) is not None:
+        if value_at(values, ("learning", key)) is not None:
             yield Mistake(("learning", key), f"expected none beside task, which brings its own {key}")
     if hasattr(task, "batches"):
-        if _at(values, ("learning", "augmentation")) not in (None, "none"):
+        if value_at(values, ("learning", "augmentation")) not in (None, "none"):
             yield Mistake(
                 ("learning", "augmentation"), "expected none beside a task that makes its own batches"
             )
-        if _at(values, ("simulated", "backend")) == "stacked":
+        if value_at(values, ("simulated", "backend")) == "stacked":
             expected = 'expected "workers" or "ray" beside a task that makes its own batches'
             yield Mistake(("simulated", "backend"), expected)
-    if not hasattr(task, "metrics") and _at(values, ("rounds", "metric_threshold")) is not None:
+    if not hasattr(task, "metrics") and value_at(values, ("rounds", "metric_threshold")) is not None:
         yield Mistake(("rounds", "metric_threshold"), "expected a task with metrics")
 
 
 def _association(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    if _at(values, ("algorithm", "association")) == "trace" and _at(values, ("fleet", "aps")):
+    if value_at(values, ("algorithm", "association")) == "trace" and value_at(values, ("fleet", "aps")):
         yield Mistake(
             ("algorithm", "association"),
             'expected fleet.aps = 0 beside "trace": drawn APs are not those that the trace recorded',
@@ -185,7 +170,7 @@ def _own_parameters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     algorithm = values.get("algorithm")
     if not isinstance(algorithm, Mapping):
         return
-    local, systems = algorithm.get("local", ""), _used(values, ("systems",))
+    local, systems = algorithm.get("local", ""), value_used(values, ("systems",))
     if local and algorithm.get("proximal"):
         yield Mistake(("algorithm", "proximal"), "expected none beside local, which says how devices train")
     systems = systems if isinstance(systems, list | tuple) else ()
@@ -232,25 +217,25 @@ def _system_mistakes(name: str, table: Mapping[str, Any], path: tuple[str, ...])
 
 
 def _optimiser(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    adam = _at(values, ("learning", "optimiser")) == "adam"
-    if adam and _at(values, ("simulated", "backend")) == "stacked":
+    adam = value_at(values, ("learning", "optimiser")) == "adam"
+    if adam and value_at(values, ("simulated", "backend")) == "stacked":
         yield Mistake(("learning", "optimiser"), 'expected "sgd" beside simulated.backend = "stacked"')
 
 
 def _paths(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    file = _at(values, ("trace", "file"))
+    file = value_at(values, ("trace", "file"))
     if isinstance(file, str) and file and not Path(file).is_file():
         yield Mistake(("trace", "file"), f"expected a trace file, {file} does not exist")
-    folder = _at(values, ("learning", "data_path"))
+    folder = value_at(values, ("learning", "data_path"))
     if isinstance(folder, str) and folder and not Path(folder).is_dir():
         yield Mistake(("learning", "data_path"), f"expected a folder, {folder} does not exist")
-    folder = _at(values, ("program", "folder"))
+    folder = value_at(values, ("program", "folder"))
     if isinstance(folder, str) and folder and not Path(folder).is_dir():
         yield Mistake(("program", "folder"), f"expected a folder, {folder} does not exist")
 
 
 def _links(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    name = _at(values, ("links", "model"))
+    name = value_at(values, ("links", "model"))
     if isinstance(name, str) and name:
         try:
             load_link_model(name)
@@ -263,23 +248,23 @@ def _codecs(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Codecs that there are, of what they can code, in runs whose models pass an access point."""
     coded = {}
     for key in ("codec_up", "codec_down"):
-        text = _used(values, ("links", key))
+        text = value_used(values, ("links", key))
         if isinstance(text, str) and text != IDENTITY:
             try:
                 coded[key] = codec_of(text)
             except ConfigError as error:
                 yield from (Mistake(("links", key), problem) for problem in error.problems)
     for key, codec in coded.items():
-        whole = key == "codec_down" or _used(values, ("links", "codec_of")) == "model"
+        whole = key == "codec_down" or value_used(values, ("links", "codec_of")) == "model"
         if codec.feeds_back and whole:
             beside = "" if key == "codec_down" else ' beside codec_of = "model"'
             expected = f"expected a codec that keeps every number of a model{beside}"
-            yield Mistake(("links", key), f"{expected}, got {shown(_used(values, ('links', key)))}")
-        if _used(values, ("simulated", "precision")) == "float64":
+            yield Mistake(("links", key), f"{expected}, got {shown(value_used(values, ('links', key)))}")
+        if value_used(values, ("simulated", "precision")) == "float64":
             yield Mistake(("links", key), 'expected none beside simulated.precision = "float64"')
-        if _at(values, ("program", "name")):
+        if value_at(values, ("program", "name")):
             yield Mistake(("links", key), "expected none beside a program, whose messages are its own")
-        systems = _used(values, ("systems",))
+        systems = value_used(values, ("systems",))
         if isinstance(systems, list | tuple) and any(map(is_peer_system, systems)):
             yield Mistake(
                 ("links", key), "expected none with decentralised systems, which have no access point"
@@ -288,14 +273,14 @@ def _codecs(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """The emulated meters: firmwares that there are, that agents can read, at an interval they offer."""
-    name, interval_ms = (_used(values, ("local", key)) for key in ("meter_profile", "meter_interval_ms"))
-    own = _used(values, ("local", "meter_profiles"))
+    name, interval_ms = (value_used(values, ("local", key)) for key in ("meter_profile", "meter_interval_ms"))
+    own = value_used(values, ("local", "meter_profiles"))
     yield from _firmware(("local", "meter_profile"), name)
     if isinstance(own, Mapping):
         for device, firmware in own.items():
             yield from _device(values, "meter_profiles", device)
             yield from _firmware(("local", "meter_profiles", device), firmware)
-    sites = _at(values, ("local", "meter_sites"))
+    sites = value_at(values, ("local", "meter_sites"))
     if isinstance(sites, Mapping):
         for device in sites:
             yield from _device(values, "meter_sites", device)
@@ -336,10 +321,10 @@ def _firmware(key: tuple[str, ...], name: object) -> Iterator[Mistake]:
 
 def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Meters that agents of this machine read: of devices that there are, by drivers that there are."""
-    meters = _at(values, ("local", "meters"))
+    meters = value_at(values, ("local", "meters"))
     if not isinstance(meters, Mapping) or not meters:
         return
-    scale = _used(values, ("local", "time_scale"))
+    scale = value_used(values, ("local", "time_scale"))
     if scale != 1:
         yield Mistake(
             ("local", "time_scale"), f"expected 1 beside meters: a real one runs no faster, got {scale}"
@@ -358,8 +343,8 @@ def _real_meters(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _meter_readers(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Meters that the controller reads: emulated ones, of devices that there are."""
-    readers = _at(values, ("local", "meter_readers"))
-    meters = _at(values, ("local", "meters"))
+    readers = value_at(values, ("local", "meter_readers"))
+    meters = value_at(values, ("local", "meters"))
     for name in readers if isinstance(readers, Mapping) else ():
         yield from _device(values, "meter_readers", name)
         if isinstance(meters, Mapping) and name in meters:
@@ -369,7 +354,7 @@ def _meter_readers(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _device(values: Mapping[str, Any], table: str, name: str) -> Iterator[Mistake]:
     """A mistake where no device of this machine has the name, which is a key of the table."""
-    agents = _used(values, ("fleet", "agents"))
+    agents = value_used(values, ("fleet", "agents"))
     number = name.removeprefix("pi-")
     there = number.isascii() and number.isdigit() and name == f"pi-{int(number):02d}" and int(number) > 0
     if not there or (type(agents) is int and 0 < agents < int(number)):
@@ -378,15 +363,15 @@ def _device(values: Mapping[str, Any], table: str, name: str) -> Iterator[Mistak
 
 
 def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    url = _at(values, ("influxdb", "url"))
+    url = value_at(values, ("influxdb", "url"))
     mistake = url_mistake(url) if isinstance(url, str) and url else None
     if mistake:
         yield Mistake(("influxdb", "url"), mistake)
-    name = _at(values, ("influxdb", "token_env"))
+    name = value_at(values, ("influxdb", "token_env"))
     mistake = token_env_mistake(name) if isinstance(name, str) else None
     if mistake:
         yield Mistake(("influxdb", "token_env"), mistake)
-    via, store = _at(values, ("influxdb", "via")), _at(values, ("influxdb", "store"))
+    via, store = value_at(values, ("influxdb", "via")), value_at(values, ("influxdb", "store"))
     if (via, store) == ("controller", "influxdb"):
         yield Mistake(("influxdb", "store"), 'expected "both" where the controller forwards its run folder')
     if store == "influxdb" and not url:
@@ -395,33 +380,33 @@ def _influxdb(values: Mapping[str, Any]) -> Iterator[Mistake]:
 
 def _precision(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Mistakes of precision: less than float32 is the stacked backend's alone; TF32 is a GPU's."""
-    precision, backend = (_used(values, ("simulated", key)) for key in ("precision", "backend"))
+    precision, backend = (value_used(values, ("simulated", key)) for key in ("precision", "backend"))
     if precision not in ("tf32", "bfloat16"):
         return
     if backend != "stacked":
         yield Mistake(
             ("simulated", "precision"), f'"{precision}" expects backend = "stacked", got "{backend}"'
         )
-    if precision == "tf32" and _at(values, ("simulated", "device")) == "cpu":
+    if precision == "tf32" and value_at(values, ("simulated", "device")) == "cpu":
         yield Mistake(("simulated", "precision"), 'expected a GPU for "tf32", device is "cpu"')
 
 
 def _ray(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    address = _at(values, ("simulated", "ray_address"))
+    address = value_at(values, ("simulated", "ray_address"))
     if not isinstance(address, str) or not address:
         return
     if not re.fullmatch(r"auto|[^\s/:]+:\d{1,5}", address):
         yield Mistake(("simulated", "ray_address"), f'expected "auto" or "host:port", got "{address}"')
-    elif _at(values, ("simulated", "backend")) != "ray":
+    elif value_at(values, ("simulated", "backend")) != "ray":
         yield Mistake(("simulated", "ray_address"), 'expects backend = "ray": no other uses it')
 
 
 def _battery(values: Mapping[str, Any]) -> Iterator[Mistake]:
     """Keys of batteries that belong together, and what knows of none."""
-    table = _at(values, ("battery",))
+    table = value_at(values, ("battery",))
     if not isinstance(table, Mapping) or not table:
         return
-    used = {key: _used(values, ("battery", key)) for key in BatterySection.model_fields}
+    used = {key: value_used(values, ("battery", key)) for key in BatterySection.model_fields}
     defaults = {key: field.default for key, field in BatterySection.model_fields.items()}
     if used == defaults:
         return
@@ -446,63 +431,16 @@ def _battery(values: Mapping[str, Any]) -> Iterator[Mistake]:
             ("battery", "charge_until_h"),
             f"expected another hour than charge_from_h, got {used['charge_until_h']}",
         )
-    if _at(values, ("rounds", "lookahead")) is True:
+    if value_at(values, ("rounds", "lookahead")) is True:
         yield Mistake(
             ("rounds", "lookahead"), "expected false beside [battery]: the oracle foresees no device off"
         )
-    systems, program = _at(values, ("systems",)), _at(values, ("program", "name"))
+    systems, program = value_at(values, ("systems",)), value_at(values, ("program", "name"))
     for name in systems if isinstance(systems, list) else ():
         if isinstance(name, str) and (is_peer_system(name) or name == program):
             yield Mistake(("battery",), f"expected systems with access points, got {name}")
 
 
 def _meter_stall(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    if _at(values, ("local", "meter_stall_at_s")) and not _at(values, ("local", "meter_stall_s")):
+    if value_at(values, ("local", "meter_stall_at_s")) and not value_at(values, ("local", "meter_stall_s")):
         yield Mistake(("local", "meter_stall_at_s"), "expected meter_stall_s > 0 beside it")
-
-
-def _peers(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    """Yield mistakes of decentralised experiments; nothing for hierarchical systems."""
-    systems = values.get("systems")
-    named = [name for name in systems if isinstance(name, str)] if isinstance(systems, list) else []
-    ours = [name for name in named if is_peer_system(name)]
-    if not ours:
-        return
-    if len(ours) < len(named):
-        others = ", ".join(name for name in named if not is_peer_system(name))
-        yield Mistake(
-            ("systems",), f"expected decentralised systems only beside {ours[0]}, or none, got {others}"
-        )
-    yield from _peer_learning(values)
-    yield from _peer_mobility(values)
-
-
-def _peer_learning(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    if _at(values, ("learning", "optimiser")) == "adam":
-        yield Mistake(
-            ("learning", "optimiser"), 'expected "sgd": decentralised systems keep no other state on devices'
-        )
-    backend, momentum = _used(values, ("simulated", "backend")), _used(values, ("learning", "momentum"))
-    if backend in ("stacked", "ray") and isinstance(momentum, int | float) and momentum > 0:
-        yield Mistake(
-            ("learning", "momentum"),
-            f'expected 0 beside simulated.backend = "{backend}", which does not keep it from one exchange to '
-            "the next",
-        )
-
-
-def _peer_mobility(values: Mapping[str, Any]) -> Iterator[Mistake]:
-    model, mobile = (_used(values, ("mobility", key)) for key in ("model", "mobile"))
-    agents = _used(values, ("fleet", "agents"))
-    if model == "trace" or type(agents) is not int or type(mobile) is not int:
-        return
-    if agents == 0:
-        yield Mistake(("fleet", "agents"), f'expected a number of devices beside mobility.model = "{model}"')
-        return
-    if model in ("random", "dam", "dcm") and mobile > agents:
-        yield Mistake(("mobility", "mobile"), f"expected at most the {agents} devices, got {mobile}")
-    elif model in ("dam", "dcm") and mobile == agents:
-        yield Mistake(
-            ("mobility", "mobile"),
-            f'expected fewer than the {agents} devices: "{model}" goes where static devices are',
-        )

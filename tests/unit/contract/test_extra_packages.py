@@ -1,4 +1,4 @@
-"""Nobody is sent to an index for roambench, where a stranger could register the name."""
+"""No message sends people to an index for roambench, where a stranger could register the name."""
 
 from __future__ import annotations
 

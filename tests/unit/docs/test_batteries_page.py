@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_codecs_page import FENCE, ROOT, run
+from .test_codecs_page import ROOT, run, typed
 
 PAGE = (ROOT / "docs" / "batteries.md").read_text("utf-8")
 
@@ -16,17 +16,7 @@ pytestmark = pytest.mark.timeout(600)
 
 
 def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
-    for language, title, content in FENCE.findall(PAGE):
-        if title:
-            (tmp_path / title).write_text(content)
-        if language != "console":
-            continue
-        printed = ""
-        for line in content.splitlines():
-            if line.startswith("$ "):
-                printed = run(line[2:], tmp_path)
-            else:
-                assert line in printed, printed
+    typed(PAGE, tmp_path)
 
 
 def test_in_the_experiment_in_a_small_form_a_large_battery_keeps_devices_on_and_small_ones_do_not(

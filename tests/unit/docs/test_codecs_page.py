@@ -24,18 +24,23 @@ def run(command: str, folder: Path) -> str:
     return " ".join(done.stdout.split())
 
 
-def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
-    for language, title, content in FENCE.findall(PAGE):
+def typed(page: str, folder: Path) -> None:
+    """Write the page's files, and type its commands; each prints the lines that the page shows behind it."""
+    for language, title, content in FENCE.findall(page):
         if title:
-            (tmp_path / title).write_text(content)
+            (folder / title).write_text(content)
         if language != "console":
             continue
         printed = ""
         for line in content.splitlines():
             if line.startswith("$ "):
-                printed = run(line[2:], tmp_path)
+                printed = run(line[2:], folder)
             else:
                 assert " ".join(line.split()) in printed, printed
+
+
+def test_every_command_of_the_page_works_and_prints_what_the_page_shows(tmp_path: Path) -> None:
+    typed(PAGE, tmp_path)
 
 
 def test_the_experiment_in_a_small_form_has_its_break_even_where_eq_1_says(tmp_path: Path) -> None:

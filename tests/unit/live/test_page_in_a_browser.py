@@ -222,7 +222,9 @@ def test_a_run_on_batteries_shows_charges_and_who_is_off(browser: Browser, tmp_p
         )
         browser.call("Runtime.evaluate", expression=look_back)
         until(
-            browser, 'document.getElementById("boards").innerText.includes("off: no charge")', "nobody is off"
+            browser,
+            'document.getElementById("boards").innerText.includes("off: no charge")',
+            "none is off",
         )
         assert "charge 4 %" in text(browser, "boards").replace("\u00a0", " ")
         assert browser.faults == []
