@@ -52,15 +52,15 @@ class RaySession:
     def open(self, cpus: int, store_bytes: int) -> None:
         """Join the cluster at the address, or start a local Ray of `cpus` whose object store holds
         `store_bytes`. FleetError where Ray is not installed, not there, or busy in this process."""
-        with _unclosed_files():
-            try:
-                self._begin(cpus, store_bytes)
-            except FleetError as error:
-                if not self.local or not any(text in str(error) for text in _TOO_SLOW):
-                    raise
-            else:
-                return
-        self._begin(cpus, store_bytes)  # what it reads from the disk is in memory now
+        for attempts_left in (3, 2, 1, 0):
+            with _unclosed_files():
+                try:
+                    self._begin(cpus, store_bytes)
+                    break
+                except FleetError as error:
+                    slow = self.local and any(text in str(error) for text in _TOO_SLOW)
+                    if not slow or not attempts_left:
+                        raise  # else once more: what it read from the disk is in memory now
 
     def _begin(self, cpus: int, store_bytes: int) -> None:
         self.ray = _imported()
