@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what tests start on loopback: InfluxDB 1.6, VictoriaMetrics, an SSH server, an SNMP agent, an
-# MQTT broker and a browser, what talks to power switches, what reads a PDF, and what writes down a program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
+# MQTT broker and a browser, what talks to power switches, what reads a PDF, what packs traces, and what writes down a
+# program's system calls, as Debian packages them. Needs root; without it this only tells which tests will be skipped.
 set -eu
 PATH="$PATH:/usr/sbin"
 missing=""
@@ -14,6 +15,9 @@ command -v uhubctl >/dev/null || missing="$missing uhubctl"
 command -v pdffonts >/dev/null || missing="$missing poppler-utils"
 command -v mosquitto >/dev/null || missing="$missing mosquitto"
 command -v curl >/dev/null || missing="$missing curl"
+command -v zip >/dev/null || missing="$missing zip"
+command -v xz >/dev/null || missing="$missing xz-utils"
+command -v bzip2 >/dev/null || missing="$missing bzip2"
 # shellcheck disable=SC2086
 sh "$(dirname "$0")/install_packages.sh" "tests against real servers" $missing
 # Any Chromium will do, and not every distribution calls its own so.

@@ -22,7 +22,8 @@ from roambench.runner.world import LearningTask, learning_spec
 _SMALL_BOARD_BYTES: Final = 700_000_000
 _BATCHES: Final = 2
 
-#: Answers requests on standard input as an agent's trainer does, and prints its peak of resident memory.
+#: Answers requests on standard input as an agent's trainer does, and prints its peak of resident memory, less
+#: the libraries of CUDA, which no board loads.
 _TRAINER: Final = """
 import json, sys
 from pathlib import Path
@@ -36,7 +37,13 @@ for request in json.load(sys.stdin):
     if refused:
         sys.exit(refused)
 (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-print(1024 * int(line.split()[1]))
+kilobytes, cuda = int(line.split()[1]), False
+for line in Path("/proc/self/smaps").read_text(errors="replace").splitlines():
+    if "-" in line.split(" ")[0]:  # a mapping begins
+        cuda = "/nvidia/" in line or "cuda" in line.rpartition("/")[2]
+    elif cuda and line.startswith("Rss:"):
+        kilobytes -= int(line.split()[1])
+print(1024 * kilobytes)
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,19 @@ def run(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
+_OPENED: list[RunView | _Channel] = []
+
+
+@pytest.fixture(autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    while _OPENED:
+        _OPENED.pop().close()
+
+
 def of_records(run: Path, now_s: float) -> RunMessages:
     view = RunView(run, lambda: now_s)
+    _OPENED.append(view)
     while view.look():
         pass
     return RunMessages(view)
@@ -41,7 +53,9 @@ def channel_of(run: Path) -> _Channel:
     folder = WatchedFolder(run.parent)
     found = folder.run(run.name)
     assert found is not None
-    return _Channel(found, None)
+    channel = _Channel(found, None)
+    _OPENED.append(channel)
+    return channel
 
 
 def first(channel: _Channel) -> dict[str, Any]:

@@ -173,7 +173,7 @@ def test_the_remedy_for_a_changed_key_works_for_a_host_with_another_name(
     [
         ("Host a\n  HostName 10.0.0.1\nFoo\n", "3: no argument after keyword"),
         ('Host "a\n', "1: "),
-        ("Match nonsense\n  User x\n", "1: Bad Match condition"),
+        ("Match nonsense\n  User x\n", "1: "),  # each OpenSSH has words of its own
         ("Host *\n CanonicalizeMaxDots x\n", "2: integer value invalid."),
     ],
 )

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Final, cast
 
 from roambench.contract.errors import DataError
+from roambench.contract.tar_headers import tar_headers
 
 #: What broken archives make the standard library raise, found by feeding it damaged ones.
 _BROKEN: Final = (
@@ -30,28 +32,6 @@ _BROKEN: Final = (
     ValueError,
     OverflowError,
 )
-
-
-#: Bytes of one tar header: names and attributes, no data.
-_MAX_HEADER: Final = 1 << 20
-_HEADERS_OF_THEIR_OWN: Final = (
-    tarfile.GNUTYPE_LONGNAME,
-    tarfile.GNUTYPE_LONGLINK,
-    tarfile.XHDTYPE,
-    tarfile.XGLTYPE,
-    tarfile.SOLARIS_XHDTYPE,
-)
-
-
-class _Header(tarfile.TarInfo):
-    """A tar header that is refused, before it is read, if it says that a name has any length."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        header = super().frombuf(buf, encoding, errors)
-        if header.type in _HEADERS_OF_THEIR_OWN and header.size > _MAX_HEADER:
-            raise tarfile.ReadError(f"a header of {header.size:,} bytes")
-        return header
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +70,7 @@ class _Bounded(io.RawIOBase):
 
     def __init__(self, source: IO[bytes], limit: int, name: str) -> None:
         self._source, self._left, self._limit, self._name = source, limit, limit, name
+        self._at = 0
 
     def read(self, size: int = -1) -> bytes:
         # One byte more than is left tells a bomb from an archive that is just as large as allowed.
@@ -97,7 +78,17 @@ class _Bounded(io.RawIOBase):
         self._left -= len(content)
         if self._left < 0:
             raise DataError(f"{self._name}: unpacks to more than {self._limit} bytes")
+        self._at += len(content)
         return content
+
+    def seek(self, at: int, whence: int = os.SEEK_SET) -> int:
+        """Move forwards."""
+        while self._at < at and self.read(min(1 << 16, at - self._at)):
+            pass
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
 
 
 def _tar_members(
@@ -105,19 +96,20 @@ def _tar_members(
 ) -> Iterator[tuple[str, bytes]]:
     with gzip.GzipFile(fileobj=file) as unpacked:
         stream = _Bounded(unpacked, limits.total_bytes, name)  # type: ignore[arg-type]
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
-            while (member := archive.next()) is not None:
-                archive.members.clear()  # type: ignore[attr-defined]  # they would all be kept
-                member_name = member.name.removeprefix("./")
-                if not member.isreg() or not wanted(member_name):
-                    continue
-                if member.size > limits.member_bytes:
-                    raise DataError(
-                        f"{name}: {member_name} holds {member.size} bytes, more than {limits.member_bytes}"
-                    )
-                content = archive.extractfile(member)
-                yield member_name, content.read() if content is not None else b""
-        # tarfile stops at the end mark; reading on to the gzip trailer checks that all of it was there.
+        for member in tar_headers(cast(IO[bytes], stream)):
+            member_name = member.name.removeprefix("./")
+            if not member.isreg() or not wanted(member_name):
+                continue
+            if member.size > limits.member_bytes:
+                raise DataError(
+                    f"{name}: {member_name} holds {member.size} bytes, more than {limits.member_bytes}"
+                )
+            stream.seek(member.offset_data)
+            content = stream.read(member.size)
+            if len(content) < member.size:
+                raise tarfile.ReadError("unexpected end of data")
+            yield member_name, content
+        # The headers stop at the end mark; reading on to the gzip trailer checks that all of it was there.
         while stream.read(1 << 16):
             pass
 

@@ -13,11 +13,12 @@ import io
 import lzma
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, Final, Protocol, cast
+from typing import IO, Final, Protocol, cast
 
 from roambench.contract.errors import TraceError
+from roambench.contract.tar_headers import tar_headers
 from roambench.mobility.readers.documents import DAMAGE
 
 #: How single files are packed, by the end of their name.
@@ -27,7 +28,6 @@ PACKINGS: Final[Mapping[str, Callable[..., IO[bytes]]]] = {
     ".bz2": cast(Callable[..., IO[bytes]], bz2.open),
 }
 _TARS: Final = {".tgz": ".gz", ".txz": ".xz", ".tbz": ".bz2", ".tbz2": ".bz2"}
-_MAX_HEADER: Final = 1 << 20  # bytes of one tar header: names and attributes, no data
 _MAX_MEMBERS: Final = 1_000_000
 _MAX_NAMES: Final = 128 << 20  # characters of all names together
 #: Unpacked files may have this many bytes, and beyond that this many times those that lie on the disk: of
@@ -190,51 +190,16 @@ class _Part(io.RawIOBase):
         return len(data)
 
 
-class _HeaderBytes:
-    """A tar file while it is listed: no read takes more than a header may hold."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def read(self, size: int) -> bytes:
-        if not 0 <= size <= _MAX_HEADER:
-            raise tarfile.ReadError(f"a header of {size:,} bytes")
-        return self._file.read(size)
-
-    def seek(self, at: int) -> int:
-        return self._file.seek(at)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-
 def _parts_of(file: IO[bytes], most: int = _MAX_MEMBERS) -> dict[str, tuple[int, int]]:
     """First byte and size of every regular file of a tar; of one name the last, as when it is extracted."""
     parts: dict[str, tuple[int, int]] = {}
     length = 0
-    for count, row in enumerate(_headers(file), start=1):
+    for count, row in enumerate(tar_headers(file), start=1):
         length += len(row.name)
         if count > most or length > _MAX_NAMES:
             raise tarfile.ReadError(f"more than {most:,} members, or very long names")
         if not row.isreg():
             continue
-        if row.issparse():
-            raise tarfile.ReadError(f"{row.name[:80]!r} is a sparse file: pack it without --sparse")
         parts.pop(row.name, None)
         parts[row.name] = row.offset_data, row.size
     return parts
-
-
-def _headers(file: IO[bytes]) -> Iterator[tarfile.TarInfo]:
-    """Every header of a tar; a damaged one is an error, where `tarfile` takes it for the end."""
-    archive: Any = tarfile.TarFile(fileobj=cast(IO[bytes], _HeaderBytes(file)), errorlevel=2)
-    at = -1
-    while row := archive.next():
-        if archive.offset <= at or row.size < 0:
-            raise tarfile.ReadError(f"{row.name[:80]!r} has a size below 0")
-        at = archive.offset
-        yield row
-        archive.members.clear()  # they would all be kept
-    file.seek(archive.offset)
-    if file.read(tarfile.BLOCKSIZE).strip(b"\0"):
-        raise tarfile.ReadError(f"no header at byte {archive.offset:,}, where one is expected")
