@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import subprocess
 import tomllib
@@ -63,3 +64,27 @@ def test_a_python_that_is_too_old_is_named_with_a_way_to_another(tmp_path: Path)
     assert said.stderr.startswith(f"roambench needs Python 3.11 to 3.14, and {old} is 3.10.4: ")
     assert "apt-get install python3.11 python3.11-venv" in said.stderr
     assert len(said.stderr.splitlines()) == 1
+
+
+def test_torch_with_cuda_is_installed_on_demand_alone(tmp_path: Path) -> None:
+    """Its gigabytes came first, the advice against them after."""
+    pip, uname = tmp_path / "pip", tmp_path / "uname"
+    pip.write_text(
+        f'#!/bin/sh\necho "$@" >>{tmp_path}/asked\nfor last; do :; done\ncase $last in *+cpu) exit 1; esac\n'
+    )
+    uname.write_text("#!/bin/sh\necho x86_64\n")
+    for program in (pip, uname):
+        program.chmod(0o755)
+
+    def install(*words: str) -> tuple[int, str, list[str]]:
+        (tmp_path / "asked").write_text("")
+        command = ["sh", ROOT / "packaging/torch.sh", pip, *words]
+        path = f"{tmp_path}:{os.environ['PATH']}"
+        ran = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=False)
+        asked = (tmp_path / "asked").read_text().splitlines()
+        return ran.returncode, ran.stderr, [line.split()[-1] for line in asked]
+
+    code, said, asked = install()
+    assert (code, set(asked)) == (1, {"torch==2.13.0+cpu"})
+    assert "PIP_FIND_LINKS=FOLDER, or take the build with CUDA, gigabytes: make setup CUDA=1" in said
+    assert install("CUDA") == (0, "", ["torch===2.13.0"])

@@ -11,6 +11,7 @@ from hand_agent import REPORT as TRAINED
 from roambench.contract.addresses import host_port
 from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import AnswerStatus
+from roambench.provision.inventory.tables import ControllerTable
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio
@@ -25,10 +26,15 @@ def _has_ipv6() -> bool:
     return True
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", *(["::1"] if _has_ipv6() else [])])
+#: Where a bench listens whose file does not say it.
+_ANYWHERE = ControllerTable.model_fields["listen_host"].default
+_WAYS = [(_ANYWHERE, "127.0.0.1"), *([(_ANYWHERE, "::1"), ("::1", "::1")] if _has_ipv6() else [])]
+
+
+@pytest.mark.parametrize(("host", "dialled"), _WAYS)
 @pytest.mark.parametrize("proxy", ["", "http://127.0.0.1:9"])
 async def test_an_agent_is_welcomed_fetches_and_answers(
-    host: str, proxy: str, monkeypatch: pytest.MonkeyPatch
+    host: str, dialled: str, proxy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "grpc_proxy"):
         if proxy:
@@ -43,10 +49,12 @@ async def test_an_agent_is_welcomed_fetches_and_answers(
             fetched.append(blob)
             agent.link.send(done(order, train=TRAINED))
 
-    async with bench(deadline_s=20.0, host=host) as where, hand_agent(where, on_order=answer):
-        await connected(where)
-        digest = where.fleet.publish(MODEL)
-        (given,) = await where.fleet.perform([train_order(digest)])
-        assert given.status is AnswerStatus.DONE
-        assert digest_of(fetched[0]) == digest
-        assert where.fleet._welcome(0).data_address == host_port(host, where.fleet.data_port)
+    async with bench(deadline_s=20.0, host=host) as where:
+        where.host = dialled
+        async with hand_agent(where, on_order=answer):
+            await connected(where)
+            digest = where.fleet.publish(MODEL)
+            (given,) = await where.fleet.perform([train_order(digest)])
+            assert given.status is AnswerStatus.DONE
+            assert digest_of(fetched[0]) == digest
+            assert where.fleet._welcome(0).data_address == host_port(host, where.fleet.data_port)

@@ -153,6 +153,28 @@ def test_a_command_as_root_asks_whose_the_board_is_and_one_of_the_login_user_doe
     assert CliRunner().invoke(fleet, ["exec", bens, "--", "echo done"]).stdout == "pi-01: done\n"
 
 
+@pytest.mark.parametrize("words", [("rollback",), ("power", "off")])
+def test_a_command_that_changes_a_board_asks_whose_it_is(
+    words: tuple[str, ...], server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provisioned_claim(bench(server, tmp_path, "ann", monkeypatch))
+    bens = str(bench(server, tmp_path, "ben", monkeypatch).file)
+    asked = CliRunner().invoke(fleet, [words[0], bens, *words[1:]])
+    assert asked.exit_code == 1
+    assert "it belongs to bench bench of ann@" in asked.stdout
+
+
+def test_an_upgrade_that_failed_everywhere_is_called_so(
+    server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was titled "upgraded"."""
+    file = bench(server, tmp_path, "ann", monkeypatch).file
+    server.stop()
+    asked = CliRunner().invoke(fleet, ["upgrade", str(file)])
+    server.start()
+    assert (asked.exit_code, asked.stdout.splitlines()[0].strip()) == (1, "bench: 1 failed")
+
+
 def test_of_two_claims_at_the_same_moment_one_is_refused(
     server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,9 +23,10 @@ from roambench.extras.discovery.dhcp_leases import read_leases
 from roambench.extras.discovery.draft import drafted
 from roambench.extras.discovery.mdns import browsed
 from roambench.extras.discovery.neighbours import neighbours, neighbours_of_ipv6, swept
-from roambench.extras.discovery.searching import inside, unknown_to
+from roambench.extras.discovery.searching import StrangerLogin, found_boards, inside, unknown_to
 from roambench.extras.discovery.sighting import Sighting, sighting
 from roambench.provision.inventory.load import load_bench
+from ssh_server import free_port, ssh_server
 
 #: As dnsmasq 2.90 wrote it: three clients, one of them with an infinite lease, one without a name.
 _DNSMASQ = """\
@@ -305,6 +306,15 @@ def test_neighbours_outside_the_named_networks_are_not_asked():
     found = inside(seen, ["192.168.50.0/24", "10.1.0.0/16"])
     assert [one.address for one in found] == ["192.168.50.8", "10.1.0.9"]
     assert inside(seen, []) == seen
+
+
+def test_a_board_is_asked_at_the_port_that_is_named(tmp_path: Path):
+    seen = [Sighting("lease", "127.0.0.1", "b8:27:eb:00:00:01", "")]
+    with ssh_server(tmp_path) as server:
+        (named,) = found_boards(seen, StrangerLogin("root", server.client_key, server.port), every=False)
+        (other,) = found_boards(seen, StrangerLogin("root", server.client_key, free_port()), every=False)
+    assert (named.name, named.trouble) == (socket.gethostname(), "")
+    assert "refuses" in other.trouble
 
 
 def test_hosts_that_the_bench_has_are_no_news(tmp_path: Path):
