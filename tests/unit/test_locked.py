@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -64,6 +65,18 @@ def test_a_python_that_is_too_old_is_named_with_a_way_to_another(tmp_path: Path)
     assert said.stderr.startswith(f"roambench needs Python 3.11 to 3.14, and {old} is 3.10.4: ")
     assert "apt-get install python3.11 python3.11-venv" in said.stderr
     assert len(said.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("minor", [10, 11, 12, 13, 14, 15])
+def test_every_python_that_fits_is_taken(tmp_path: Path, minor: int) -> None:
+    python = tmp_path / "python3"
+    shown = f"import sys; sys.version_info = (3, {minor}, 0); exec(sys.argv[1])"
+    python.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{shown}' \"$2\"\n")
+    python.chmod(0o755)
+    ran = subprocess.run(
+        ["sh", ROOT / "packaging/fitting_python.sh", python], capture_output=True, check=False
+    )
+    assert ran.returncode == (f"3.{minor}" not in PYTHONS)
 
 
 def test_torch_with_cuda_is_installed_on_demand_alone(tmp_path: Path) -> None:
