@@ -39,7 +39,7 @@ class Campaign:
         )
         settings = (*ALWAYS_THERE, *_SHORT, "rounds.rest_s=0", f"fleet.agents={devices}")
         self._words = [str(Path(sys.executable).with_name("roambench")), "sweep", str(folder / "s.toml")]
-        self._words += ["--out", str(self.out), "--pause", "1", "--keep-free", "0.5"]
+        self._words += ["-o", str(self.out), "--pause", "1", "--keep-free", "0.5"]
         self._words += [word for setting in settings for word in ("--set", setting)]
         self._log = folder / "log.txt"
         self.begin()

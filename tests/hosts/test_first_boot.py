@@ -163,7 +163,7 @@ def test_a_card_of_trixie_becomes_a_host_by_a_real_cloud_init(
     bench = _bench(tmp_path, seeded_card.address, bench_hosts, _RADIO)
     (tmp_path / "passphrase").write_text(f"{_PASSPHRASE}\n")
     (tmp_path / "passphrase").chmod(0o600)
-    made = roambench("fleet", "image", bench, "--boot", shipped, "--out", tmp_path / "cards")
+    made = roambench("fleet", "image", bench, "--boot", shipped, "-o", tmp_path / "cards")
     assert made.code == 0, made
     text = (tmp_path / "cards/desk-07/network-config").read_text()
     (seeded_card.boot / "radio.yaml").write_text(
@@ -207,7 +207,7 @@ def _joins_a_wifi_of_any_name(
     bench = _bench(tmp_path, card.address, bench_hosts, _RADIO)
     (tmp_path / "passphrase").write_text(f"{_PASSPHRASE}\n")
     (tmp_path / "passphrase").chmod(0o600)
-    made = roambench("fleet", "image", bench, "--boot", shipped, "--out", tmp_path / "cards")
+    made = roambench("fleet", "image", bench, "--boot", shipped, "-o", tmp_path / "cards")
     assert made.code == 0, made
     script = tmp_path / "cards/desk-07/firstrun.sh"
     assert _PASSPHRASE not in script.read_text()

@@ -65,7 +65,7 @@ def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace
     assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
     assert len({line["at"][:13] for line in lines if line["at"]}) <= 24  # UTC, whatever the hosts' zones are
     command = [sys.executable, "-m", "roambench.cli.main", "fleet", "logs", str(provisioned.bench)]
-    options = ["--follow", "-n", "0", "--only", "pi2", "--out", str(tmp_path)]
+    options = ["--follow", "-n", "0", "--only", "pi2", "-o", str(tmp_path)]
     following = "pgrep -fc '^journalctl .*--follow' || true"
     with subprocess.Popen([*command, *options]) as process:
         wait_for(lambda: provisioned.inside("pi2", following).strip() == "1")

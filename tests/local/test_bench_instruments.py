@@ -57,7 +57,7 @@ def test_calibrate_sweeps_the_named_hosts_of_a_bench_and_says_what_was_not_prove
     out, page = bench.folder / "links" / "own.toml", bench.folder / "own.html"
     out.parent.mkdir()
     done = measured(
-        bench, "calibrate", "--out", str(out), "--html", str(page), "--devices", "board-c,board-a",
+        bench, "calibrate", "-o", str(out), "--page", str(page), "--devices", "board-c,board-a",
         "--sizes", "0.5", "--rates", "4,40", "--windows", "1", "--min-s", "10", "--repeats", "100",
         "--idle-s", "4", "--at-once", "2",
     )  # fmt: skip
@@ -107,7 +107,7 @@ def test_overhead_takes_a_bench_s_agents_through_their_levels_and_gets_them_back
     assert agents_are_idle(bench)
 
 
-@pytest.mark.parametrize("command", [["overhead"], ["calibrate", "--out", "m.toml"]])
+@pytest.mark.parametrize("command", [["overhead"], ["calibrate", "-o", "m.toml"]])
 def test_a_fleet_that_cannot_be_measured_is_named(tmp_path: Path, command: list[str]):
     (tmp_path / "own.toml").write_text(EXPERIMENT)
     done = roambench(command[0], "own.toml", *command[1:], "--fleet", "simulated", cwd=tmp_path)

@@ -210,7 +210,7 @@ def test_without_a_server_the_metric_is_the_mean_over_the_devices(
 def test_a_sweep_has_the_mean_and_the_deviation_of_the_tasks_metrics(folder: Path) -> None:
     (folder / "seeds.toml").write_text('experiment = "labels.toml"\n[grid]\nseeds = 2\n')
     task = ("--set", f'learning.task="{CASES["diabetes"].task}"')
-    told = roambench(folder, "sweep", "seeds.toml", "--jobs", "1", "--out", "swept", *task)
+    told = roambench(folder, "sweep", "seeds.toml", "--jobs", "1", "-o", "swept", *task)
     assert "final rmse ↓" in told
     assert "↓ lower is better" in told
     (better,) = pq.read_schema(folder / "swept" / "table.parquet").field("final rmse_mean").metadata.items()

@@ -117,7 +117,7 @@ def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(tmp_path)
     experiment.write_text(CALIBRATE)
     out, page = tmp_path / "links" / "mybench.toml", tmp_path / "mybench.html"
     words = [
-        "calibrate", str(experiment), "--out", str(out), "--html", str(page), "--json",
+        "calibrate", str(experiment), "-o", str(out), "--page", str(page), "--json",
         "--runs-dir", str(tmp_path / "runs"), "--sizes", "1", "--rates", "4,12,30", "--windows", "1",
         "--min-s", "10", "--idle-s", "4", "--at-once", "2",
     ]  # fmt: skip
@@ -135,7 +135,7 @@ def test_a_calibration_of_real_agents_finds_the_radios_that_were_drawn(tmp_path)
         assert known.half_widths()[2] < 0.5 * known.values[2], device
     # The folder can be analysed again, to the same model; an experiment may name it.
     analysed = str(tmp_path / "runs" / made["run"])
-    again = roambench("calibrate", analysed, "--out", str(tmp_path / "links" / "again.toml"), cwd=tmp_path)
+    again = roambench("calibrate", analysed, "-o", str(tmp_path / "links" / "again.toml"), cwd=tmp_path)
     assert again.returncode == 0, again.stderr
     second = load_link_model("again", tmp_path)
     assert second.of("lte").values == pytest.approx(model.of("lte").values)

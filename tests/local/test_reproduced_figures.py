@@ -171,7 +171,7 @@ def made(study: str, folder: Path) -> Made:
     sweep = folder / "experiments" / "small" / f"{study.replace('-', '_')}.toml"
     own = sweep.read_text(encoding="utf-8").partition("[grid]")[0]
     sweep.write_text(f"{own}[grid]\n{STUDIES[study].grid}seeds = 2\n", encoding="utf-8")
-    words = ["reproduce", study, "--out", "runs", "--pages", ".", "--jobs", "2"]
+    words = ["reproduce", study, "-o", "runs", "--pages", ".", "--jobs", "2"]
     for key in STUDIES[study].keys:
         words += ["--set", key]
     done = roambench(*words, cwd=folder)

@@ -47,7 +47,7 @@ def rows_of(page: str, heading: str) -> list[list[str]]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, dict[int, Path]]]:
     """The page of MOHAWK's Table 10, and its run folders by system and seed."""
     out = tmp_path_factory.mktemp("reproduced")
-    words = ["reproduce", "mohawk-boards", "--out", str(out / "runs"), "--pages", str(out), "--jobs", "2"]
+    words = ["reproduce", "mohawk-boards", "-o", str(out / "runs"), "--pages", str(out), "--jobs", "2"]
     subprocess.run([*CLI, *words], cwd=ROOT, check=True, capture_output=True, timeout=800)
     runs: dict[str, dict[int, Path]] = defaultdict(dict)
     for path in (out / "runs").glob("mohawk-boards-small/points/*/runs/*/experiment.json"):

@@ -133,7 +133,7 @@ def test_a_comparison_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path
     """With the process of its run; B was left alone."""
     out = tmp_path / "compared"
     file = begun(tmp_path, ROUNDS)[1]
-    ab = ("ab", file, file, "--set-b", 'name="alone"', "--repeats", "1", "--out", str(out))
+    ab = ("ab", file, file, "--set-b", 'name="alone"', "--repeats", "1", "-o", str(out))
     with command(tmp_path, *ab) as process:
         killed_when(tmp_path, process, lambda: any(map(all_done_but_open, runs_of(out, "cut-middle"))))
         kill_runs_of(out)
@@ -174,7 +174,7 @@ def test_a_sweep_that_is_killed_goes_on_and_ends_as_one_left_alone(tmp_path: Pat
     out, whole = tmp_path / "swept", tmp_path / "whole" / "cut/latest/middle"
     begin = begun(tmp_path, ROUNDS)
     (tmp_path / "sweep.toml").write_text('experiment = "cut.toml"\nfleet = "local"\ngrid.seeds = 1\n')
-    sweep = ("sweep", str(tmp_path / "sweep.toml"), "--out", str(out))
+    sweep = ("sweep", str(tmp_path / "sweep.toml"), "-o", str(out))
     with command(tmp_path, *sweep) as process:
         killed_when(tmp_path, process, lambda: any(map(all_done_but_open, runs_of(out, "cut-middle"))))
     with command(tmp_path, *sweep) as again:

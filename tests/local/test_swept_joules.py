@@ -75,7 +75,7 @@ def test_a_sweep_of_agents_has_the_measured_joules_of_each_runs_report(tmp_path:
     write_trace(two_walks(), tmp_path / "walks.parquet")
     (tmp_path / "walks.toml").write_text(EXPERIMENT)
     (tmp_path / "s.toml").write_text(SWEEP)
-    printed = roambench(tmp_path, "sweep", "s.toml", "--out", "out")
+    printed = roambench(tmp_path, "sweep", "s.toml", "-o", "out")
     table: dict[str, Any] = json.loads((tmp_path / "out" / "table.json").read_text())
     points = {Path(one["folder"]).name: one for one in table["points"]}
     told = {name: reported(tmp_path / "out" / "points" / name) for name in points}
@@ -112,6 +112,6 @@ def older_results_are_summed_up_again(folder: Path, points: dict[str, Any], prin
         old["figures"] = {metric: old["figures"][metric] for metric in METRICS if "wait" not in metric}
         result.write_text(json.dumps(old))
     runs = {name: run_of(folder / "out" / "points" / name) for name in points}
-    again = roambench(folder, "sweep", "s.toml", "--out", "out")
+    again = roambench(folder, "sweep", "s.toml", "-o", "out")
     assert again.splitlines()[-8:] == printed.splitlines()[-8:]
     assert {name: run_of(folder / "out" / "points" / name) for name in points} == runs

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from typer.core import TyperGroup
-
 _EXAMPLES: Final = "Examples:"
 _VALUES: Final = {bool: "", int: "N", float: "X", Path: "PATH", list[Path]: "PATH"}
 _CLICKS_KINDS: Final = {
@@ -23,18 +21,6 @@ _CLICKS_KINDS: Final = {
     "directory": Path,
 }
 _SECONDS: Final = re.compile(r"_s$|^seconds$|^timeout$")
-#: Options as older versions spelled them.
-_OLD_SPELLINGS: Final = {"out": "output", "html": "output", "uri": "output"}
-
-
-def current_spelling(option: str) -> str:
-    """The name of an option, without dashes, for one that older versions had."""
-    return _OLD_SPELLINGS.get(option, option)
-
-
-def spelling_of_calibrate(option: str) -> str:
-    """The same of `calibrate`, whose --html was the page beside its output."""
-    return "page" if option == "html" else current_spelling(option)
 
 
 def with_help_page(command: Any) -> None:
@@ -53,8 +39,6 @@ def with_help_page(command: Any) -> None:
             each.metavar = (each.metavar or each.name.upper()).strip("[]").removesuffix("...")
             each.display_type_rich = partial(_beside, choices)
     command.make_context = _in_own_words(command.make_context)
-    if isinstance(command, TyperGroup):
-        command.context_settings = {**command.context_settings, "token_normalize_func": current_spelling}
 
 
 def _in_own_words(make_context: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,7 +24,6 @@ try:
     from roambench.cli.demo import demo
     from roambench.cli.figures import figures
     from roambench.cli.fleet.app import fleet_app
-    from roambench.cli.help_pages import spelling_of_calibrate
     from roambench.cli.init import init
     from roambench.cli.list_rows import list_rows
     from roambench.cli.meters.app import meter_app
@@ -115,9 +114,7 @@ app.command(rich_help_panel=_LOOK)(figures)
 app.command(rich_help_panel=_BENCH)(with_progress(overhead))
 app.command(rich_help_panel=_LOOK)(compare)
 app.command(rich_help_panel=_LOOK)(check)
-app.command(rich_help_panel=_BENCH, context_settings={"token_normalize_func": spelling_of_calibrate})(
-    with_progress(calibrate)
-)
+app.command(rich_help_panel=_BENCH)(with_progress(calibrate))
 app.command("list", rich_help_panel=_LOOK)(list_rows)
 app.add_typer(data_app, rich_help_panel=_DATA)
 app.add_typer(export_app, rich_help_panel=_LOOK)

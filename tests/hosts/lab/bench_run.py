@@ -59,7 +59,7 @@ class BenchRun:
             "--unproven",
             *("--set", "rounds.rest_s=0"),  # boards that rest take minutes
         ]
-        self._words += ["--runs-dir", str(self._runs), "--html", str(folder / "report.html")]
+        self._words += ["--runs-dir", str(self._runs), "-o", str(folder / "report.html")]
         self._words += [word for setting in settings for word in ("--set", setting)]
         self._process = self._begun(self._words)
 

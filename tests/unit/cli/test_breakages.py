@@ -47,7 +47,7 @@ BROKEN = [
     ("run tiny.toml --set seed=abc", 2, '--set: seed: expected an integer ≥ 0, got "abc"'),
     ("sweep s.toml --jobs 0", 2, "'--jobs': Input should be greater than or equal to 1"),
     ("list algos", 2, "'algos' is not one of 'algorithms'"),
-    ("calibrate tiny.toml --out m.toml --rates abc", 2, "--rates: expected numbers with commas between them"),
+    ("calibrate tiny.toml -o m.toml --rates abc", 2, "--rates: expected numbers with commas between them"),
     ("reproduce nope", 2, "experiments/reproduction.toml: no such file"),
     # run folders
     ("report nothere", 1, "nothere: no such folder; expected a run, for example runs/mohawk"),
@@ -62,11 +62,11 @@ BROKEN = [
         "other/run.json: format: expected 1, got 99: another version of roambench",
     ),
     (
-        f"report {RUN} --html empty",
+        f"report {RUN} -o empty",
         1,
         "empty: cannot be written: a folder, expected a file, for example",
     ),
-    (f"report {RUN} --html /proc/none/x.html", 1, "/proc/none/x.html: cannot be written: No such file"),
+    (f"report {RUN} -o /proc/none/x.html", 1, "/proc/none/x.html: cannot be written: No such file"),
     (
         "run tiny.toml --fleet rehearsal --runs-dir /proc/none",
         1,

@@ -39,7 +39,7 @@ def experiment(tmp_path):
 )
 def test_wrong_words_cost_nothing(experiment, tmp_path, capsys, words, said):
     with pytest.raises(SystemExit) as end:
-        cli.main(["calibrate", str(experiment), "--out", str(tmp_path / "m.toml"),
+        cli.main(["calibrate", str(experiment), "-o", str(tmp_path / "m.toml"),
                   "--runs-dir", str(tmp_path / "runs"), *words])  # fmt: skip
     assert end.value.code == 2
     assert said in capsys.readouterr().err

@@ -166,12 +166,12 @@ def test_as_json_every_line_is_an_object_and_the_last_one_has_the_end(bench: Ben
 
 def test_into_files_goes_what_each_host_said(bench: Bench, tmp_path: Path) -> None:
     folder = tmp_path / "new/said"
-    assert execute(bench, "seq 3; echo bad >&2; exit 4", "--out", str(folder)) == (
+    assert execute(bench, "seq 3; echo bad >&2; exit 4", "-o", str(folder)) == (
         1, [], ["pi-1: exit code 4", "pi-2: exit code 4"],
     )  # fmt: skip
     assert {file.name: file.read_text() for file in folder.iterdir()} == {
         **dict.fromkeys(("pi-1.out", "pi-2.out"), "1\n2\n3\n"),
         **dict.fromkeys(("pi-1.err", "pi-2.err"), "bad\n"),
     }
-    code, out, err = execute(bench, "true", "--out", str(folder / "pi-1.out"))
+    code, out, err = execute(bench, "true", "-o", str(folder / "pi-1.out"))
     assert (code, out, err) == (1, [], [f"roambench: {folder}/pi-1.out: cannot be made: File exists"])

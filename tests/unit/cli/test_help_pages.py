@@ -83,7 +83,6 @@ def test_an_option_is_worded_once() -> None:
     for _, one in COMMANDS:
         for parameter in one.params:
             if parameter.param_type_name == "option" and not parameter.hidden:
-                assert not {"--out", "--html"} & {*parameter.opts}
                 if "--output" in parameter.opts:
                     assert "-o" in parameter.opts
                 wordings[max(parameter.opts, key=len)].add((parameter.metavar, parameter.help))
@@ -96,16 +95,6 @@ def test_a_wrong_choice_is_refused_in_own_words(capsys: pytest.CaptureFixture[st
     error = capsys.readouterr().err
     assert "'algos' is not one of" in error
     assert "Value error" not in error
-
-
-def test_old_spellings_of_output_are_still_taken(capsys: pytest.CaptureFixture[str]) -> None:
-    for old in ("--html", "--out"):
-        with pytest.raises(SystemExit) as ended:
-            main(["report", "no-such-run", old, "page.html"])
-        error = capsys.readouterr().err
-        assert ended.value.code
-        assert "no-such-run" in error
-        assert "No such option" not in error
 
 
 @pytest.mark.parametrize("name", ["run", "sweep", "ab", "overhead", "calibrate", "resume"])

@@ -86,7 +86,7 @@ def test_a_rehearsal_and_its_report_load_nothing_that_trains_talks_or_fits(tmp_p
 def test_a_sweep_of_rehearsals_loads_no_more_than_they_do(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\nfleet = "rehearsal"\n[grid]\nseeds = 1\n')
-    libraries, printed = loaded(tmp_path, "sweep s.toml --jobs 1 --out o")
+    libraries, printed = loaded(tmp_path, "sweep s.toml --jobs 1 -o o")
     assert "table.parquet" in printed
     assert libraries <= REPORT
 

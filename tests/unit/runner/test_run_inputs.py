@@ -318,7 +318,7 @@ def test_a_comparison_measures_again_what_was_made_of_other_data(tmp_path: Path,
     )
     for name, system in (("a", "mohawk"), ("b", "hierfavg")):
         (tmp_path / f"{name}.toml").write_text(f'systems = ["{system}"]\n{walk}{learning}')
-    words = ("ab", "a.toml", "b.toml", "--fleet", "simulated", "--repeats", "1", "--out", "pair")
+    words = ("ab", "a.toml", "b.toml", "--fleet", "simulated", "--repeats", "1", "-o", "pair")
     command(*words, cwd=tmp_path)
     permute(data)
     again = command(*words, cwd=tmp_path)

@@ -30,7 +30,7 @@ def test_a_comparison_runs_in_turns_ends_in_a_table_and_goes_on(
     monkeypatch.chdir(tmp_path)
     Path("t.toml").write_text(EXPERIMENT)
     command = ["ab", "t.toml", "t.toml", "--set-b", 'systems=["hierfavg"]', "--fleet", "rehearsal"]
-    command += ["--repeats", "2", "--out", "out"]
+    command += ["--repeats", "2", "-o", "out"]
     assert called(command) == 0
     shown = capsys.readouterr().out
     assert ended_in(shown) == ["1/4 A1", "2/4 B1", "3/4 B2", "4/4 A2"]

@@ -279,7 +279,7 @@ def test_a_bench_carries_one_run_at_a_time(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "bench.toml").write_text(BENCH)
     on_bench(tmp_path, "bench:../bench.toml")
     with pytest.raises(SystemExit) as ended:
-        main(["sweep", str(tmp_path / "on" / "s.toml"), "--jobs", "2", "--out", str(tmp_path / "out")])
+        main(["sweep", str(tmp_path / "on" / "s.toml"), "--jobs", "2", "-o", str(tmp_path / "out")])
     assert ended.value.code == 2
     assert "--jobs 2: expected 1: a bench carries one run at a time" in capsys.readouterr().err
 

@@ -96,7 +96,7 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_
         'experiment = "days.toml"\nfleet = "rehearsal"\n[grid]\ntrace.steps = [4, 240]\n'
     )
     killed = tmp_path / "killed"
-    with started("sweep", "s.toml", "--jobs", "1", "--out", str(killed), cwd=tmp_path) as (first, _, _):
+    with started("sweep", "s.toml", "--jobs", "1", "-o", str(killed), cwd=tmp_path) as (first, _, _):
         (kept,) = wait_for(killed, "points/*/result.json")
         running = wait_for(killed, "points/*/runs/*/events.sqlite", count=2)
         first.kill()
@@ -109,11 +109,11 @@ def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_
     assert not (point / "result.json").exists()
     before = kept.stat().st_mtime_ns
 
-    resumed = sweep("s.toml", "--out", str(killed), cwd=tmp_path)
+    resumed = sweep("s.toml", "-o", str(killed), cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert "1 finished already, 1 to run" in resumed.stdout
     assert kept.stat().st_mtime_ns == before
-    straight = sweep("s.toml", "--jobs", "2", "--out", "straight", cwd=tmp_path)
+    straight = sweep("s.toml", "--jobs", "2", "-o", "straight", cwd=tmp_path)
     assert straight.returncode == 0, straight.stderr
     for name in ("table.csv", "table.json", "table.parquet"):
         assert (killed / name).read_bytes() == (tmp_path / "straight" / name).read_bytes(), name
@@ -148,7 +148,7 @@ def test_a_point_that_fails_says_why_and_the_others_finish(tmp_path: Path) -> No
 def test_ctrl_c_stops_the_points_and_leaves_a_sweep_that_goes_on(tmp_path: Path, jobs: int) -> None:
     (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 400"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
-    words = ("sweep", "s.toml", "--jobs", str(jobs), "--out", "o")
+    words = ("sweep", "s.toml", "--jobs", str(jobs), "-o", "o")
     with started(*words, cwd=tmp_path) as (running, printed, errors):
         workers = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json", jobs)
         running.send_signal(signal.SIGINT)
@@ -169,7 +169,7 @@ def test_a_second_ctrl_c_leaves_a_point_that_does_not_stop(tmp_path: Path) -> No
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 1\n')
     with (tmp_path / "errors").open("w") as errors:
         running = subprocess.Popen(
-            [*CLI, "sweep", "s.toml", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors
+            [*CLI, "sweep", "s.toml", "-o", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=errors
         )
     (workers,) = wait_for(tmp_path / "o", "points/*/runs/*/simulation/workers.json")
     (point,) = psutil.Process(running.pid).children()
@@ -198,7 +198,7 @@ def test_a_point_of_a_sweep_in_the_background_stops_in_good_order_too(tmp_path: 
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         running = subprocess.Popen(
-            [*CLI, "sweep", "s.toml", "--jobs", "1", "--out", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL
+            [*CLI, "sweep", "s.toml", "--jobs", "1", "-o", "o"], cwd=tmp_path, stdout=subprocess.DEVNULL
         )
     finally:
         signal.signal(signal.SIGINT, before)
@@ -246,7 +246,7 @@ def test_what_is_loaded_before_the_forks_has_no_grpc_and_no_threads_of_torch() -
 def test_a_point_that_was_forked_has_the_figures_of_one_that_was_executed(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 2\n')
-    sweep("s.toml", "--jobs", "2", "--out", "o", cwd=tmp_path).check_returncode()
+    sweep("s.toml", "--jobs", "2", "-o", "o", cwd=tmp_path).check_returncode()
     folder = next((tmp_path / "o" / "points").iterdir())
     forked = json.loads((folder / "result.json").read_text())
     (folder / "result.json").unlink()
@@ -289,7 +289,7 @@ def test_a_killed_point_harms_no_other_and_neither_does_the_death_of_what_forks_
     (tmp_path / "tiny.toml").write_text(TINY.replace("steps = 6", "steps = 96"))
     (tmp_path / "s.toml").write_text('experiment = "tiny.toml"\n[grid]\nseeds = 3\n')
     running = subprocess.Popen(
-        [*CLI, "sweep", "s.toml", "--jobs", "2", "--out", "o"],
+        [*CLI, "sweep", "s.toml", "--jobs", "2", "-o", "o"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -66,7 +66,7 @@ def test_a_folder_has_both_runs_whole_and_takes_none_twice(room: TrackerRoom, tm
     measured(tmp_path / "board")
     simulated(tmp_path / "virtual")
     runs = (tmp_path / "board", tmp_path / "virtual")
-    words = ("export", "mlflow", *runs, "--uri", tmp_path / "store", "--experiment", "a/b c")
+    words = ("export", "mlflow", *runs, "-o", tmp_path / "store", "--experiment", "a/b c")
     told = room.roambench(*words, "--artifacts", "20", cwd=tmp_path)
     assert (told.returncode, told.stderr) == (0, "")
     assert [line.partition(":")[0] for line in told.stdout.splitlines()] == ["board", "virtual"]
@@ -86,7 +86,7 @@ def test_a_folder_has_both_runs_whole_and_takes_none_twice(room: TrackerRoom, tm
 
 def test_a_sweep_is_a_parent_run_with_a_child_per_point(room: TrackerRoom, tmp_path: Path) -> None:
     swept(tmp_path / "grid")
-    words = ("export", "mlflow", "--uri", tmp_path / "store", "--experiment", "e")
+    words = ("export", "mlflow", "-o", tmp_path / "store", "--experiment", "e")
     for part in (tmp_path / "grid/points/m-0.1-1", *(tmp_path / "grid/points").glob("m-0.[15]-2")):
         said = room.roambench(*words, part, cwd=tmp_path)
         assert (said.returncode, said.stderr) == (0, "")
@@ -105,7 +105,7 @@ def test_a_sweep_is_a_parent_run_with_a_child_per_point(room: TrackerRoom, tmp_p
 def test_a_store_that_refuses_is_one_line_without_its_password(room: TrackerRoom, tmp_path: Path) -> None:
     simulated(tmp_path / "run")
     for uri in ("http://me:geheim@127.0.0.1:9", "nonsense://me:geheim@x"):
-        told = room.roambench("export", "mlflow", tmp_path / "run", "--uri", uri, cwd=tmp_path)
+        told = room.roambench("export", "mlflow", tmp_path / "run", "-o", uri, cwd=tmp_path)
         assert told.returncode == 1
         assert len(told.stderr.splitlines()) == 1
         assert told.stderr.startswith("roambench: --output: ")

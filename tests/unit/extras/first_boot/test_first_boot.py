@@ -162,7 +162,7 @@ def test_a_dry_run_writes_nothing_and_shows_everything_but_the_key(bench: Path, 
 def test_a_folder_for_each_host_to_copy_from_is_its_owner_s_alone(bench: Path, tmp_path: Path, capsys):
     boot = _card(tmp_path / "boot")
     before = _files(boot)
-    assert _call(bench, "--boot", boot, "--out", tmp_path / "cards", "--json") == 0
+    assert _call(bench, "--boot", boot, "-o", tmp_path / "cards", "--json") == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["host"], row["release"], row["state"]) for row in rows] == [
         (f"pi-0{n}", "Bookworm", "changed") for n in (1, 2, 3)
@@ -311,7 +311,7 @@ def test_all_that_a_card_lacks_is_told_at_once(tmp_path: Path, capsys):
     card = { ssid = "lab", country = "CH" }
     """
     path = bench_of(tmp_path, hosts).file
-    assert _call(path, "--boot", _card(tmp_path / "boot"), "--out", tmp_path / "cards") == 2
+    assert _call(path, "--boot", _card(tmp_path / "boot"), "-o", tmp_path / "cards") == 2
     told = capsys.readouterr().err
     for words in (
         "bench.toml: hosts: a.b: name: expected a host name",
