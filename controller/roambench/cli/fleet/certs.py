@@ -18,11 +18,6 @@ certs_app = typer.Typer(
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.add_typer(certs_app)
-
-
 @certs_app.command("show")
 def show(bench: BenchArgument, as_json: JsonOption = False) -> None:
     """Show each certificate's end, by the bench's own record. No host is asked.

@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption, TakeOption
 
 if TYPE_CHECKING:
     from roambench.provision.bench import Host
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("upgrade")(with_sudo(with_progress(upgrade_hosts)))
-    app.command("replace")(with_sudo(with_progress(replace)))
 
 
 def upgrade_hosts(

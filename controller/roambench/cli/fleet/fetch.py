@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -18,11 +18,6 @@ from roambench.cli.fleet.options import (
 if TYPE_CHECKING:
     from roambench.provision.fetching import Fetched
     from roambench.provision.ssh.hosts import HostLink
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("fetch")(with_sudo(fetch))
 
 
 def fetch(

@@ -11,11 +11,6 @@ import typer
 from roambench.cli.fleet.options import BenchArgument
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("influx-token")(influx_token)
-
-
 def influx_token(
     bench: BenchArgument,
     admin_token_file: Annotated[

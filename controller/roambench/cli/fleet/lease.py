@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from roambench.provision.leases.queue import LeaseRequest
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("lease")(lease)
-    app.command("release")(release)
-    app.command("who")(who)
-
-
 def lease(
     bench: BenchArgument,
     hours: Annotated[float, typer.Option(min=0.01, max=168.0, help="How long it is reserved.")] = 2.0,

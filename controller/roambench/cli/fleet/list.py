@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import typer
-
 from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.contract.counts import count
 
 #: A table takes what it needs: names are copied, so no terminal's width breaks them.
 _WIDTH: Final = 10_000
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("list")(list_hosts)
 
 
 def list_hosts(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
     from roambench.provision.bench import Host
     from roambench.provision.power.switching import Switched
     from roambench.provision.ssh.host_error import HostError
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("power")(with_sudo(power))
 
 
 def power(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 from roambench.contract.counts import count
 from roambench.provision.checks import CheckVerdict
@@ -26,12 +26,6 @@ _MARKS: Final = {
     CheckVerdict.FAIL: "FAIL",
     CheckVerdict.SKIP: "skip",
 }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("preflight")(with_sudo(preflight))
-    app.command("identify")(with_sudo(with_progress(identify)))
 
 
 def preflight(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_progress, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -21,14 +21,6 @@ if TYPE_CHECKING:
     from roambench.provision.bench import Host
     from roambench.provision.provisioning import Provisioned
     from roambench.provision.ssh.hosts import HostOutcome
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("provision")(with_sudo(with_progress(provision_hosts)))
-    app.command("wheelhouse")(wheelhouse)
-    app.command("rollback")(with_sudo(roll_back))
-    app.command("unprovision")(with_sudo(unprovision_hosts))
 
 
 def provision_hosts(

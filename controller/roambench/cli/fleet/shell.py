@@ -12,7 +12,7 @@ from typing import Annotated, Final, TextIO
 
 import typer
 
-from roambench.cli.common_options import JsonOption, WaitOption, with_sudo
+from roambench.cli.common_options import JsonOption, WaitOption
 from roambench.cli.fleet.options import (
     BenchArgument,
     DuringOption,
@@ -30,13 +30,6 @@ OutOption = Annotated[
     typer.Option("-o", "--output", metavar="DIR", help="Into a file for each host, not on the terminal."),
 ]
 JsonLinesOption = Annotated[bool, typer.Option("--json", help="An object of JSON for every line.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("logs")(with_sudo(logs))
-    app.command("exec")(with_sudo(execute))
-    app.command("reboot")(with_sudo(reboot_hosts))
 
 
 def logs(

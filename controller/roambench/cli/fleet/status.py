@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roambench.cli.common_options import JsonOption, with_sudo
+from roambench.cli.common_options import JsonOption
 from roambench.cli.fleet.options import BenchArgument, LimitOption, OnlyOption
 
 if TYPE_CHECKING:
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from roambench.provision.bench import Bench
     from roambench.provision.ssh.hosts import HostOutcome
     from roambench.provision.status import HostStatus
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands of this file to `app`."""
-    app.command("status")(with_sudo(status))
 
 
 def status(
