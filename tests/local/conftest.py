@@ -33,38 +33,15 @@ SMALL = """
 name = "small"
 seed = 11
 systems = ["mohawk"]
-
-[trace]
-generator = "city"
-window = "first"
-steps = 6
-
-[trace.parameters]
-presence = "always"
-devices = 4
-steps = 8
-places = 200
-aps = 20
-
-[fleet]
-agents = 4
-aps = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 200
-
-[rounds]
-cloud_every_steps = 3
-rest_s = 0.0
-
-[local]
-time_scale = 4.0
-
-[energy]
-idle_baseline_s = 2.0
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 6
+trace.parameters = { presence = "always", devices = 4, steps = 8, places = 200, aps = 20 }
+fleet = { agents = 4, aps = 5 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { cloud_every_steps = 3, rest_s = 0.0 }
+local = { time_scale = 4.0 }
+energy = { idle_baseline_s = 2.0 }
 """
 
 

@@ -21,13 +21,8 @@ NAMES = ("board-a", "board-b", "board-c")
 RADIO = {"up": (0.250, 0.010), "down": (0.150, 0.005)}
 EXPERIMENT = """
 name = "own"
-[fleet]
-agents = 1
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 20
-test_images = 20
+fleet = { agents = 1 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 20, test_images = 20 }
 """
 
 

@@ -33,36 +33,14 @@ EXPERIMENT = """
 name = "first"
 seed = 11
 systems = ["mohawk"]
-
-[trace]
-generator = "city"
-window = "first"
-steps = 4
-
-[trace.parameters]
-presence = "always"
-devices = 4
-steps = 8
-places = 200
-aps = 20
-
-[fleet]
-agents = 3
-aps = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 200
-
-[rounds]
-cloud_every_steps = 2
-rest_s = 0.0
-
-[energy]
-idle_baseline_s = 3.0
-quiet = false
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 4
+trace.parameters = { presence = "always", devices = 4, steps = 8, places = 200, aps = 20 }
+fleet = { agents = 3, aps = 5 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { cloud_every_steps = 2, rest_s = 0.0 }
+energy = { idle_baseline_s = 3.0, quiet = false }
 """
 #: Other data, another model, no keepalive: what a living agent must take from its next controller.
 SECOND = (

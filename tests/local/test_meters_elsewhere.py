@@ -37,35 +37,14 @@ EXPERIMENT = """
 name = "there"
 seed = 11
 systems = ["mohawk"]
-
-[trace]
-generator = "city"
-window = "first"
-steps = 2
-
-[trace.parameters]
-presence = "always"
-devices = 3
-steps = 40
-places = 200
-aps = 20
-
-[fleet]
-agents = 3
-aps = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 200
-
-[rounds]
-rest_s = 0.0
-
-[energy]
-idle_baseline_s = 3.0
-quiet = false
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 2
+trace.parameters = { presence = "always", devices = 3, steps = 40, places = 200, aps = 20 }
+fleet = { agents = 3, aps = 5 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { rest_s = 0.0 }
+energy = { idle_baseline_s = 3.0, quiet = false }
 """
 #: Boards rest between phases, so that steps take seconds.
 TROUBLED = ('name="troubled"', "trace.steps=8", "rounds.rest_s=1.5")

@@ -20,27 +20,13 @@ EXPERIMENT = """
 name = "vectors"
 systems = ["fedavg", "mohawk"]
 seed = 11
-[trace]
-parameters = { devices = 40, steps = 48 }
-steps = 4
-[fleet]
-agents = 4
-aps = 3
-[learning]
-model = "mlp"
-images_per_device = 24
-local_epochs = 2
-momentum = 0.0
-[rounds]
-cloud_every_steps = 2
-rest_s = 0.0
-[algorithm]
-local = "scaffold"
-[local]
-time_scale = 12.0
-cpu_slowdown = 1.0
-[energy]
-idle_baseline_s = 0.0
+trace = { parameters = { devices = 40, steps = 48 }, steps = 4 }
+fleet = { agents = 4, aps = 3 }
+learning = { model = "mlp", images_per_device = 24, local_epochs = 2, momentum = 0.0 }
+rounds = { cloud_every_steps = 2, rest_s = 0.0 }
+algorithm = { local = "scaffold" }
+local = { time_scale = 12.0, cpu_slowdown = 1.0 }
+energy = { idle_baseline_s = 0.0 }
 """
 
 

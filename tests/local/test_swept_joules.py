@@ -17,22 +17,12 @@ from small_traces import two_walks
 
 EXPERIMENT = """
 systems = ["mohawk"]
-[trace]
-file = "walks.parquet"
-[fleet]
-agents = 2
-aps = 0
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 100
-[rounds]
-rest_s = 1.0
-[local]
-time_scale = 8.0
-[energy]
-idle_baseline_s = 2.0
+trace = { file = "walks.parquet" }
+fleet = { agents = 2, aps = 0 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 100 }
+rounds = { rest_s = 1.0 }
+local = { time_scale = 8.0 }
+energy = { idle_baseline_s = 2.0 }
 """
 SWEEP = """
 experiment = "walks.toml"

@@ -20,23 +20,12 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.usefixtures("workers_of_one_
 EXPERIMENT = """
 name = "city"
 systems = ["mohawk", "hierfavg"]
-
-[trace]
-generator = "city"
-window = "first"
-steps = 48
-
-[trace.parameters]
-devices = 300
-steps = 48
-places = 1000
-
-[fleet]
-agents = 60
-aps = 20
-
-[rounds]
-cloud_every_steps = 5
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 48
+trace.parameters = { devices = 300, steps = 48, places = 1000 }
+fleet = { agents = 60, aps = 20 }
+rounds = { cloud_every_steps = 5 }
 """
 
 

@@ -31,32 +31,15 @@ EXPERIMENT = """
 name = "watched"
 seed = 11
 systems = ["mohawk"]
-[trace]
-generator = "city"
-window = "first"
-steps = 4
-[trace.parameters]
-presence = "always"
-devices = 1
-steps = 6
-places = 200
-aps = 20
-[fleet]
-agents = 1
-aps = 5
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 200
-[rounds]
-rest_s = 0.0
-[local]
-time_scale = 4.0
-sgd_step_s = 0.3
-[energy]
-idle_baseline_s = 3.0
-quiet = true
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 4
+trace.parameters = { presence = "always", devices = 1, steps = 6, places = 200, aps = 20 }
+fleet = { agents = 1, aps = 5 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 200 }
+rounds = { rest_s = 0.0 }
+local = { time_scale = 4.0, sgd_step_s = 0.3 }
+energy = { idle_baseline_s = 3.0, quiet = true }
 """
 MEASURED = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
 

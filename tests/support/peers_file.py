@@ -7,27 +7,11 @@ from pathlib import Path
 PEERS = """
 name = "peers"
 systems = ["d_psgd", "metropolis_hastings"]
-
-[fleet]
-agents = 5
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 20
-
-[decentralised]
-iterations = 4
-evaluate_every = 2
-half_step = "full_batch"
-
-[mobility]
-model = "dcm"
-mobile = 2
-grid = 6
-
-[simulated]
-workers = 1
+fleet = { agents = 5 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 20 }
+decentralised = { iterations = 4, evaluate_every = 2, half_step = "full_batch" }
+mobility = { model = "dcm", mobile = 2, grid = 6 }
+simulated = { workers = 1 }
 """
 
 

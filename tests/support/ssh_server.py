@@ -21,7 +21,9 @@ from pathlib import Path
 
 import pytest
 
+from benches import bench_of
 from roambench.provision.agent_asks import AGENT
+from roambench.provision.bench import Bench
 from soaking.influxd import free_port
 
 _PATIENCE_S = 10.0
@@ -70,6 +72,12 @@ class SshServer:
     def root(self) -> Path:
         """What stands for / where the host has its agent, its settings and its state."""
         return self.folder / "root"
+
+    def bench(self, folder: Path, more: str = "") -> Bench:
+        """A bench of this one host, whose table also has the lines `more`."""
+        login = f'ssh_user = "root"\nssh_port = {self.port}\nssh_key = "{self.client_key}"\n'
+        host = '[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nmeter.driver = "none"\n'
+        return bench_of(folder, f"{host}{login}{more}")
 
     def install_agent(self, script: str) -> None:
         """A shell script in the place of the agent's command; it is told `ctl` and what is asked."""

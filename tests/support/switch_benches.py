@@ -8,6 +8,16 @@ from pathlib import Path
 
 from benches import bench_of
 from roambench.provision.bench import Host
+from roambench.provision.power.power_command import PowerCommand
+from roambench.provision.power.switching import Switched, switch_power
+
+#: Commands in turn, and whether the output is on after each.
+COMMANDS = (
+    (PowerCommand.OFF, False),
+    (PowerCommand.STATE, False),
+    (PowerCommand.ON, True),
+    (PowerCommand.CYCLE, True),
+)
 
 
 def toml(table: Mapping[str, object]) -> str:
@@ -27,3 +37,9 @@ def switched_host(folder: Path, **power: object) -> Host:
         f'[[hosts]]\nname = "pi-01"\naddress = "10.36.0.101"\nmeter.driver = "none"\npower = {toml(power)}\n',
     ).hosts
     return host
+
+
+async def done(folder: Path, command: PowerCommand, **power: object) -> Switched:
+    """What a command does to that host."""
+    (switched,) = await switch_power([switched_host(folder, **power)], command, 0.1)
+    return switched

@@ -18,18 +18,10 @@ pytestmark = pytest.mark.lengthy
 _EXPERIMENT = """
 name = "tiny"
 systems = ["hierfavg"]
-[trace]
-generator = "city"
-steps = 2
-[fleet]
-agents = 2
-[learning]
-dataset = "synthetic"
-model = "mlp"
-images_per_device = 8
-[synthetic]
-train_images = 60
-test_images = 20
+trace = { generator = "city", steps = 2 }
+fleet = { agents = 2 }
+learning = { dataset = "synthetic", model = "mlp", images_per_device = 8 }
+synthetic = { train_images = 60, test_images = 20 }
 """
 #: A terminal of Western Europe, one of no letters but ASCII, and a locale of none that Python leaves alone.
 _ENCODINGS: Mapping[str, Mapping[str, str]] = {

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benches import bench_of
 from roambench.agent.readings.unsent import Unsent
 from roambench.cli.main import main
 from roambench.contract.records import Reading, RecordKind
@@ -35,11 +34,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(journal_lines, "journal", no_log)
     with ssh_server(tmp_path) as server:
         server.install_agent(f'shift\nexec {sys.executable} {AGENT} {tmp_path} "$@"')
-        yield bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+        yield server.bench(tmp_path)
 
 
 @pytest.fixture

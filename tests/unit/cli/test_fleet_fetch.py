@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from benches import bench_of
 from roambench.cli.main import main
 from roambench.experiment.sections import Experiment
 from roambench.provision import journal_lines
@@ -30,11 +29,7 @@ def server(tmp_path: Path) -> Iterator[SshServer]:
 
 @pytest.fixture
 def bench(tmp_path: Path, server: SshServer) -> Bench:
-    return bench_of(
-        tmp_path,
-        f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-        f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-    )
+    return server.bench(tmp_path)
 
 
 @pytest.fixture(autouse=True)

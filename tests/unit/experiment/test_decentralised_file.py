@@ -21,7 +21,7 @@ def problems_of(folder: Path, text: str) -> tuple[str, ...]:
 def test_all_mistakes_of_a_decentralised_file_are_told_at_once(tmp_path: Path) -> None:
     text = PEERS.replace('"metropolis_hastings"]', '"mohawk"]')
     text = text.replace("mobile = 2", "mobile = 9").replace('"full_batch"', '"whole"')
-    text += 'backend = "stacked"\n[contacts]\nradius = -1.0\n'
+    text = text.replace("workers = 1", 'workers = 1, backend = "stacked"') + "contacts = { radius = -1.0 }\n"
     problems = "\n".join(problems_of(tmp_path, text))
     assert (
         "peers.toml: systems: expected decentralised systems only beside d_psgd, or none, got mohawk"
@@ -44,7 +44,5 @@ def test_all_devices_of_a_trace_make_sense_only_where_there_is_one(tmp_path: Pat
 
 
 def test_adam_is_refused(tmp_path: Path) -> None:
-    (problem,) = problems_of(
-        tmp_path, PEERS.replace("images_per_device", 'optimiser = "adam"\nimages_per_device')
-    )
+    (problem,) = problems_of(tmp_path, PEERS.replace("images_per", 'optimiser = "adam", images_per'))
     assert 'learning.optimiser: expected "sgd"' in problem

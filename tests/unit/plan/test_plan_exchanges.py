@@ -242,28 +242,11 @@ PEERS = """
 name = "peers"
 seed = 3
 systems = ["d_psgd"]
-
-[fleet]
-agents = 6
-
-[learning]
-dataset = "digits"
-model = "mlp"
-images_per_device = 40
-test_images = 100
-
-[decentralised]
-iterations = 5
-evaluate_every = 2
-half_step = "epochs"
-
-[mobility]
-model = "dcm"
-mobile = 2
-grid = 6
-
-[simulated]
-workers = 1
+fleet = { agents = 6 }
+learning = { dataset = "digits", model = "mlp", images_per_device = 40, test_images = 100 }
+decentralised = { iterations = 5, evaluate_every = 2, half_step = "epochs" }
+mobility = { model = "dcm", mobile = 2, grid = 6 }
+simulated = { workers = 1 }
 """
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from benches import bench_of
 from roambench.cli.main import app
 from roambench.contract.errors import ConfigError, IdentityError
 from roambench.identity.authority import CONTROLLER_NAME, Authority, check, expiry_of, name_of, serial_of
@@ -201,11 +200,7 @@ def test_provisioning_tells_whether_the_certificate_arrived(
     tmp_path: Path, fails: str, arrived: bool
 ) -> None:
     with ssh_server(tmp_path) as server:
-        bench = bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+        bench = server.bench(tmp_path)
         identity = Identity("no certificate", issue_for(bench, bench.hosts[0]))
         steps = [
             HostStep(name, "", "false" if name == fails else "true")

@@ -12,7 +12,6 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from benches import bench_of
 from host_facts import FRESH
 from roambench.cli.fleet.app import fleet_app as fleet
 from roambench.contract.errors import HostsFailed
@@ -52,11 +51,7 @@ def bench(server: SshServer, folder: Path, user: str, monkeypatch: pytest.Monkey
     """The bench of an account with a bench file, and so a state folder, of its own."""
     monkeypatch.setenv("LOGNAME", user)
     (folder / user).mkdir()
-    host = (
-        f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\nssh_port = {server.port}\n'
-        f'ssh_key = "{server.client_key}"\nmeter.driver = "none"\n'
-    )
-    return bench_of(folder / user, host)
+    return server.bench(folder / user)
 
 
 def wanted(mine: Bench) -> Wanted:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from benches import bench_of
 from roambench.cli.main import main
 from roambench.contract.printable import printable
 from roambench.provision.checks import Check, CheckVerdict, HostChecks, Preflight
@@ -32,11 +31,7 @@ def test_reasons_checks_and_states_are_printable() -> None:
 
 def test_what_a_command_prints_is_printable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with ssh_server(tmp_path) as server:
-        bench = bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+        bench = server.bench(tmp_path)
         with pytest.raises(SystemExit) as ended:
             main(["fleet", "exec", str(bench.file), "--", r"printf '\033[2Ja\nb\n'"])
     assert ended.value.code == 0

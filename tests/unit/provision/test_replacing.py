@@ -15,7 +15,6 @@ from typing import cast
 
 import pytest
 
-from benches import bench_of
 from roambench.contract.errors import ConfigError
 from roambench.provision import layout
 from roambench.provision.bench import Bench
@@ -67,11 +66,7 @@ def test_a_board_that_is_played_by_a_spare_is_none_itself(bench: Bench):
 def test_a_spare_whose_records_nobody_has_is_none_although_its_agent_does_not_run(tmp_path: Path):
     with ssh_server(tmp_path) as server:
         state = server.root / layout.STATE.lstrip("/")
-        bench = bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+        bench = server.bench(tmp_path)
         with open_link(bench, bench.hosts[0]) as link:
             _is_free(link)  # never provisioned
             (state / "unsent").mkdir(parents=True)
@@ -95,11 +90,7 @@ def test_of_a_boards_state_only_files_and_folders_reach_its_spare(tmp_path: Path
         os.mknod(board / "memory", 0o666 | stat.S_IFCHR, os.makedev(1, 1))
     packed = subprocess.run(["tar", "-C", board, "-czf", "-", "."], check=True, capture_output=True).stdout
     with ssh_server(tmp_path) as server:
-        bench = bench_of(
-            tmp_path,
-            f'[[hosts]]\nname = "pi-01"\naddress = "127.0.0.1"\nssh_user = "root"\n'
-            f'ssh_port = {server.port}\nssh_key = "{server.client_key}"\nmeter.driver = "none"\n',
-        )
+        bench = server.bench(tmp_path)
         with open_link(bench, bench.hosts[0]) as link:
             _hand_over(link, packed)
         state = server.root / layout.STATE.lstrip("/")

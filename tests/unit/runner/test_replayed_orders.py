@@ -20,26 +20,14 @@ EXPERIMENT = """
 name = "few"
 seed = 5
 systems = ["fedavg"]
-[trace]
-generator = "city"
-window = "first"
-steps = 5
-[trace.parameters]
-presence = "always"
-devices = 12
-steps = 6
-places = 100
-aps = 20
-[fleet]
-agents = 12
-aps = 2
-[learning]
-dataset = "synthetic"
-images_per_device = 8
-[algorithm]
-per_ap = 2
-[rounds]
-cloud_every_steps = 2
+trace.generator = "city"
+trace.window = "first"
+trace.steps = 5
+trace.parameters = { presence = "always", devices = 12, steps = 6, places = 100, aps = 20 }
+fleet = { agents = 12, aps = 2 }
+learning = { dataset = "synthetic", images_per_device = 8 }
+algorithm = { per_ap = 2 }
+rounds = { cloud_every_steps = 2 }
 """
 
 

@@ -26,14 +26,7 @@ from roambench.runs.database import naming
 EXPERIMENT = """
 name = "try"
 systems = ["mohawk"]
-
-[trace]
-generator = "city"
-window = "first"
-steps = 3
-
-[trace.parameters]
-steps = 3
+trace = { generator = "city", window = "first", steps = 3, parameters = { steps = 3 } }
 """
 
 

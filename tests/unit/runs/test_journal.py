@@ -18,25 +18,11 @@ from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
 from roambench.rounds.records import (
-    BatteriesSeen,
-    BoardSwitched,
     ClockProbed,
-    CloudAggregated,
-    EdgeAggregated,
-    EnergySeen,
     FleetEvent,
-    MetricsScored,
-    MixingPlanned,
-    ModelsExchanged,
-    ModelsScored,
-    OrderAnswered,
-    OrderGiven,
     OutcomeDecided,
-    PeersDescribed,
-    ReplayPaused,
     ReplayResumed,
     RoundRecord,
-    RunEnded,
     RunResumed,
     StepClosed,
     StepOpened,
@@ -44,32 +30,11 @@ from roambench.rounds.records import (
 from roambench.runs.event_log import read_event_log
 from roambench.runs.journal import SqliteJournal
 
+from .test_event_log import LOG
+
 EVERY_KIND = [
-    FleetEvent(-1, -1, "pi-x\n<b>é", "refused", "wrong certificate"),
+    *LOG,
     FleetEvent(-1, -1, '},"",{', "", '"},"",{"'),  # what the log has between two records while it writes them
-    StepOpened(0, (0, 2), (1, 1), (10.5, 100.0)),
-    EnergySeen(0, (0, 0), ("", "train"), (2.5, 1.0 / 3.0), (0.1, 0.0), (1.0, 0.5), (0.0, 0.25)),
-    BatteriesSeen(1, (0.5, 0.0), (2.5, 1.0 / 3.0), (1.5, 0.0), (0,), (1,), 61.5),
-    BoardSwitched(1, 1, False, 61_600_000_000),
-    OrderGiven(0, 0, "r/0/0/train", "train", 1, "", "ab" * 32, 10.5, "wifi", 1000.0),
-    OrderAnswered(0, 0, "r/0/0/train", "done", "", 2637000, 0.4, 12.5, 500, 0.31, 0.02),
-    EdgeAggregated(1, 1, (0, 2), ("r/0/0/train", "r/0/2/train"), (0.25, 0.75), "cd" * 32),
-    CloudAggregated(1, (), (), "ef" * 32),
-    OutcomeDecided(1, 0, "r/0/0/train", Outcome.WASTED, "absent"),
-    StepClosed(0, 0, (0, 2), (), None, None, 1.5),
-    StepClosed(1, 2, (), (1,), 0.875, 0.4, 2.0),
-    PeersDescribed(0, (1,), (0.0, 40.5)),
-    MixingPlanned(0, (2, 0, 1), (0, 2, 2), (0.75, 0.25, 1.0), None, 0.5),
-    ModelsExchanged(
-        0, 0, "r/0/0/exchange", (2,), ("late: 60 s",), 96, 12, 0.25, 96, 0.5, "ab" * 32, (12,), (2,), (7,), 48
-    ),
-    ModelsScored(0, (0, 2), (0.5, 0.25), (1.5, 2.0), ("ab" * 32, ""), 0.75, 0.5),
-    MetricsScored(0, ("F1 of é", "top 5"), (0.25, 1e-300), ("higher", "lower")),
-    ReplayPaused(1),
-    ReplayResumed(1, 7_000, 12_500_007_000, "device"),
-    RunResumed(2, 7_000, 30.5),
-    RunEnded(1, "accuracy 0.8750 reached the threshold of 0.87"),
-    ClockProbed(1, 2, "during", "boot", 7_000, -2.5e14, 350_000.5, 8, (6_000, 1, 2, 8_000), 4.0),
 ]
 
 

@@ -18,7 +18,7 @@ import pytest
 from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switching import Switched, seen_switch, switch_power
 from ssh_server import free_port
-from switch_benches import secret_file, switched_host
+from switch_benches import COMMANDS, secret_file, switched_host
 
 _SYSTEM = "/usr/sbin:/sbin:" + os.environ.get("PATH", "")
 _AGENT = shutil.which("snmpd", path=_SYSTEM)
@@ -92,12 +92,7 @@ def set_by_hand(address: str, column: str, value: str) -> None:
 
 @pytest.mark.parametrize("version", ["1", "2c"])
 async def test_one_port_is_switched_and_no_other(agent: str, tmp_path: Path, version: str) -> None:
-    for command, on in (
-        (PowerCommand.OFF, False),
-        (PowerCommand.STATE, False),
-        (PowerCommand.ON, True),
-        (PowerCommand.CYCLE, True),
-    ):
+    for command, on in COMMANDS:
         switched = await done(tmp_path, command, agent, version=version)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert asked_by_hand(agent, "3.1.7") == ("1" if on else "2")

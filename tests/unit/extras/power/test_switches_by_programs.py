@@ -18,15 +18,10 @@ from roambench.extras.power import emulated_uhubctl
 from roambench.extras.power.programs import run_program
 from roambench.provision.power.power_command import PowerCommand
 from roambench.provision.power.switch import SwitchError
-from roambench.provision.power.switching import Switched, seen_switch, switch_power
-from switch_benches import switched_host
+from roambench.provision.power.switching import seen_switch, switch_power
+from switch_benches import COMMANDS, done, switched_host
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
-
-
-async def done(folder: Path, command: PowerCommand, **power: object) -> Switched:
-    (switched,) = await switch_power([switched_host(folder, **power)], command, 0.1)
-    return switched
 
 
 async def test_a_labs_own_commands(tmp_path: Path) -> None:
@@ -36,12 +31,7 @@ async def test_a_labs_own_commands(tmp_path: Path) -> None:
         "off": f"echo off >{outlet}",
         "state": f"echo outlet 3 is $(cat {outlet})",
     }
-    for command, on in (
-        (PowerCommand.OFF, False),
-        (PowerCommand.STATE, False),
-        (PowerCommand.ON, True),
-        (PowerCommand.CYCLE, True),
-    ):
+    for command, on in COMMANDS:
         switched = await done(tmp_path, command, **power)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert outlet.read_text() == ("on\n" if on else "off\n")
@@ -139,12 +129,7 @@ def ports(folder: Path) -> list[bool]:
 
 async def test_one_port_of_a_hub_is_switched_and_no_other(hub: Path, tmp_path: Path) -> None:
     power = {"switch": "uhubctl", "location": "1-1", "port": 2}
-    for command, on in (
-        (PowerCommand.OFF, False),
-        (PowerCommand.STATE, False),
-        (PowerCommand.ON, True),
-        (PowerCommand.CYCLE, True),
-    ):
+    for command, on in COMMANDS:
         switched = await done(tmp_path, command, **power)
         assert (switched.done, switched.on, switched.reason) == (True, on, "")
         assert ports(hub) == [True, on, True, True]

@@ -23,8 +23,8 @@ from roambench.extras.power.emulated import (
     serving,
 )
 from roambench.provision.power.power_command import PowerCommand
-from roambench.provision.power.switching import Switched, seen_switch, switch_power
-from switch_benches import secret_file, switched_host
+from roambench.provision.power.switching import seen_switch, switch_power
+from switch_benches import COMMANDS, done, secret_file, switched_host
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.lengthy]
 
@@ -35,11 +35,6 @@ DEVICES = [
     pytest.param(EmulatedShelly2, "shelly", 0, id="shelly2"),
 ]
 Kind = type[EmulatedSwitch]
-
-
-async def done(folder: Path, command: PowerCommand, **power: object) -> Switched:
-    (switched,) = await switch_power([switched_host(folder, **power)], command, 0.1)
-    return switched
 
 
 @pytest.mark.parametrize(("kind", "name", "first"), DEVICES)
@@ -54,12 +49,7 @@ async def test_one_relay_is_switched_and_no_other(
     device = kind([True, True, True], password)
     with serving(device) as address:
         power = {"switch": name, "address": address, "channel": first + 1, **secret}
-        for command, on in (
-            (PowerCommand.OFF, False),
-            (PowerCommand.STATE, False),
-            (PowerCommand.ON, True),
-            (PowerCommand.CYCLE, True),
-        ):
+        for command, on in COMMANDS:
             switched = await done(tmp_path, command, **power)
             assert (switched.done, switched.on, switched.reason) == (True, on, "")
             assert device.relays == [True, on, True]
