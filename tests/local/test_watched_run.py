@@ -1,4 +1,4 @@
-"""A run that is watched and one that is not: agents send the same bytes, none while energy is measured."""
+"""What a quiet agent sends, seen by a proxy: nothing while something is measured, whether watched or not."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ MEASURED = (Phase.DOWNLOAD, Phase.TRAIN, Phase.UPLOAD)
 class Watched:
     """One run, its control connection led through a proxy that counts."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *overrides: str) -> None:
         path.mkdir()
         (path / "watched.toml").write_text(EXPERIMENT)
         self._latest = path.parent / "runs" / "watched/latest"
         self.log = path / "bytes.log"
         self._said = path / "log"
-        words = [str(self.log), str(path / "watched.toml"), str(path.parent / "runs")]
+        words = [str(self.log), str(path / "watched.toml"), str(path.parent / "runs"), *overrides]
         with self._said.open("ab") as out:
             self.process = Command(words, path, out.fileno(), self._said, script=QUIET_DRIVE)
 
@@ -69,19 +69,23 @@ class Watched:
             (s.phase, s.step, s.transferred_bytes) for s in spans if s.phase in (Phase.DOWNLOAD, Phase.UPLOAD)
         ]
 
-    def said_while_measured(self) -> Counter[str]:
-        """Bytes on the control connection in measured phases, by direction."""
+    def said(self) -> Iterator[tuple[int, str, int]]:
+        """What passed the control connection: device time, direction, bytes."""
         agent = json.loads((self.folder / "agents.json").read_text())["agents"][0]
         clock = DeviceClock(agent["epoch_ns"], agent["time_scale"])
+        for line in self.log.read_text().splitlines():
+            ns, direction, size = line.split()
+            yield clock.from_host_ns(int(ns)), direction, int(size)
+
+    def said_while_measured(self) -> Counter[str]:
+        """Bytes on the control connection in measured phases, by direction."""
         with RunFolder.open(self.folder) as folder:
             spans = [span for span in folder.records.spans("pi-01") if span.phase in MEASURED]
         assert len(spans) == 9
         found = Counter[str]()
-        for line in self.log.read_text().splitlines():
-            ns, direction, size = line.split()
-            at_ns = clock.from_host_ns(int(ns))
+        for at_ns, direction, size in self.said():
             if any(span.start_ns <= at_ns < span.end_ns for span in spans):
-                found[direction] += int(size)
+                found[direction] += size
         return found
 
     def digests(self) -> list[str]:
@@ -161,3 +165,32 @@ def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Pat
     assert len(view.history.updates) == 3
     assert provisional == pytest.approx(by_update, abs=3 * apart_j)
     print(view.joules, reached_j, provisional, by_update, apart_j)
+
+
+@pytest.mark.timeout(600)
+def test_not_a_byte_passes_the_control_connection_in_rests_and_idle_baselines(tmp_path: Path) -> None:
+    run = Watched(tmp_path / "rested", "rounds.rest_s=1.5", "energy.idle_baseline_s=8.0")
+    run.finish()
+    passed = list(run.said())
+
+    def between(start_ns: int, end_ns: int) -> list[tuple[str, int]]:
+        return [(direction, size) for ns, direction, size in passed if start_ns <= ns < end_ns]
+
+    with RunFolder.open(run.folder) as folder:
+        spans, info = folder.records.spans("pi-01"), folder.info
+    assert sum(span.phase in MEASURED for span in spans) == 9  # the last step only collects
+    measured = [span for span in spans if span.phase in (*MEASURED, Phase.REST)]
+    assert sum(span.phase is Phase.REST for span in measured) >= 9
+    assert sum(span.end_ns - span.start_ns for span in measured) > 3e9
+    assert [(span.phase, between(span.start_ns, span.end_ns)) for span in measured] == [
+        (span.phase, []) for span in measured
+    ]
+    # What was to be said was said in between.
+    waits = [between(span.start_ns, span.end_ns) for span in spans if span.phase is Phase.WAIT]
+    assert all(any(direction == "up" for direction, _ in said) for said in waits)
+    # A baseline begins with the controller's request for it, and no reading leaves the board in it.
+    assert info.start_device_ns is not None
+    assert info.end_device_ns is not None
+    for start_ns in (info.start_device_ns, info.end_device_ns - 8_000_000_000):
+        said = between(start_ns + 3_000_000_000, start_ns + 7_900_000_000)
+        assert said == []
