@@ -35,3 +35,13 @@ def test_the_numbers_are_those_of_the_code() -> None:
     assert f"after {MAX_AGE_DAYS:g} days" in TEXT
     assert f"a claim lives {LEASE_S:g} s and is renewed every {LEASE_S / 4:g} s" in OPERATE
     assert f"It takes {BURN_S + REST_S:g} s and a login per board" in TEXT
+
+
+def test_a_lab_meets_parts_wiring_and_how_meters_come_before_it_orders() -> None:
+    build = (PAGES / "build.md").read_text(encoding="utf-8")
+    first = (PAGES / "start" / "from-card-to-report.md").read_text(encoding="utf-8")
+    assert "](docs/build.md)" in (PAGES.parent / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"\]\(([^)]+)\)", first)[0] == "../build.md"
+    assert "| part | 1 board | 12 boards | 36 boards |" in build
+    assert "As shipped it has 5.00 V and `autorun` off" in build
+    assert re.findall(r"^## (Wiring|Hours.*|What can go wrong when a port is opened)$", build, re.MULTILINE)
