@@ -23,7 +23,7 @@ def roambench(*arguments: str | Path) -> int:
 def test_a_guess_alone_is_told_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     assert roambench("--detect", FIXTURES / "one_snapshot.txt") == 0
     told = capsys.readouterr()
-    assert told.out == ""
+    assert told.out == f"roambench trace import one-snapshot {FIXTURES}/one_snapshot.txt -o t.parquet\n"
     assert told.err == (
         f"looks like one-snapshot: {FIXTURES}/one_snapshot.txt: its first line is a time in brackets\n"
     )

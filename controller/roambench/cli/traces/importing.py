@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -257,6 +258,14 @@ def _detected(
         return "", [], ap_list
     for guess in guesses:
         typer.echo(f"looks like {guess}", err=True)
+    if output is None:
+        given = shlex.join(
+            ["roambench", "trace", "import", guesses[0].reader, *map(str, paths), "-o", "t.parquet"]
+        )
+        options = {"--columns": ",".join("=".join(pair) for pair in columns.items())}
+        options["--time-format"] = "" if time_format == "auto" else time_format
+        options["--ap-source"] = "" if ap_list is None else str(ap_list)
+        typer.echo(" ".join([given, *(shlex.join(pair) for pair in options.items() if pair[1])]))
     return guesses[0].reader, [*map(str, paths)], ap_list
 
 

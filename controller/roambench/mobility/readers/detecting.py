@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -9,12 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from roambench.contract.errors import TraceError
+from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers import READERS
 from roambench.mobility.readers.archives import Archives, is_archive
-from roambench.mobility.readers.documents import Head
-from roambench.mobility.readers.fixes import Reader
-from roambench.mobility.readers.opening import document, documents_of, head_of, spread_of
+from roambench.mobility.readers.documents import Document, Head
+from roambench.mobility.readers.fixes import Reader, as_it_is
+from roambench.mobility.readers.opening import (
+    SourceOptions,
+    document,
+    documents_of,
+    head_of,
+    read_documents,
+    spread_of,
+)
 from roambench.mobility.readers.proposing import propose
 from roambench.mobility.readers.stations import lists_access_points
 from roambench.mobility.readers.tables import columns_needed
@@ -53,7 +61,10 @@ class UnknownFormat(TraceError):
             files = " ".join(shlex.quote(str(path)) for path in paths)
             command = f"roambench trace import {proposal.reader} {files} -o t.parquet {proposal.options()}"
             command += f" --ap-source {shlex.quote(str(ap_list))}" if ap_list is not None else ""
-            self.advice = (command, *proposal.notes)
+            options = SourceOptions(columns=proposal.columns, time_format=proposal.time_format)
+            complete = not any(name.startswith("...") for name in proposal.columns.values())
+            doubts = _trial(proposal.reader, head, options) if complete and head is not None else ()
+            self.advice = (command, *proposal.notes, *doubts)
             self.assumption = (
                 f"{paths[0]}: may be a table of {proposal.reader}: look at the columns of this command"
             )
@@ -118,7 +129,28 @@ def detect(
         if not guesses or (table and any(_needs_pattern(spread_of(found, columns)) for found in documents)):
             spread = (spread_of(found, columns) for found in documents)
             raise UnknownFormat(paths, next((head for head in spread if head.rows), None), ap_list)
+        if guesses[0].reader in _GENERAL[1:] and len(documents) == 1:
+            options = SourceOptions(columns=columns, time_format=time_format)
+            for doubt in _trial(guesses[0].reader, spread_of(documents[0], columns), options, most=1.0):
+                raise TraceError(f"{guesses[0].path}: looks like {guesses[0].reader}, but {doubt}")
     return guesses
+
+
+def _trial(reader: str, head: Head, options: SourceOptions, most: float = 0.1) -> tuple[str, ...]:
+    """A sentence if as large a share of the lines as `most` cannot be read so; the line number is that in
+    the file, for the first lines."""
+    text = "\n".join(head.lines).encode()
+    found = Document(head.name, head.name, lambda: io.BufferedReader(io.BytesIO(text)))
+    try:
+        fixes = read_documents(READERS.load(reader), [found], options, 3600, as_it_is, Path(head.name))
+    except (TraceError, ConfigError) as error:
+        return (str(error),)
+    if not fixes.malformed or fixes.malformed < most * fixes.rows:
+        return ()
+    return (
+        f"{fixes.malformed} of {fixes.rows} rows looked at cannot be read, the first: "
+        f"{fixes.malformed_rows[0]}",
+    )
 
 
 def _needs_pattern(head: Head) -> bool:

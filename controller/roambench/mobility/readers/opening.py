@@ -89,10 +89,10 @@ def read_files(
             documents += found
         if not documents:
             raise TraceError(f"{paths[0]}: no file of format {reader.name} in it")
-        return _read_all(reader, documents, options, step_s, condense, paths[0]), tuple(sources)
+        return read_documents(reader, documents, options, step_s, condense, paths[0]), tuple(sources)
 
 
-def _read_all(
+def read_documents(
     reader: Reader,
     documents: Sequence[Document],
     options: SourceOptions,
@@ -100,6 +100,8 @@ def _read_all(
     condense: Callable[[Fixes], Fixes],
     first: Path,
 ) -> Fixes:
+    """All fixes of the documents, one after the other."""
+
     def options_of(file: str) -> ReaderOptions:
         return ReaderOptions(
             file=file,

@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
+import pyarrow as pa
+
 from roambench.mobility.readers.documents import Head
+from roambench.mobility.readers.points import points_of
 from roambench.mobility.readers.tables import cells_of, separator_of
 from roambench.mobility.readers.times import MAX_UNIX_S, TIME_FORMATS, pattern_of
 
@@ -43,6 +46,8 @@ _FRACTION: Final = re.compile(r"-?\d{1,3}\.\d{2,}")
 _EAST: Final = ("x", "x_m", "pos_x", "xcoord", "x_coord")
 _NORTH: Final = ("y", "y_m", "pos_y", "ycoord", "y_coord")
 _TELLING: Final = 5  # rows
+_PORTOS_S: Final = 15  # between two points of Porto's taxis
+_ROME: Final = ((41.0, 43.0), (11.0, 14.0))  # its taxis have latitude first, against WKT's order
 _REGION_DEG: Final = 30.0
 _SLOTS: Final = (24, 48, 96, 144, 288, 1440)  # a day
 _RECENT_S: Final = 6e8  # 1989: less is no time of a recording, and more a count of something else
@@ -139,6 +144,7 @@ class _Guessing:
         self._free = list(columns)
         self._notes: list[str] = []
         self._time_format = "auto"
+        self._way = False  # cells hold several points
 
     def proposal(self) -> Proposal | None:
         """The map, if a table of positions or of stays at access points can be recognised at all."""
@@ -152,13 +158,18 @@ class _Guessing:
         else:
             time = times.get("time", times.get("start"))
             reader, when = "intervals" if ap else "csv", {"time": time or "..."}
+            if self._way:
+                when["time"] += f"+@point*{_PORTOS_S}"
+                self._notes.append(
+                    f"time: {_PORTOS_S} s between two points, as Porto's taxis have; put in yours"
+                )
         device = self._device(times.values())
         if device is None and not times:
             return None
         options = {"device": "..." if device is None else self._called(device), **when, **places}
         if ap is not None:
             options["ap"] = self._called(ap)
-        missing = [field for field, name in options.items() if name == "..."]
+        missing = [field for field, name in options.items() if name.startswith("...")]
         if missing:
             hint = "; if each file is one device's: device=@file" if "device" in missing else ""
             self._notes.append(
@@ -222,10 +233,39 @@ class _Guessing:
                     + ("" if sure else "; they may be the other way round")
                 )
                 return {"lat": self._called(lat), "lon": self._called(lon)}
+        if places := self._points():
+            return places
         exact = {it.name.lower(): it for it in self._free if it.numbers() is not None}
         if {"x", "y"} <= exact.keys():
             self._free = [it for it in self._free if it not in (exact["x"], exact["y"])]
             return {axis: self._called(exact[axis]) for axis in ("x", "y")}
+        return {}
+
+    def _points(self) -> dict[str, str]:
+        """The numbers of points in a cell: longitude first but in a pair of round brackets and in Rome."""
+        for column in self._free:
+            cells = [cell for cell in column.cells if cell]
+            points = points_of(pa.array(cells, pa.string())).to_pylist()
+            pairs = [point.split(" ") for cell in points if cell for point in cell.split(";")]
+            if not pairs or points.count(None) > 0.4 * len(points):
+                continue
+            one, two = ([float(pair[at]) for pair in pairs] for at in (0, 1))
+            most = [max(map(abs, numbers)) for numbers in (one, two)]
+            if max(most) > 180.0 or min(most) > 90.0:
+                continue
+            rome = all(
+                low < min(it) and max(it) < high for it, (low, high) in zip((one, two), _ROME, strict=True)
+            )
+            lat = int(most[0] > 90.0 or not (most[1] > 90.0 or rome or cells[0].startswith("(")))
+            sure = max(most) > 90.0
+            self._free.remove(column)
+            self._way = any(";" in cell for cell in points if cell)
+            name = self._called(column)
+            self._notes.append(
+                f"lat, lon: numbers {lat} and {1 - lat} of the points in column {name}, counted from 0"
+                + ("" if sure else "; they may be the other way round")
+            )
+            return {"lat": f"{name}[{lat}]", "lon": f"{name}[{1 - lat}]"}
         return {}
 
     def _times(self) -> dict[str, str]:
@@ -262,7 +302,12 @@ class _Guessing:
         self._free = [it for it in self._free if it not in used]
         if not found:
             odd = next((it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER)), None)
-            if odd is not None:
+            if odd is not None and odd.all(_CLOCK):
+                self._notes.append(
+                    f"time: column {self._called(odd)} has {odd.cells[0]!r}, a clock time without its day: "
+                    "write the day before it (2024-01-31 22:00:00, after midnight the next)"
+                )
+            elif odd is not None:
                 pattern = _pattern(odd)
                 if pattern is None:
                     self._notes.append(

@@ -125,6 +125,13 @@ class Rows:
             self._first, self.width, self.line = self._first[kept], self.width[kept], self.line[kept]
         return kept
 
+    def repeat(self, counts: Lines) -> None:
+        """Let each row come `counts` times, at least once; its reason stays with the first."""
+        at = np.repeat(np.arange(len(self)), counts)
+        first = np.cumsum(counts) - counts
+        self.reasons = {int(first[row]): reason for row, reason in self.reasons.items()}
+        self._first, self.width, self.line = self._first[at], self.width[at], self.line[at]
+
     def texts(self, *columns: int) -> Texts:
         """The cells of a column, without blanks around them; of several columns joined by a blank."""
         parts = [self._texts(column) for column in columns]

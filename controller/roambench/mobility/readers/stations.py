@@ -75,9 +75,9 @@ def read_stations(
         many = any(named == set(names.split("+")) for names in _SURVEYED)
         for rows in rows_below(file, (line, first), layout, str(path)):
             layout.require(rows)
+            north, east, _ = layout.positions(rows, *axes)
             names = one_spelling(rows.texts(*layout.columns["ap"]))
             rows.check_ids(names, "ap")
-            north, east = (layout.numbers(rows, axis) for axis in axes)
             rows.check_positions(north, east, plane=plane)
             for row in rows.sound().tolist():
                 name = names[row].as_py()

@@ -16,14 +16,19 @@ import numpy.typing as npt
 
 from roambench.contract.errors import ConfigError, TraceError
 from roambench.mobility.readers.documents import EXCELS_SEPARATOR, MAX_LINE, decoded
+from roambench.mobility.readers.points import spread
 from roambench.mobility.readers.rows import BLANKS, Form, Rows, Texts, blocks
 from roambench.mobility.trace import FloatColumn
 
 _AHEAD: Final = 8192  # bytes
 _COMPARED: Final = 20  # lines
 #: Fields that may be sums, and a column of one with its factor.
-_SUMS: Final = ("time", "lat", "lon", "x", "y")
+_AXES: Final = ("lat", "lon", "x", "y")
+_SUMS: Final = ("time", *_AXES)
 _PRODUCT: Final = re.compile(r"(.+?)\s*\*\s*(-?\d+(?:\.\d+)?)")
+#: A number of the points in a cell, from 0, and a time of points that follow each other.
+_OF_POINT: Final = re.compile(r"(.+)\[([0-3])\]")
+_PER_POINT: Final = re.compile(r"(.+?)\s*\+\s*@point\s*\*\s*(\d+(?:\.\d+)?)")
 #: In a column map: the device is named by the file.
 BY_FILE: Final = "@file"
 
@@ -36,6 +41,8 @@ class ColumnLayout:
     columns: Mapping[str, tuple[int, ...]]
     has_header: bool
     factors: Mapping[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)  # of sums
+    of_point: Mapping[str, int] = dataclasses.field(default_factory=dict)  # a field's number in a point
+    point_s: float = 0.0  # between two points of a cell
 
     def require(self, rows: Rows) -> None:
         """Reject the rows with fewer cells than the fields need."""
@@ -54,6 +61,18 @@ class ColumnLayout:
         parts = zip(self.columns[field], self.factors[field], strict=True)
         sums = [factor * rows.numbers(rows.texts(column), field) for column, factor in parts]
         return np.asarray(np.sum(sums, axis=0), np.float64)
+
+    def positions(self, rows: Rows, *axes: str) -> tuple[FloatColumn, FloatColumn, FloatColumn]:
+        """The numbers of two fields, and the seconds of each after its row's time.
+
+        Rows with several points in a cell come once for each: take other cells afterwards.
+        """
+        if not self.of_point:
+            north, east = (self.numbers(rows, axis) for axis in axes)
+            return north, east, np.zeros(len(rows))
+        texts, later_s = spread(rows, self.columns[axes[0]][0], self.of_point, self.point_s)
+        north, east = (rows.numbers(texts[axis], axis) for axis in axes)
+        return north, east, later_s
 
     def times_s(self, rows: Rows, field: str, form: Form) -> npt.NDArray[np.int64]:
         """The cells of a field as seconds: what the form makes of them, or their sum."""
@@ -75,7 +94,8 @@ def layout_of(
     below: Sequence[str] = (),
 ) -> ColumnLayout:
     """Layout of a table by its first line and the user's column map (`field=name`, `a+b`, positions from 0;
-    `d*86400+t*1800`, a sum of numbers). Some lines `below` the first help to find what separates the cells.
+    `d*86400+t*1800`, a sum of numbers; `way[0]`, a number of the points in a cell, and `start+@point*15`, the
+    time of each of them). Some lines `below` the first help to find what separates the cells.
 
     `known` are the usual names of every field, in lower case, `a+b` two columns together. Raises ConfigError
     for fields that do not exist, TraceError for columns that the file does not have.
@@ -92,7 +112,13 @@ def layout_of(
         raise TraceError(f"{file}:1: {error}") from None
     asked: dict[str, tuple[str, ...]] = {}
     factors: dict[str, tuple[float, ...]] = {}
+    of_point: dict[str, int] = {}
+    point_s = 0.0
     for field, text in given.items():
+        if field == "time" and (found := _PER_POINT.fullmatch(text)):
+            text, point_s = found[1], float(found[2])
+        elif field in _AXES and text not in cells and (found := _OF_POINT.fullmatch(text)):
+            text, of_point[field] = found[1], int(found[2])
         asked[field] = (text,) if text in cells else tuple(text.split("+"))
         if any(_PRODUCT.fullmatch(name) and name not in cells for name in asked[field]):
             if field not in _SUMS:
@@ -104,11 +130,24 @@ def layout_of(
             factors[field] = tuple(float(part[2]) if part else 1.0 for part in parts)
     if asked and all(name.isdecimal() and len(name) < 6 for names in asked.values() for name in names):
         positions = {field: tuple(int(name) for name in names) for field, names in asked.items()}
-        return ColumnLayout(separator, positions, has_header=False, factors=factors)
+        return _checked(ColumnLayout(separator, positions, False, factors, of_point, point_s), given)
     columns = dict(_recognised(cells, known))
     for field, names in asked.items():
         columns[field] = tuple(_position(cells, name, field, file) for name in names)
-    return ColumnLayout(separator, columns, has_header=True, factors=factors)
+    return _checked(ColumnLayout(separator, columns, True, factors, of_point, point_s), given)
+
+
+def _checked(layout: ColumnLayout, given: Mapping[str, str]) -> ColumnLayout:
+    """The layout; ConfigError where not all positions are numbers of the points of one column."""
+    named = {layout.columns[axis] for axis in given.keys() & set(_AXES)}
+    if layout.of_point and (len(named) > 1 or len(layout.of_point) == 1):
+        axes = ", ".join(f"{axis}={given[axis]}" for axis in _AXES if axis in given)
+        raise ConfigError(
+            [f"columns: {axes}, expected two numbers of one column, such as lat=way[1],lon=way[0]"]
+        )
+    if layout.point_s and not layout.of_point:
+        raise ConfigError([f"columns: time={given['time']}, expected lat=COLUMN[1],lon=COLUMN[0] beside it"])
+    return layout
 
 
 def first_row(file: IO[bytes]) -> tuple[int, bytes]:

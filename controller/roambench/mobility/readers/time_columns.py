@@ -24,8 +24,8 @@ _NUMBER: Final = r"^-?[0-9]{1,11}(\.[0-9]+)?$"  # below `times.MAX_UNIX_S`
 _MS: Final = r"^-?[0-9]{1,14}(\.[0-9]+)?$"
 _HOUR: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{1,2}$"
 _LOCAL: Final = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.([0-9]{3}|[0-9]{6}))?)?"
-    r"(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?$"
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?$"
 )
 _YEAR_1_S: Final = -62_135_596_800
 _EXACT_S: Final = 1 << 32  # up to here a float of seconds tells a microsecond
@@ -65,7 +65,7 @@ def _iso(texts: Texts) -> Ints:
     if len(first) == 19 or (len(first) == 20 and first.endswith("Z")):
         return _date_time(texts, first[19:].encode())
     _demand(_all(texts, _LOCAL))
-    zoned = pc.match_substring_regex(texts, r"(Z|[+-][0-9]{2}:[0-9]{2})$")
+    zoned = pc.match_substring_regex(texts, r":[0-9.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$")
     _demand(pc.all(zoned).as_py() or not pc.any(zoned).as_py())
     microseconds = _cast(texts, pa.timestamp("us", tz="UTC" if zoned[0].as_py() else None))
     seconds = microseconds // 1_000_000

@@ -86,7 +86,7 @@ def auto(text: str) -> int:
 def _hint(text: str) -> str:
     """Return what to do about a time of another form."""
     if re.match(r"\d?\d:\d\d", text.strip()):
-        return "a clock time needs its day beside it (--columns time=DAY+CLOCK)"
+        return "a clock time needs its day before it, or in a column (--columns time=DAY+CLOCK)"
     found = pattern_of(text)
     if found is None:
         return 'give its pattern (--time-format "%Y-%m-%d %H:%M"), with year, month and day in it'

@@ -138,3 +138,159 @@ def test_of_a_table_sorted_by_device_the_device_is_at_one_place_at_a_time(tmp_pa
     (tmp_path / "t.csv").write_text("\n".join(["ladung,wann,latitude,longitude,nr", *rows]) + "\n")
     options = shlex.split(advice(tmp_path / "t.csv")[0])
     assert options[options.index("--columns") + 1] == "device=nr,time=wann,lat=latitude,lon=longitude"
+
+
+def taxi_times(command, folder):
+    """Import as the command says, in steps of a second: (second, device, latitude) of each fix."""
+    words = shlex.split(command)
+    words[words.index("t.parquet")] = str(folder / "t.parquet")
+    options = ("--step-s", "1", "--aps", "1", "--from", "1372636800", "--steps", "3600", "--metric", "metres")
+    with pytest.raises(SystemExit) as ended:
+        main([*words[1:], *options])
+    assert not ended.value.code
+    trace = read_trace(folder / "t.parquet")
+    box = trace.provenance["recipe"]["box"]
+    north = box["latitude"] - box["height_m"] / 2 / METRES_OF_A_DEGREE + trace.y_m / METRES_OF_A_DEGREE
+    names = [trace.device_names[device] for device in trace.device]
+    return list(zip(trace.step.tolist(), names, [round(float(at), 4) for at in north], strict=True))
+
+
+METRES_OF_A_DEGREE = 111_195.0
+PORTO = """"TRIP_ID","CALL_TYPE","ORIGIN_CALL","TAXI_ID","TIMESTAMP","MISSING_DATA","POLYLINE"
+"T0","B","","20000589","1372636858","False","[[-8.618643,41.141412],[-8.618499,41.141376],[-8.620326,41.14251]]"
+"T1","A","2002","20000589","1372637303","False","[[-8.639847,41.159826]]"
+"T2","C","","20000320","1372636951","True","[]"
+"T3","C","","20000320","1372636854","False","[[-8.574678,41.151981],[-8.574705,41.151942]]"
+"T4","C","","20000320","1372636900","False","[[-8.574678,"
+"""
+
+
+def test_taxis_of_porto_are_proposed_with_a_time_for_each_point(tmp_path, capsys):
+    (tmp_path / "train.csv").write_text(PORTO)
+    command, *notes = advice(tmp_path / "train.csv")
+    assert "device=TAXI_ID,time=TIMESTAMP+@point*15,lat=POLYLINE[1],lon=POLYLINE[0]" in shlex.split(command)
+    assert [note.partition(":")[0] for note in notes] == [
+        "lat, lon",
+        "time",
+        "1 of 8 rows looked at cannot be read, the first",
+    ]
+    assert taxi_times(command, tmp_path) == [
+        (54, "20000320", 41.152),
+        (58, "20000589", 41.1414),
+        (69, "20000320", 41.1519),
+        (73, "20000589", 41.1414),
+        (88, "20000589", 41.1425),
+        (503, "20000589", 41.1598),
+    ]
+    told = capsys.readouterr().err
+    assert "train.csv:6: '[[-8.574678,' is no point: expected POINT(11.58 48.14)" in told
+    assert "left out: 1 of 8 rows, without a point" in told
+    assert "used: 6 of 8 rows" in told
+
+
+ROME = """156;2013-07-01 00:00:54.739166+00;POINT(41.8883670000000 12.48777000)
+187;2013-07-01 01:00:55.148+01;POINT(41.92854333 12.4690366666667)
+156;2013-07-01 01:01:09.79+01;POINT(41.88836 12.48776)
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        (ROME, "device=0,time=1,lat=2[0],lon=2[1]"),
+        (
+            "taxi;when;geom\n"
+            + ROME.replace("POINT(41.", "SRID=4326;POINT Z (12.4 41.")
+            .replace(" 12.48", " 7 ")
+            .replace(";SRID=4326;POINT Z", ";POINT Z")
+            .replace("41.92854333 12.4690366666667", "41.92854333 7"),
+            "device=taxi,time=when,lat=geom[1],lon=geom[0]",
+        ),
+        (
+            "taxi,when,geom\n"
+            + '156,2013-07-01T00:00:54Z,"{""type"":""Point"",""coordinates"":[12.4,41.888367]}"\n'
+            + '187,2013-07-01T00:00:55Z,"{""type"":""Point"",""coordinates"":[12.5,41.92854333]}"\n'
+            + '156,2013-07-01T00:01:09Z,"{""type"":""Point"",""coordinates"":[12.4,41.88836]}"\n',
+            "device=taxi,time=when,lat=geom[1],lon=geom[0]",
+        ),
+        (
+            "taxi,when,place\n"
+            + '156,2013-07-01T00:00:54Z,"(41.888367, 12.4)"\n187,2013-07-01T00:00:55Z,"(41.92854333, 12.5)"\n'
+            + '156,2013-07-01T00:01:09Z,"(41.88836, 12.4)"\n',
+            "device=taxi,time=when,lat=place[0],lon=place[1]",
+        ),
+        (
+            "taxi;start;way\n156;2013-07-01 00:00:54;LINESTRING(12.4 41.888367, 12.4 41.88836)\n"
+            "187;2013-07-01 00:00:55;LINESTRING Z(12.5 41.92854333 3)\n",
+            "device=taxi,time=start+@point*15,lat=way[1],lon=way[0]",
+        ),
+    ],
+    ids=["Rome", "WKT of longitude first and heights", "GeoJSON", "a pair", "a line"],
+)
+def test_a_point_in_a_cell_is_read_in_its_order(tmp_path, table, columns):
+    (tmp_path / "taxi.txt").write_text(table)
+    command, *_ = advice(tmp_path / "taxi.txt")
+    assert columns in shlex.split(command)
+    assert taxi_times(command, tmp_path) == [(54, "156", 41.8884), (55, "187", 41.9285), (69, "156", 41.8884)]
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        (
+            "device=TAXI_ID,lat=POLYLINE[1],lon=POLYLINE[0]",
+            "give the seconds between two, --columns time=COLUMN+@point*15",
+        ),
+        (
+            "device=TAXI_ID,lat=POLYLINE[1],lon=TRIP_ID",
+            "expected two numbers of one column, such as lat=way[1],lon=way[0]",
+        ),
+        ("device=TAXI_ID,lat=POLYLINE[1],lon=TAXI_ID[0]", "expected two numbers of one column"),
+        (
+            "time=TIMESTAMP+@point*15,lat=TRIP_ID,lon=POLYLINE",
+            "expected lat=COLUMN[1],lon=COLUMN[0] beside it",
+        ),
+        (
+            "device=TAXI_ID,time=TIMESTAMP+@point*15,lat=TRIP_ID[1],lon=TRIP_ID[0]",
+            "'T0' is no point: expected POINT",
+        ),
+    ],
+)
+def test_columns_of_points_that_make_no_sense_are_a_sentence(tmp_path, capsys, columns, sentence):
+    (tmp_path / "train.csv").write_text(PORTO)
+    with pytest.raises(SystemExit):
+        main(
+            [
+                "trace",
+                "import",
+                "csv",
+                str(tmp_path / "train.csv"),
+                "-o",
+                str(tmp_path / "t"),
+                "--columns",
+                columns,
+            ]
+        )
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("header", ["vehicle_id,time,lat,lon", "bus,abfahrt,lat,lon"])
+def test_clock_times_without_a_day_are_no_proposal_but_a_sentence(tmp_path, capsys, header):
+    rows = [f"bus{at % 3},{(22 + at // 10) % 24:02}:{at % 10:02}:00,48.1{at:02},11.5" for at in range(40)]
+    (tmp_path / "past_midnight.csv").write_text("\n".join([header, *rows]))
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", "--detect", str(tmp_path / "past_midnight.csv")])
+    assert ended.value.code == 2
+    shown = capsys.readouterr()
+    assert "22:00:00" in shown.out + shown.err
+    assert "its day" in shown.out + shown.err
+
+
+def test_a_table_that_is_recognised_gets_its_command_too(tmp_path, capsys):
+    (tmp_path / "excel.csv").write_text("sep=;\ndevice;time;lat;lon\nd;2023-05-01 08:00:00;48,11;11,52\n")
+    with pytest.raises(SystemExit) as ended:
+        main(["trace", "import", "--detect", str(tmp_path / "excel.csv")])
+    assert not ended.value.code
+    assert capsys.readouterr().out == f"roambench trace import csv {tmp_path}/excel.csv -o t.parquet\n"

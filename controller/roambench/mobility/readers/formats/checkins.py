@@ -4,8 +4,9 @@ TSMC2014 (New York, Tokyo) has eight tab-separated columns and no header: user, 
 category name, latitude, longitude, timezone offset, UTC time. Other files name their columns in their first
 line; usual names are recognised, others are given (`device=persistentid,time=utc_date+utc_hour,...`; two
 columns joined by `+` make one time). Positions (`device=0,time=1,...`) read a file without a header. Where no
-column names the device, the file may (`device=@file`). Columns x and y instead of lat and lon are metres on a
-plane; their times count from a simulation's start if all lie before 1973.
+column names the device, the file may (`device=@file`). One cell may hold a point, or a way of many
+(`lat=way[1],lon=way[0],time=start+@point*15`); then each point counts as a row. Columns x and y instead of
+lat and lon are metres on a plane; their times count from a simulation's start if all lie before 1973.
 """
 
 from __future__ import annotations
@@ -94,8 +95,8 @@ class _Table:
     def fixes(self, rows: Rows) -> Fixes:
         layout = self.layout
         layout.require(rows)
-        times_s = layout.times_s(rows, "time", self.form)
-        north, east = (layout.numbers(rows, axis) for axis in (("y", "x") if self.plane else ("lat", "lon")))
+        north, east, later_s = layout.positions(rows, *(("y", "x") if self.plane else ("lat", "lon")))
+        times_s = layout.times_s(rows, "time", self.form) + np.floor(later_s).astype(np.int64)
         device = self.device or rows.texts(*layout.columns["device"])
         fixes = fixes_of(rows, device, times_s, north, east, layout.texts(rows, "place"), plane=self.plane)
         if len(fixes.t_utc_s):

@@ -165,9 +165,9 @@ def _read_positions(
         )
     with closing(_rows(document, layout)) as blocks:
         for rows in blocks:
+            north, east, _ = layout.positions(rows, *(("y", "x") if plane else ("lat", "lon")))
             names = one_spelling(rows.texts(*layout.columns["ap"]))
             rows.check_ids(names, "access point")
-            north, east = (layout.numbers(rows, axis) for axis in (("y", "x") if plane else ("lat", "lon")))
             parts.append(places_of(rows, names, north, east, plane=plane))
             rows.reject_in(stays.account)
     return plane
