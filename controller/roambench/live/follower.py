@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -23,7 +23,7 @@ from roambench.contract.errors import RoambenchError, RunError
 from roambench.live.folders import FoundRun, WatchedFolder
 from roambench.live.ghost import ghost_of
 from roambench.live.messages import Message, RunMessages, encoded
-from roambench.live.metrics import open_metrics
+from roambench.live.metrics import families_of, open_metrics
 from roambench.live.saved_page import SavedPage
 from roambench.live.view import RunView
 from roambench.report.run_columns import COLUMNS, SHOWN, ListedRun, figure_columns, json_cell
@@ -31,6 +31,7 @@ from roambench.report.run_filter import run_filter
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Say = Callable[[str], object]
 
 #: Seconds between two looks, with more boards than MANY five times as long.
 PERIOD_S: Final = 1.0
@@ -87,13 +88,13 @@ class Subscriber:
 class _Channel:
     """One run, and what is sent of it. Its methods run in the reading thread."""
 
-    def __init__(self, found: FoundRun, previous: FoundRun | None) -> None:
+    def __init__(self, found: FoundRun, previous: FoundRun | None, say: Say = str) -> None:
         self._found = found
         self._previous = previous
         self._ghost: Message | None = None
         self._failed = ""
         self._last: Message = {}
-        self._page = SavedPage.of(found.path, found.info)
+        self._page = SavedPage.opened(found.path, found.info, say)
         self._page_text = ""
         self._view = RunView(found.path) if self._page is None else None
         self._messages = RunMessages(self._view) if self._view is not None else None
@@ -154,8 +155,12 @@ class _Channel:
         return encoded(self._looked()[1].step(step))
 
     def metrics(self) -> str:
-        """Look, and the figures of now."""
-        return open_metrics(self._looked()[0], self.name)
+        """The figures of a run that is over, or look, and those of now."""
+        found = None
+        if self._page is not None and self._page.is_current:
+            with suppress(RunError):  # damaged: the records are there
+                found = self._page.metrics()
+        return open_metrics(families_of(self._looked()[0]) if found is None else found, self.name)
 
     def _looked(self) -> tuple[RunView, RunMessages]:
         """The view of the run's records, with all that is new in it."""
@@ -175,8 +180,9 @@ class _Channel:
 class Follower:
     """Pages that are open, and the runs of a folder that they show."""
 
-    def __init__(self, folder: WatchedFolder, parent: int | None = None) -> None:
-        """It ends with the process `parent`, where one is given."""
+    def __init__(self, folder: WatchedFolder, parent: int | None = None, say: Say = str) -> None:
+        """It ends with the process `parent`, where one is given; `say` is told what takes long."""
+        self._say = say
         self._folder = folder
         self._parent = parent
         self._channels: dict[str, _Channel] = {}
@@ -298,7 +304,7 @@ class Follower:
             found = self._folder.run(name)
             if found is None:
                 raise RunError(f"{name}: no such run any more")
-            self._channels[name] = _Channel(found, self._folder.previous(found))
+            self._channels[name] = _Channel(found, self._folder.previous(found), self._say)
             self._forget_others()
         return self._channels[name]
 

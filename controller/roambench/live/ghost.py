@@ -13,7 +13,7 @@ def ghost_of(found: FoundRun | None) -> Message:
     """The curves of a run, with its name and system. Empty where there is none or it cannot be read."""
     if found is None or found.info is None:
         return {}
-    saved = SavedPage.of(found.path, found.info)
+    saved = SavedPage.opened(found.path, found.info)
     try:
         curves = saved.curves() if saved is not None else _curves(found)
     except RoambenchError:

@@ -1,16 +1,20 @@
 """The live page of a finished run, in a file of its folder: to read a log of a gigabyte takes half a minute.
 
 A zip file of JSON: `whole.json`, `curves.json` and, step by step, `steps/N.json`, as `RunMessages` makes
-them. Like the run's recorded figures it is believed; `roambench check` compares it with the records.
+them, and `metrics.json`. The end of a run writes it, or the first opening of a run that has none. Like the
+run's recorded figures it is believed; `roambench check` compares it with the records.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import time
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +22,7 @@ from roambench.contract.errors import RunError
 from roambench.contract.printable import printable
 from roambench.contract.whole_file import replaced
 from roambench.live.messages import DETAILS, Message, RunMessages, encoded, shown_with
+from roambench.live.metrics import Family, families_of
 from roambench.live.view import RunView
 from roambench.runs.database import naming
 from roambench.runs.info import RunInfo, RunState
@@ -28,12 +33,13 @@ PAGE: Final = "page.zip"
 LEAST_BYTES: Final = 32 << 20
 _MOST_BYTES: Final = 256 << 20  # of one message
 _WHOLE, _CURVES, _STEP = "whole.json", "curves.json", "steps/{}.json"
+METRICS: Final = "metrics.json"
 
 
 def write_page(path: Path, least_bytes: int = LEAST_BYTES) -> None:
     """Write the page of the finished run in a folder, unless its logs hold less than that; RunError where
     they cannot be read, or the disk refuses."""
-    if sum((path / name).stat().st_size for name in (EVENTS, RECORDS)) < least_bytes:
+    if _log_bytes(path) < least_bytes:
         return
     with (
         naming(path / PAGE),
@@ -56,12 +62,13 @@ def page_messages(path: Path, now_s: float) -> Iterator[tuple[str, Message]]:
         yield _CURVES, messages.curves()
         for step in sorted(view.history.steps):
             yield _STEP.format(step), messages.details([step])
+        yield METRICS, {"families": [asdict(family) for family in families_of(view)]}
     finally:
         view.close()
 
 
 class SavedPage:
-    """The page that the end of a run wrote; what is read of it is read when it is asked for."""
+    """The page of a run; what is read of it is read when it is asked for."""
 
     def __init__(self, run: Path) -> None:
         self.path = run / PAGE
@@ -72,6 +79,18 @@ class SavedPage:
         """The page of the run in a folder; None where its end wrote none."""
         finished = info is not None and info.state is RunState.FINISHED
         return cls(run) if finished and (run / PAGE).is_file() else None
+
+    @classmethod
+    def opened(cls, run: Path, info: RunInfo | None, say: Callable[[str], object] = str) -> Self | None:
+        """The same, written now where a finished run with large logs has none and its folder is writable."""
+        found = cls.of(run, info)
+        if found is None and info is not None and info.state is RunState.FINISHED:
+            with suppress(RunError, OSError):  # half a folder, or a disk that takes nothing
+                if (size := _log_bytes(run)) >= LEAST_BYTES and os.access(run, os.W_OK):
+                    say(f"{run}: its {size / 1e6:,.0f} MB of records are read once, and kept in {PAGE}")
+                    write_page(run, size)
+            found = cls.of(run, info)
+        return found
 
     @property
     def is_current(self) -> bool:
@@ -91,6 +110,16 @@ class SavedPage:
         known = [self.message(_STEP.format(each)) or {} for each in shown_with(step)]
         return {name: [row for one in known for row in one.get(name, ())] for name in DETAILS}
 
+    def metrics(self) -> tuple[Family, ...] | None:
+        """Return what `families_of` gave, None in an earlier version's page; RunError for a damaged one."""
+        message = self.message(METRICS)
+        if message is None:
+            return None
+        try:
+            return tuple(Family(**family) for family in message["families"])
+        except (KeyError, TypeError):
+            raise RunError(f"{self.path}: {METRICS}: expected families of samples") from None
+
     def message(self, name: str) -> Message | None:
         """The message of that name in the file; None where it has none, RunError for a damaged file."""
         with naming(self.path):
@@ -105,6 +134,10 @@ class SavedPage:
         if not isinstance(found, dict):
             raise RunError(f"{self.path}: {name}: expected a message of at most {_MOST_BYTES:,} bytes")
         return found
+
+
+def _log_bytes(run: Path) -> int:
+    return sum((run / name).stat().st_size for name in (EVENTS, RECORDS))
 
 
 def _stamp(run: Path) -> tuple[int, int] | None:

@@ -61,11 +61,10 @@ def serve(
             say("  unencrypted: a listener on the network between can read the token and the figures")
         if open_page:
             webbrowser.open(address)
-        asyncio.run(_serve(folder, listening, token, parent))
+        asyncio.run(_serve(listening, token, Follower(folder, parent, say)))
 
 
-async def _serve(folder: WatchedFolder, listening: socket.socket, token: str, parent: int | None) -> None:
-    follower = Follower(folder, parent)
+async def _serve(listening: socket.socket, token: str, follower: Follower) -> None:
     config = uvicorn.Config(
         live_app(follower, token),
         log_level="critical",

@@ -80,7 +80,7 @@ def named_access_points(fixes: Fixes, stations: Stations, box: Box | PlaneBox, p
     """The stations in the box, sorted by id as text. Raises TraceError where none lies in it."""
     inside = np.flatnonzero(box.inside(*box.project(stations.latitude, stations.longitude)))
     if not len(inside):
-        raise TraceError(f"none of the {len(stations.ids)} access points lies in the box {centre_of(box)}")
+        raise TraceError(_all_outside(stations, box))
     order = inside[np.argsort(np.array(stations.ids)[inside], kind="stable")]
     x_m, y_m = plane(stations.latitude, stations.longitude)
     own = None
@@ -88,6 +88,24 @@ def named_access_points(fixes: Fixes, stations: Stations, box: Box | PlaneBox, p
         own = np.full(len(stations.ids), -1, np.int64)
         own[order] = np.arange(len(order))
     return AccessPoints(tuple(stations.ids[at] for at in order), x_m[order], y_m[order], own)
+
+
+def _all_outside(stations: Stations, box: Box | PlaneBox) -> str:
+    """Say that no access point lies in the box, how far the nearest is, and if degrees are exchanged."""
+    x_m, y_m = box.project(stations.latitude, stations.longitude)
+    away_m = np.hypot(x_m - box.width_m / 2, y_m - box.height_m / 2)
+    nearest = int(np.argmin(away_m))
+    of = f"{stations.file}: none of its" if stations.file else "none of the"
+    exchanged = int(box.inside(*box.project(stations.longitude, stations.latitude)).sum())
+    return (
+        f"{of} {len(stations.ids)} access points lies in the box {centre_of(box)}; the nearest, "
+        f"{stations.ids[nearest]}, is {away_m[nearest] / 1e3:,.1f} km from its centre: "
+        + (
+            f"with their two columns exchanged {exchanged} do (--ap-columns)"
+            if exchanged
+            else "expected access points of this region, or give another --box"
+        )
+    )
 
 
 def centre_of(box: Box | PlaneBox) -> str:

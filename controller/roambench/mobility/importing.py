@@ -45,6 +45,7 @@ class Imported:
     used: int
     sources: tuple[TraceFile, ...]
     chosen_box: Box | None  # around the median fix, where the user gave none
+    aps_outside: int  # of the access points that a file lists
     time_doubts: Mapping[str, int]  # rows by what is doubtful about their times: see `readers.zones`
 
 
@@ -71,6 +72,7 @@ def import_trace(
         options.time_doubts.clear()
         fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=_Condensing(recipe))
     described = [asdict(source) for source in sources]
+    stations = None
     if aps_file is not None:
         stations, source = read_stations(aps_file, plane=fixes.plane, columns=ap_columns)
         fixes = replace(fixes, stations=_only_these(fixes, stations))
@@ -99,6 +101,7 @@ def import_trace(
         len(fixes.device) - sum(later.values()),
         sources,
         recipe.box if condensing.needs_box and isinstance(recipe.box, Box) else None,
+        len(stations.ids) - len(trace.ap_names) if stations is not None else 0,
         options.time_doubts,
     )
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from roambench.contract.errors import RunError
+from roambench.live import saved_page
 from roambench.live.folders import WatchedFolder
 from roambench.live.follower import _Channel
 from roambench.live.ghost import ghost_of
 from roambench.live.messages import RunMessages
+from roambench.live.metrics import families_of, open_metrics
 from roambench.live.saved_page import PAGE, SavedPage, write_page
 from roambench.live.view import RunView
 from roambench.runs.info import RunInfo
@@ -41,19 +44,19 @@ def _closed() -> Iterator[None]:
         _OPENED.pop().close()
 
 
-def of_records(run: Path, now_s: float) -> RunMessages:
+def of_records(run: Path, now_s: float) -> RunView:
     view = RunView(run, lambda: now_s)
     _OPENED.append(view)
     while view.look():
         pass
-    return RunMessages(view)
+    return view
 
 
-def channel_of(run: Path) -> _Channel:
+def channel_of(run: Path, say: Callable[[str], object] = str) -> _Channel:
     folder = WatchedFolder(run.parent)
     found = folder.run(run.name)
     assert found is not None
-    channel = _Channel(found, None)
+    channel = _Channel(found, None, say)
     _OPENED.append(channel)
     return channel
 
@@ -70,7 +73,7 @@ def first(channel: _Channel) -> dict[str, Any]:
 def test_it_holds_what_the_records_give(run: Path) -> None:
     page = SavedPage.of(run, RunInfo.read(run / "run.json"))
     assert page is not None
-    messages = of_records(run, page.whole()["now"]["t"])
+    messages = RunMessages(of_records(run, page.whole()["now"]["t"]))
     for ours, theirs in (
         (page.whole(), messages.whole()),
         (page.curves(), messages.curves()),
@@ -109,6 +112,41 @@ def test_a_damaged_page_is_none_and_the_records_are_read(run: Path) -> None:
         archive.writestr("whole.json", "[1]")
     with pytest.raises(RunError, match=r"whole\.json: expected a message"):
         SavedPage(run).whole()
+
+
+def test_the_first_who_opens_a_big_run_writes_it_and_says_so(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = (run / PAGE).read_bytes()
+    (run / PAGE).unlink()
+    monkeypatch.setattr(saved_page, "LEAST_BYTES", 1000)
+    whole = first(channel_of(run, print))
+    assert f"{run}: its 0 MB of records are read once, and kept in page.zip" in capsys.readouterr().out
+    assert (run / PAGE).is_file()
+    assert first(channel_of(run, print)) == whole
+    assert capsys.readouterr().out == ""
+    with zipfile.ZipFile(run / PAGE) as later, zipfile.ZipFile(io.BytesIO(written)) as at_its_end:
+        assert later.namelist() == at_its_end.namelist()
+        assert later.read("curves.json") == at_its_end.read("curves.json")
+
+
+def test_figures_of_a_finished_run_are_read_without_the_logs(run: Path) -> None:
+    channel = channel_of(run)
+    read = open_metrics(families_of(of_records(run, 1e12)), "run")
+    (run / "events.sqlite").unlink()
+    (run / "records.sqlite").unlink()
+    assert channel.metrics() == read
+    assert 'roambench_run_info{run="run",' in read
+
+
+def test_the_page_of_an_earlier_version_has_no_figures_and_the_records_are_read(run: Path) -> None:
+    expected = channel_of(run).metrics()
+    with zipfile.ZipFile(run / PAGE) as archive:
+        kept = {name: archive.read(name) for name in archive.namelist() if name != "metrics.json"}
+    with zipfile.ZipFile(run / PAGE, "w") as archive:
+        for name, data in kept.items():
+            archive.writestr(name, data)
+    assert channel_of(run).metrics() == expected
 
 
 def test_a_small_run_has_none(tmp_path: Path) -> None:

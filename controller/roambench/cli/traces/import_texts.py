@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import typer
+
 from roambench.contract.errors import ConfigError, TraceError
 
 if TYPE_CHECKING:
@@ -112,6 +114,15 @@ def ap_source(text: str, problems: list[str]) -> tuple[ApSource, Path | None]:
     if not Path(text).is_file():
         problems.append(f"--ap-source {text}: expected draw, places, stations or a file that exists")
     return "stations", Path(text)
+
+
+def number_of_aps(text: str) -> int:
+    """A number of access points; a file is what --ap-source takes."""
+    try:
+        return int(text)
+    except ValueError:
+        hint = f"; a file of them is --ap-source {text}" if Path(text).suffix else ""
+        raise typer.BadParameter(f"expected a number of access points, got {text!r}{hint}") from None
 
 
 def policies(problems: list[str], **given: str | int | None) -> dict[str, Any]:

@@ -99,7 +99,11 @@ def import_(
     top: Annotated[int, typer.Option(help="Keep this many busiest devices; 0: all.")] = 1000,
     aps: Annotated[
         int | None,
-        typer.Option(help="Access points, drawn from the places. Default: 100, or all places if fewer."),
+        typer.Option(
+            metavar="INTEGER",
+            parser=texts.number_of_aps,
+            help="Access points, drawn from the places. Default: 100, or all places if fewer.",
+        ),
     ] = None,
     ap_source: Annotated[
         str,
@@ -224,8 +228,7 @@ def import_(
     found = import_trace(reader, [Path(path) for path in paths], recipe, options, aps_file, ap_map)
     _print_rows(found, strict)
     _print_times(found, time_zone or ("UTC" if utc_offset_h is None else ""))
-    if aps is None:
-        _print_aps(found)
+    _print_aps(found, drawn=aps is None)
     _print_presence(found)
     _print_holes(found)
     trace = found.trace
@@ -320,10 +323,15 @@ def _print_times(found: Imported, zone: str) -> None:
         typer.echo(f"times: {doubts[SKIPPED]} lie in an hour that clocks of {zone} skip", err=True)
 
 
-def _print_aps(found: Imported) -> None:
-    """Fewer places than access points would be drawn."""
-    drawn, places = len(found.trace.ap_names), len(found.trace.place_x_m)
-    if found.trace.ap is None and drawn == places < 100:
+def _print_aps(found: Imported, *, drawn: bool) -> None:
+    """Fewer places than access points would be drawn, and access points of a file that are left out."""
+    if found.aps_outside:
+        of = found.aps_outside + len(found.trace.ap_names)
+        typer.echo(
+            f"access points: {found.aps_outside} of {of} lie outside the box and are left out", err=True
+        )
+    points, places = len(found.trace.ap_names), len(found.trace.place_x_m)
+    if drawn and found.trace.ap is None and points == places < 100:
         typer.echo(f"access points: all of the {places} places, as there are not 100 to draw", err=True)
 
 

@@ -26,6 +26,7 @@ class Stations:
     ids: tuple[str, ...]
     latitude: FloatColumn  # metres north on a plane
     longitude: FloatColumn  # metres east on a plane
+    file: str = ""  # that lists them, if it is one of its own
 
 
 @dataclass(frozen=True, eq=False)

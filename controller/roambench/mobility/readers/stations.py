@@ -6,6 +6,7 @@ the mean of these positions.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
@@ -15,6 +16,7 @@ from typing import IO, Final
 import numpy as np
 
 from roambench.contract.errors import TraceError
+from roambench.contract.printable import printable
 from roambench.mobility.readers.account import KEPT_MALFORMED
 from roambench.mobility.readers.documents import Head, decoded
 from roambench.mobility.readers.fixes import Stations
@@ -65,6 +67,11 @@ def read_stations(
     with document(path).opened() as file:
         line, first = _header(file)
         text = decoded(first).strip("\r\n\ufeff")
+        if not text or re.match(r"\s*[{<]|[^\t]*[\0-\x08\x0e-\x1f\x7f-\x9f]", text):
+            found = f"it begins with {printable(text[:20])}" if text else "it is empty"
+            raise TraceError(
+                f"{path}:{line}: expected a CSV of access points ({', '.join(('ap', *axes))}); {found}"
+            )
         layout = layout_of(text, columns or {}, _KNOWN, str(path), lines_ahead(file))
         missing = [field for field in ("ap", *axes) if field not in layout.columns]
         if missing:
@@ -82,7 +89,7 @@ def read_stations(
             for row in rows.sound().tolist():
                 name = names[row].as_py()
                 if name in found and not many:
-                    rows.reasons[row] = f"access point {name!r} is there already"
+                    rows.reasons[row] = f"access point {name!r} is there already: expected each once"
                 else:
                     found[name].append((float(north[row]), float(east[row])))
             wrong += len(rows.reasons)
@@ -97,7 +104,7 @@ def read_stations(
     table = np.array(
         [np.mean(found[name], axis=0) if len(found[name]) > 1 else found[name][0] for name in ids]
     )
-    return Stations(ids, table[:, 0], table[:, 1]), file_source(path)
+    return Stations(ids, table[:, 0], table[:, 1], str(path)), file_source(path)
 
 
 def _header(file: IO[bytes]) -> tuple[int, bytes]:

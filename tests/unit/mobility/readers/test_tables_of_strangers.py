@@ -247,6 +247,59 @@ def test_a_list_of_access_points_has_a_column_map_and_names_a_few_of_its_wrong_r
     assert read_stations(file, plane=False, columns=columns)[0].ids == ("a",)
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "aps.csv:1: expected a CSV of access points (ap, lat, lon); it is empty"),
+        (
+            '{"type":"FeatureCollection"}\n',
+            "aps.csv:1: expected a CSV of access points (ap, lat, lon); it begins w",
+        ),
+        (
+            "\x89PNG\r\n\x1a\n",
+            "aps.csv:1: expected a CSV of access points (ap, lat, lon); it begins with ?PNG",
+        ),
+        (
+            "name;breite\na;48\n",
+            "aps.csv:1: no column lat, lon: the first line has name, breite; name them with",
+        ),
+        ("ap,lat,lon\na,48\u00b0N,11\n", "aps.csv:2: lat '48\u00b0N' is not a number"),
+        (
+            "ap,lat,lon\na,48,11\na,48,11\n",
+            "aps.csv:3: access point 'a' is there already: expected each once",
+        ),
+        (
+            "ap,lat,lon\na,9,11\nb,38,11\n",
+            "aps.csv: none of its 2 access points lies in the box around 48.0000, 11.0000; the nearest, b, is 1,11",
+        ),
+        ("ap,lat,lon\na,11,48\n", "with their two columns exchanged 1 do (--ap-columns)"),
+    ],
+)
+def test_what_is_no_list_of_access_points_here_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, sentence: str
+) -> None:
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\na,2020-01-01,48,11\n")
+    (tmp_path / "aps.csv").write_text(text, encoding="utf-8")
+    words = ("csv", tmp_path / "c.csv", "-o", tmp_path / "t.parquet", "--ap-source", tmp_path / "aps.csv")
+    assert imported(*words) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_access_points_outside_the_box_are_counted_and_may_be_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "c.csv").write_text("device,time,lat,lon\na,2020-01-01,48,11\n")
+    (tmp_path / "aps.csv").write_text("ap;geom\na;POINT(11 48)\nb;POINT(20 48)\n")
+    words = ("csv", tmp_path / "c.csv", "-o", tmp_path / "t.parquet", "--ap-source", tmp_path / "aps.csv")
+    assert imported(*words, "--ap-columns", "ap=ap,lat=geom[1],lon=geom[0]") == 0
+    assert "access points: 1 of 2 lie outside the box and are left out" in capsys.readouterr().err
+    assert read_trace(tmp_path / "t.parquet").ap_names == ("a",)
+    assert imported(*words[:4], "--aps", "aps.csv") == 2
+    assert "a file of them is --ap-source aps.csv" in " ".join(
+        capsys.readouterr().err.replace("\u2502", " ").split()
+    )
+
+
 def test_the_zone_of_times_that_name_none_is_printed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -187,8 +187,7 @@ def test_joules_of_a_measured_run_are_accounted_from_its_raw_records(tmp_path: P
 
 
 def test_a_page_of_a_big_run_is_compared_with_its_records(run: Path) -> None:
-    write_page(run, least_bytes=0)
-    (run / MANIFEST).unlink()
+    write_page(run, least_bytes=0)  # after its end: no file of the manifest
     assert differing(run) == {}
     with zipfile.ZipFile(run / PAGE) as archive:
         entries = {name: json.loads(archive.read(name)) for name in archive.namelist()}
@@ -197,6 +196,10 @@ def test_a_page_of_a_big_run_is_compared_with_its_records(run: Path) -> None:
         for name, entry in entries.items():
             archive.writestr(name, json.dumps(entry))
     assert "whole.json.steps[3][4]: 0.9999 is recorded" in differing(run)[PAGE]
+    with zipfile.ZipFile(run / PAGE, "w") as archive:
+        for name, entry in entries.items():
+            archive.writestr(name, json.dumps(entry).replace('"aggregated"', '"wasted"'))
+    assert "metrics.json.families" in differing(run)[PAGE]
     (run / PAGE).write_bytes(b"PK")
     assert "not what a run's end writes" in differing(run)[PAGE]
 
