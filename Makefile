@@ -53,7 +53,7 @@ $(VENV)/.ready: pyproject.toml $(LOCK) packaging/locked.py packaging/torch.sh
 # What tests and linters need beside it: half as much again, for people who change the code. Tests start hundreds of
 # processes, many at once: what these load is compiled before, two thirds of all sources.
 UNLOADED := /(tests|torch/(_dynamo|_inductor|onnx|testing/_internal)|ray/rllib|sympy|networkx|debugpy|mypyc?|ansible_test|lexers)/
-test-setup: $(VENV)/.tests build/flower
+test-setup: $(VENV)/.tests build/flower build/trackers
 $(VENV)/.tests: $(VENV)/.ready
 	$(LOCKED) controller test >$(VENV)/tests.txt
 	$(INSTALL) --no-compile --require-hashes -r $(VENV)/tests.txt
@@ -68,6 +68,17 @@ build/flower: packaging/flower.txt $(VENV)/.tests
 	@$(BIN)/python -c "import sysconfig; print(sysconfig.get_path('purelib'))" >$$(echo $@/lib/python3*/site-packages)/beside.pth
 	$(BIN)/pip --python $@/bin/python install -q --disable-pip-version-check --no-compile --no-deps --ignore-installed \
 		--require-hashes -r $<
+	@touch $@
+
+# MLflow's and Weights & Biases' own clients, which read back what was exported; all else is found in ours.
+build/trackers: $(LOCK) $(VENV)/.tests
+	@rm -rf $@
+	$(BIN)/python -m venv --without-pip $@
+	@$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		>$$(echo $@/lib/python3*/site-packages)/beside.pth
+	$(LOCKED) mlflow wandb >$@/trackers.txt
+	$(BIN)/pip --python $@/bin/python install -q --disable-pip-version-check --no-compile --no-deps \
+		--require-hashes -r $@/trackers.txt
 	@touch $@
 
 # Started by the tests themselves, on loopback, never as services.

@@ -8,7 +8,7 @@ shift
 cd "$(dirname "$0")"
 # Extras stay in the names: without them pip takes the newest release for coverage[toml], which has no digest here.
 "$uv" pip compile -q --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header \
-    --extra controller --extra test --extra docs -o lock.txt "$@" ../pyproject.toml lock.in >/dev/null
+    --extra controller --extra test --extra docs --extra mlflow --extra wandb -o lock.txt "$@" ../pyproject.toml lock.in >/dev/null
 {
     echo "# Made by \`make lock\` from pyproject.toml and lock.in. packaging/locked.py chooses from it."
     awk '/^[^ #]/ { skip = /^(triton|nvidia-|cuda-)/ } !skip && !/^# Made by/' lock.txt

@@ -12,7 +12,7 @@ from roambench.report.tracked import tracked_runs
 from small_runs import measured, simulated, swept
 from tracker_room import TrackerRoom
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 READER = """\
 import json, sys
@@ -34,8 +34,8 @@ print(json.dumps(found))
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> TrackerRoom:
-    return TrackerRoom(tmp_path_factory.mktemp("mlflow"), "mlflow")
+def room() -> TrackerRoom:
+    return TrackerRoom()
 
 
 def stored(room: TrackerRoom, uri: str, experiment: str, cwd: Path) -> dict[str, Any]:
@@ -62,6 +62,7 @@ def assert_stored(found: dict[str, Any], path: Path) -> None:
     assert found["tags"]["roambench.flags"] == run.tags["flags"]
 
 
+@pytest.mark.slow  # what the sweep's test reads, of both kinds of run, with files and a second time
 def test_a_folder_has_both_runs_whole_and_takes_none_twice(room: TrackerRoom, tmp_path: Path) -> None:
     measured(tmp_path / "board")
     simulated(tmp_path / "virtual")
@@ -97,6 +98,7 @@ def test_a_sweep_is_a_parent_run_with_a_child_per_point(room: TrackerRoom, tmp_p
         "mohawk alpha=0.1 seed=2",
         "mohawk alpha=0.5 seed=2",
     }
+    assert_stored(found["mohawk alpha=0.1 seed=1"], tmp_path / "grid/points/m-0.1-1/runs/mohawk")
     parents = {name: run["tags"].get("mlflow.parentRunId") for name, run in found.items()}
     assert parents.pop("grid") is None
     assert set(parents.values()) == {found["grid"]["id"]}

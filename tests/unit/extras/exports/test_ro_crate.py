@@ -27,7 +27,7 @@ from roambench.report.tracked import tracked_runs
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from small_runs import measured, simulated
-from tracker_room import ROOT, TrackerRoom
+from tracker_room import ROOT, NewRoom, TrackerRoom
 
 CONTEXT = Path(__file__).with_name("ro-crate-1.1-context.jsonld.gz")
 ABOUT = About("CC-BY-4.0", "Two runs", ("Ann Example",))
@@ -170,7 +170,7 @@ UNKNOWN = {
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> TrackerRoom:
-    return TrackerRoom(tmp_path_factory.mktemp("crate"), "ro-crate", more=("roc-validator>=0.13,<1",))
+    return NewRoom(tmp_path_factory.mktemp("crate"), "ro-crate", more=("roc-validator>=0.13,<1",))
 
 
 def issues(room: TrackerRoom, crate: Path, cwd: Path) -> list[tuple[str, str]]:

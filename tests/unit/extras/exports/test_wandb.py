@@ -13,12 +13,12 @@ from roambench.report.tracked import tracked_runs
 from small_runs import measured, simulated, swept
 from tracker_room import TrackerRoom
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory: pytest.TempPathFactory) -> TrackerRoom:
-    return TrackerRoom(tmp_path_factory.mktemp("wandb"), "wandb")
+def room() -> TrackerRoom:
+    return TrackerRoom()
 
 
 def inspected(room: TrackerRoom, folder: Path, *options: str) -> list[Any]:

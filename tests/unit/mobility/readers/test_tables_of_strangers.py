@@ -270,7 +270,7 @@ def test_a_list_of_access_points_has_a_column_map_and_names_a_few_of_its_wrong_r
         ),
         (
             "ap,lat,lon\na,9,11\nb,38,11\n",
-            "aps.csv: none of its 2 access points lies in the box around 48.0000, 11.0000; the nearest, b, is 1,11",
+            "none of its 2 access points lies in the box around 48.0000, 11.0000; the nearest, b, is 1,",
         ),
         ("ap,lat,lon\na,11,48\n", "with their two columns exchanged 1 do (--ap-columns)"),
     ],
