@@ -65,6 +65,8 @@ def import_trace(
     """
     row = READERS.load(reader)
     options = replace(options or SourceOptions(), time_doubts=Counter())
+    if aps_file is not None and row.takes_aps:
+        options, paths, aps_file = replace(options, ap_columns=ap_columns or {}), [*paths, aps_file], None
     condensing = _Condensing(recipe)
     fixes, sources = read_files(row, paths, options, step_s=recipe.step_s, condense=condensing)
     if condensing.needs_box:

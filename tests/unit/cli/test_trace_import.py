@@ -344,31 +344,31 @@ def test_statistics_set_no_utc_hour_beside_a_local_one(
 def test_an_unusual_header_is_quoted_with_the_option_that_names_its_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "c.csv").write_text("wer,wann,breite,laenge\nann,2012-04-17T00:10:00Z,40.7,-74\n")
+    (tmp_path / "c.csv").write_text("wer,wann,leveys,pituus\nann,2012-04-17T00:10:00Z,40.7,-74\n")
     output = tmp_path / "t.parquet"
     assert roambench("csv", tmp_path / "c.csv", "-o", output) == 2
     assert capsys.readouterr().err == (
         f"roambench: {tmp_path}/c.csv:1: cannot tell which column is device, time, lat, lon: the first line "
-        "has wer, wann, breite, laenge; name them with --columns device=...,time=...,lat=...,lon=... (a+b "
+        "has wer, wann, leveys, pituus; name them with --columns device=...,time=...,lat=...,lon=... (a+b "
         "joins two columns, numbers are positions from 0); `roambench trace import --detect FILE` proposes "
         "them\n"
     )
     assert roambench("intervals", tmp_path / "c.csv", "-o", output) == 2
-    assert "the first line has wer, wann, breite, laenge; name them with --columns device=...,ap=..." in (
+    assert "the first line has wer, wann, leveys, pituus; name them with --columns device=...,ap=..." in (
         capsys.readouterr().err
     )
     assert roambench("--detect", tmp_path / "c.csv") == 2
     told = capsys.readouterr().err
     assert "no known format; see `roambench list readers`. As a table it is csv" in told
-    assert "the first line has wer, wann, breite, laenge" in told
+    assert "the first line has wer, wann, leveys, pituus" in told
 
 
 @pytest.mark.parametrize(
     ("text", "columns", "reader"),
     [
         (
-            "wer,wann,breite,laenge\nann,2012-04-17T00:10:00Z,40.7,-74\n",
-            "device=wer,time=wann,lat=breite,lon=laenge",
+            "wer,wann,leveys,pituus\nann,2012-04-17T00:10:00Z,40.7,-74\n",
+            "device=wer,time=wann,lat=leveys,lon=pituus",
             "csv",
         ),
         ("ann;5;40.7;-74\nbob;6;40.7;-74\n", "device=0,time=1,lat=2,lon=3", "csv"),

@@ -81,8 +81,9 @@ def _never(head: Head) -> str | None:
 class ReaderOptions:
     """Options of reading. A format takes what it needs; see docs/traces.md.
 
-    `columns` maps a field (device, time, lat, lon, place, ...) to a column of the file. `step_s` is the step
-    at which continuous movement and intervals are sampled, `reduce` the one of several fixes that will count.
+    `columns` maps a field (device, time, lat, lon, place, ...) to a column of the file, `ap_columns` those of
+    a list of access points beside it. `step_s` is the step at which continuous movement and intervals are
+    sampled, `reduce` the one of several fixes that will count.
     `time_format` and `time_zone` are what `zones.time_form` takes, which counts in `time_doubts`.
     `utc_offset_h` is that of local times, `ap_hosts` the hosts of a contact log that are access points.
     `globe` says whether a format that writes both holds degrees. Formats too large to be kept whole hand
@@ -91,6 +92,7 @@ class ReaderOptions:
 
     file: str = "-"  # for messages
     columns: Mapping[str, str] = field(default_factory=dict)
+    ap_columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"
     time_zone: str = ""
     time_doubts: Counter[str] = field(default_factory=Counter)
@@ -121,6 +123,7 @@ class Reader:
     recognises: Callable[[Head], str | None] = _never
     utc_offset_h: float | None = None
     takes_columns: bool = False  # and forms and zones of times
+    takes_aps: bool = False  # a list of access points is one of its files
 
 
 def without_duplicates(fixes: Fixes) -> Fixes:

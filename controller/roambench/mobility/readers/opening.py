@@ -53,6 +53,7 @@ class SourceOptions:
     """The user's options about the files; see `ReaderOptions` for what every field means."""
 
     columns: Mapping[str, str] = field(default_factory=dict)
+    ap_columns: Mapping[str, str] = field(default_factory=dict)
     time_format: str = "auto"
     time_zone: str = ""
     time_doubts: Counter[str] = field(default_factory=Counter)
@@ -106,6 +107,7 @@ def read_documents(
         return ReaderOptions(
             file=file,
             columns=options.columns,
+            ap_columns=options.ap_columns,
             time_format=options.time_format,
             time_zone=options.time_zone,
             time_doubts=options.time_doubts,

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import combinations
 from typing import Final
 
@@ -21,15 +22,21 @@ _MOST_COLUMNS: Final = 200
 _WORDS: Final[Mapping[str, re.Pattern[str]]] = {
     field: re.compile(rf"(?:^|[^a-z])(?:{words})(?:[^a-z]|$)", re.IGNORECASE)
     for field, words in {
-        "lat": "lat|latitude|geolat|start_?lat|lat_?itude|ylat|gps_?lat|latx?",
-        "lon": "lon|lng|long|longitude|geolong|gps_?lon|gps_?lng|long_?itude|lony?",
-        "start": "start|begin|login|arrival|arrive|from|in_?time|connect|first|t1|opened|pickup",
-        "end": "end|stop|finish|logout|departure|depart|leave|to|till|until|out_?time|disconnect|last|t2|"
+        "lat": "breite|breitengrad|latitud|lat|latitude|geolat|start_?lat|lat_?itude|ylat|gps_?lat|latx?",
+        "lon": "länge|laenge|längengrad|longitud|"
+        "lon|lng|long|longitude|geolong|gps_?lon|gps_?lng|long_?itude|lony?",
+        "start": "beginn|anmeldung|von|ankunft|inicio|début|"
+        "start|begin|login|arrival|arrive|from|in_?time|connect|first|t1|opened|pickup",
+        "end": "ende|abmeldung|bis|abfahrt|fin|"
+        "end|stop|finish|logout|departure|depart|leave|to|till|until|out_?time|disconnect|last|t2|"
         "closed|dropoff",
-        "time": "time|timestamp|datetime|date_?time|utc|ts|epoch|when|seen|created|recorded|unix|t",
-        "ap": "ap|ap_?name|ap_?id|bssid|cell|tower|antenna|beacon|station|site|building|lac|gateway|hotspot|"
+        "time": "zeit|zeitpunkt|zeitstempel|uhrzeit|datum|fecha|hora|heure|"
+        "time|timestamp|datetime|date_?time|utc|ts|epoch|when|seen|created|recorded|unix|t",
+        "ap": "zugangspunkt|funkzelle|standort|"
+        "ap|ap_?name|ap_?id|bssid|cell|tower|antenna|beacon|station|site|building|lac|gateway|hotspot|"
         "access_?point|zone|router",
-        "device": "device|dev|user|uid|imei|imsi|mac|phone|taxi|cab|car|bus|truck|vehicle|bike|driver|client|"
+        "device": "gerät|geraet|nutzer|fahrzeug|dispositivo|appareil|"
+        "device|dev|user|uid|imei|imsi|mac|phone|taxi|cab|car|bus|truck|vehicle|bike|driver|client|"
         "card|node|person|who|customer|animal|tag|tracker|medallion|trip|id|name|scooter|ship|vessel|mmsi|"
         "aircraft|icao24|drone|robot|worker|rider|passenger|plate|subject|participant|pedestrian|agent|msisdn",
     }.items()
@@ -301,6 +308,8 @@ class _Guessing:
             self._notes.append("times: numbers of milliseconds since 1970")
         self._free = [it for it in self._free if it not in used]
         if not found:
+            found = self._other_times(clocks)
+        if not found:
             odd = next((it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER)), None)
             if odd is not None and odd.all(_CLOCK):
                 self._notes.append(
@@ -308,18 +317,32 @@ class _Guessing:
                     "write the day before it (2024-01-31 22:00:00, after midnight the next)"
                 )
             elif odd is not None:
-                pattern = _pattern(odd)
-                if pattern is None:
-                    self._notes.append(
-                        f"time: column {self._called(odd)} has {odd.cells[0]!r}: give its pattern "
-                        '(--time-format "%Y-%m-%d %H:%M"), with year, month and day in it'
-                    )
-                    return found
-                self._time_format, sure = pattern
-                found["time"] = self._called(odd)
-                self._free.remove(odd)
-                if not sure:
-                    self._notes.append(f"time: {odd.cells[0]!r} may be {pattern[0]} or begin with the month")
+                self._notes.append(
+                    f"time: column {self._called(odd)} has {odd.cells[0]!r}: give its pattern "
+                    '(--time-format "%Y-%m-%d %H:%M"), with year, month and day in it'
+                )
+        return found
+
+    def _other_times(self, clocks: Sequence[_Column]) -> dict[str, str]:
+        """Times that begin with the day or the month: two of a stay, one, or a date beside a clock."""
+        odd = [it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER) and not it.all(_CLOCK)]
+        pattern = _pattern([cell for it in odd[:2] for cell in it.cells])
+        if pattern is None:
+            odd = odd[:1]
+            pattern = _pattern(odd[0].cells) if odd else None
+        if pattern is None:
+            return {}
+        self._time_format, sure = pattern
+        used, found = odd[:1], {"time": self._called(odd[0])}
+        if "%M" not in pattern[0] and clocks:
+            used, found = [odd[0], clocks[0]], {"time": f"{found['time']}+{self._called(clocks[0])}"}
+            self._time_format += " %H" + ":%M:%S"[: 3 * clocks[0].cells[0].count(":")]
+        elif len(odd) > 1 and _ordered(odd[0], odd[1], pattern[0]):
+            used, found = odd[:2], {"start": self._called(odd[0]), "end": self._called(odd[1])}
+        self._free = [it for it in self._free if it not in used]
+        if not sure:
+            first = odd[0].cells[0]
+            self._notes.append(f"time: {first!r} may be {pattern[0]} or begin with the month")
         return found
 
     def _day_and_slot(self) -> str:
@@ -345,9 +368,18 @@ def _are_near(one: _Column, two: _Column) -> bool:
     return all(max(numbers) - min(numbers) < _REGION_DEG for it in (one, two) if (numbers := it.numbers()))
 
 
-def _pattern(column: _Column) -> tuple[str, bool] | None:
+def _ordered(first: _Column, second: _Column, pattern: str) -> bool:
+    """Tell if no time of the second column is before that of the first."""
+    pairs = [(a, b) for a, b in zip(first.cells, second.cells, strict=True) if a and b]
+    try:
+        return all(datetime.strptime(a, pattern) <= datetime.strptime(b, pattern) for a, b in pairs)
+    except ValueError:
+        return False
+
+
+def _pattern(cells: Iterable[str]) -> tuple[str, bool] | None:
     """The pattern of dates that begin with the day or the month, by all entries; and whether it is sure."""
-    found = [pattern_of(cell) for cell in column.cells if cell]
+    found = [pattern_of(cell) for cell in cells if cell]
     sure = {it for it in found if it is not None and it[1]}
     patterns = sure or {it for it in found if it is not None}
     return patterns.pop() if None not in found and len(patterns) == 1 else None

@@ -23,17 +23,23 @@ from roambench.mobility.readers.fixes import Stations
 from roambench.mobility.readers.opening import TraceFile, document, file_source
 from roambench.mobility.readers.proposing import has_times
 from roambench.mobility.readers.spellings import one_spelling
-from roambench.mobility.readers.tables import columns_needed, first_row, layout_of, lines_ahead, rows_below
+from roambench.mobility.readers.tables import (
+    POSITIONS,
+    columns_needed,
+    first_row,
+    layout_of,
+    lines_ahead,
+    rows_below,
+)
 
 _CELL: Final = "radio+mcc+net+area+cell"  # OpenCelliD
 #: Columns of a survey: of each access point it has several rows.
 _SURVEYED: Final = (_CELL, "mac", "bssid", "netid")
 _KNOWN: Final = {
-    "ap": ("ap", "ap_id", "ap_name", "name", "station", *_SURVEYED, "id"),
-    "lat": ("lat", "latitude", "currentlatitude", "trilat"),
-    "lon": ("lon", "lng", "longitude", "currentlongitude", "trilong"),
-    "x": ("x", "x_m"),
-    "y": ("y", "y_m"),
+    "ap": ("ap", "ap_id", "ap_name", "name", "station", "zugangspunkt", "access_point", *_SURVEYED, "id"),
+    **POSITIONS,
+    "lat": (*POSITIONS["lat"], "currentlatitude", "trilat"),
+    "lon": (*POSITIONS["lon"], "currentlongitude", "trilong"),
 }
 #: The line above the header of WiGLE's export.
 _WIGLE: Final = "wiglewifi-"
@@ -68,9 +74,9 @@ def read_stations(
         line, first = _header(file)
         text = decoded(first).strip("\r\n\ufeff")
         if not text or re.match(r"\s*[{<]|[^\t]*[\0-\x08\x0e-\x1f\x7f-\x9f]", text):
-            found = f"it begins with {printable(text[:20])}" if text else "it is empty"
+            text = f"it begins with {printable(text[:20])}" if text else "it is empty"
             raise TraceError(
-                f"{path}:{line}: expected a CSV of access points ({', '.join(('ap', *axes))}); {found}"
+                f"{path}:{line}: expected a CSV of access points ({', '.join(('ap', *axes))}); {text}"
             )
         layout = layout_of(text, columns or {}, _KNOWN, str(path), lines_ahead(file))
         missing = [field for field in ("ap", *axes) if field not in layout.columns]

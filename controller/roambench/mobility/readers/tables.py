@@ -22,6 +22,13 @@ from roambench.mobility.trace import FloatColumn
 
 _AHEAD: Final = 8192  # bytes
 _COMPARED: Final = 20  # lines
+#: Usual names of positions, in lower case, as `layout_of` wants them.
+POSITIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "lat": ("lat", "latitude", "breite", "breitengrad"),
+    "lon": ("lon", "lng", "longitude", "länge", "laenge", "längengrad"),
+    "x": ("x", "x_m"),
+    "y": ("y", "y_m"),
+}
 #: Fields that may be sums, and a column of one with its factor.
 _AXES: Final = ("lat", "lon", "x", "y")
 _SUMS: Final = ("time", *_AXES)

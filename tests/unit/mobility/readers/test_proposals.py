@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime, timedelta
 
 import pytest
 
 from roambench.cli.main import main
 from roambench.mobility.files import read_trace
-from roambench.mobility.readers.detecting import UnknownFormat, detect
+from roambench.mobility.readers.detecting import UnknownFormat, detect, without_ap_list
 
 POSITIONS = [("48.1372", "11.5756"), ("48.1374", "11.5758"), ("48.1380", "11.5760")]
 
@@ -294,3 +295,46 @@ def test_a_table_that_is_recognised_gets_its_command_too(tmp_path, capsys):
         main(["trace", "import", "--detect", str(tmp_path / "excel.csv")])
     assert not ended.value.code
     assert capsys.readouterr().out == f"roambench trace import csv {tmp_path}/excel.csv -o t.parquet\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        (
+            "Gerät;Anmeldung;Abmeldung;Zugangspunkt",
+            "{mac};{begin:%d.%m.%Y %H:%M:%S};{end:%d.%m.%Y %H:%M:%S};{ap}",
+            "device=Gerät,start=Anmeldung,end=Abmeldung,ap=Zugangspunkt",
+        ),
+        (
+            "Uhrzeit;Datum;Client;AP",
+            "{begin:%H:%M};{begin:%d.%m.%Y};{mac};{ap}",
+            "device=Client,time=Datum+Uhrzeit,ap=AP",
+        ),
+    ],
+)
+def test_a_wlan_log_of_a_german_campus_is_imported_with_its_list_of_access_points(
+    tmp_path, header, row, columns
+):
+    begin, hour = datetime(2024, 3, 14, 8, 15), timedelta(hours=1)
+    stays = [
+        row.format(mac=f"79-F0-2E-8D-28-A{who}", begin=begin + at * hour, end=begin + (at + 1) * hour, ap=ap)
+        for at, ap in enumerate(["Mensa", "Bibliothek", "Mensa"])
+        for who in range(2)
+    ]
+    (tmp_path / "wlan.csv").write_bytes("\r\n".join([header, *stays, ""]).encode("latin-1"))
+    places = "Zugangspunkt;Breite;Länge\nMensa;49,01;8,41\nBibliothek;49,02;8,42\n"
+    (tmp_path / "orte.csv").write_bytes(places.encode("latin-1"))
+    paths, ap_list = without_ap_list([tmp_path / "wlan.csv", tmp_path / "orte.csv"])
+    with pytest.raises(UnknownFormat) as shown:
+        detect(paths, ap_list=ap_list)
+    words = shlex.split(shown.value.advice[0])
+    assert columns in words
+    words[words.index("t.parquet")] = str(tmp_path / "t.parquet")
+    with pytest.raises(SystemExit) as ended:
+        main([*words[1:], "--from", "2024-03-14T08:00", "--steps", "3"])
+    assert not ended.value.code
+    trace = read_trace(tmp_path / "t.parquet")
+    assert trace.device_names == ("79:f0:2e:8d:28:a0", "79:f0:2e:8d:28:a1")
+    assert trace.ap_names == ("Bibliothek", "Mensa")
+    assert trace.ap[:2].tolist() == [1, 1]
+    assert trace.ap_y_m[0] - trace.ap_y_m[1] == pytest.approx(1112, abs=2)

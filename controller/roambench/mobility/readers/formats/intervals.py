@@ -32,6 +32,7 @@ from roambench.mobility.readers.rows import Form, Rows, Texts, encoded
 from roambench.mobility.readers.spellings import one_spelling
 from roambench.mobility.readers.tables import (
     BY_FILE,
+    POSITIONS,
     ColumnLayout,
     columns_needed,
     first_row,
@@ -50,15 +51,13 @@ _KNOWN: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "ap": (
         *("ap", "ap_id", "ap_name", "station", "cell", "bs", "base_station", "lac+ci", "lac+cid"),
+        *("zugangspunkt", "access_point"),
         *("called-station-id", "calledstationid", "nas-ip-address", "nasipaddress"),
     ),
     "start": ("start", "start_time", "start time", "begin", "from", "acct-start-time", "acctstarttime"),
     "end": ("end", "end_time", "end time", "stop", "to", "acct-stop-time", "acctstoptime"),
     "time": ("time", "timestamp", "utc_time"),
-    "lat": ("lat", "latitude"),
-    "lon": ("lon", "lng", "longitude"),
-    "x": ("x", "x_m"),
-    "y": ("y", "y_m"),
+    **POSITIONS,
 }
 #: How an end is written that was not known, or is not yet: nothing, or SQL's NULL as databases export it.
 _NO_END: Final = pa.array(["", "null", r"\n"])
@@ -117,7 +116,7 @@ def _layout(document: Document, options: ReaderOptions, *, only: bool) -> Column
     except TraceError:  # a column map is that of the stays; the positions may have usual names
         if only:
             raise
-        return layout_of(first, {}, _KNOWN, document.path, below)
+        return layout_of(first, options.ap_columns, _KNOWN, document.path, below)
 
 
 def _first_lines(document: Document) -> list[str]:
@@ -252,4 +251,5 @@ INTERVALS: Final = Reader(
     recognises=recognises,
     utc_offset_h=0.0,
     takes_columns=True,
+    takes_aps=True,
 )
