@@ -260,8 +260,8 @@ def test_a_list_of_access_points_has_a_column_map_and_names_a_few_of_its_wrong_r
             "aps.csv:1: expected a CSV of access points (ap, lat, lon); it begins with ?PNG",
         ),
         (
-            "name;breite\na;48\n",
-            "aps.csv:1: no column lat, lon: the first line has name, breite; name them with",
+            "name;leveys\na;48\n",
+            "aps.csv:1: no column lat, lon: the first line has name, leveys; name them with",
         ),
         ("ap,lat,lon\na,48\u00b0N,11\n", "aps.csv:2: lat '48\u00b0N' is not a number"),
         (
