@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
+import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -228,21 +230,41 @@ def test_rails_of_one_sum_share_the_gain_and_add_their_offsets_in_squares(tmp_pa
     assert two.step_w == pytest.approx(2**0.5 * one.step_w)
 
 
-def test_a_look_that_fails_is_a_gap_and_a_chip_that_is_gone_is_lost_until_it_is_back(tmp_path: Path) -> None:
+def disturbed(place: Path) -> None:
+    place.symlink_to("/proc/self/mem")  # EIO at 0
+
+
+def busy(place: Path) -> None:
+    os.mkfifo(place)
+    os.open(place, os.O_RDWR | os.O_NONBLOCK)  # a pipe that has a writer and is empty: EAGAIN
+
+
+def unanswered(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(place))  # ENXIO when it is opened
+
+
+def empty(place: Path) -> None:
+    place.touch()
+
+
+@pytest.mark.parametrize("fault", [disturbed, busy, unanswered, empty])
+def test_a_look_that_fails_is_a_gap_and_a_chip_that_is_gone_is_lost_until_it_is_back(
+    tmp_path: Path, fault: Callable[[Path], None]
+) -> None:
     place = chip(tmp_path, 0, "1-0040", INA226 | {"update_interval": 0})
-    broken = tmp_path / "broken"
-    broken.symlink_to("/proc/self/mem")  # reading it at 0 fails with EIO, as a disturbed bus does
+    fault(tmp_path / "fault")
 
     async def listen() -> list[MeterItem]:
         meter, items = (
-            open_meter("hwmon", f"ina226?root={tmp_path}&interval_ms=5", DeviceClock()),
+            open_meter("hwmon", f"ina226?root={tmp_path}&interval_ms=20", DeviceClock()),
             list[MeterItem](),
         )
         try:
             while len(items) < 4:
                 items.append(await asyncio.wait_for(anext(meter), 60))
-            broken.replace(place / "power1_input")
-            await asyncio.sleep(0.03)
+            (tmp_path / "fault").replace(place / "power1_input")
+            await asyncio.sleep(0.1)
             (place / "draft").write_text("3300000\n")
             (place / "draft").replace(place / "power1_input")
             while items[-1:] == [] or not (isinstance(items[-1], Reading) and items[-1].watts == 3.3):

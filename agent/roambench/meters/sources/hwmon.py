@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import math
+import os
 import re
 import time
 from collections.abc import Iterator, Sequence
@@ -32,6 +33,8 @@ _GONE: Final = frozenset({errno.ENOENT, errno.ENODEV, errno.ENOTDIR})
 _SHUNT_SLACK: Final = 0.005
 #: After this many looks in a row that failed in such a way, the sensor counts as lost.
 _MOST_FAILED: Final = 20
+#: Bytes of an attribute: a number and a line feed.
+_LONGEST: Final = 32
 
 
 class Look(NamedTuple):
@@ -100,7 +103,14 @@ class Rail:
         return Look(*(self._there(name) if name else None for name in (self.volts, self.amps, self.watts)))
 
     def _there(self, name: str) -> int:
-        return int((self.folder / name).read_text("ascii"))
+        opened = os.open(self.folder / name, os.O_RDONLY | os.O_NONBLOCK)  # a pipe is no attribute
+        try:
+            text = more = os.read(opened, _LONGEST)
+            while more and len(text) < _LONGEST and not text.endswith(b"\n"):
+                text += (more := os.read(opened, _LONGEST))
+        finally:
+            os.close(opened)
+        return int(text)
 
 
 def rails(root: Path = ROOT) -> list[Rail]:
@@ -230,7 +240,7 @@ class HwmonSensor:
             looks = [rail.look() for rail in self._rails]
             full = [rail for rail in self._rails if _is_full(rail)]
         except (OSError, ValueError) as error:  # ValueError: text that is no number
-            passing = isinstance(error, OSError) and error.errno in _PASSING
+            passing = not isinstance(error, OSError) or error.errno in _PASSING
             self._failed += 1
             if not passing or self._failed >= _MOST_FAILED:
                 self._timer = None
