@@ -63,6 +63,9 @@ def traits_at(driver: str, port: str) -> MeterTraits:
         if not isinstance(made, Driver):
             return usual
         where = made.port(port)
+        own: MeterTraits | None = getattr(made.source(where), "traits", None)
+        if own is not None:
+            return own
         period_s = made.period_s(where)
         row = TRAITS.load(made.traits(where, period_s or usual.nominal_s))
         return replace(row, nominal_s=period_s or row.nominal_s)

@@ -22,21 +22,28 @@ _ADDRESS: Final = re.compile(r"(js110|js220)(/[\w-]{1,32})?")
 #: More than 100 a second is no task of its statistics.
 _RATES_HZ: Final = tuple(hz for hz in RATES_HZ if int(hz) <= 100)
 _SUPPLY_V: Final = 5.1
-#: A JS110's errors at most, by its maker (forum.joulescope.com, topic 175): 1.49 mA in the range of 2 A and
-#: 10.2 mV in that of 15 V. What a gain adds to them is assumed, and that a JS220 is no worse: calibrate it.
-_OFFSET_LIMIT_A: Final = 1.49e-3
+#: Errors of current at most, by the maker: of a JS220 0.25 % and 1.5 mA in its range of 10 A (issue 182 of
+#: jetperch/pyjoulescope_ui), of a JS110 1.49 mA in that of 2 A (forum.joulescope.com, topic 175); its gain is
+#: assumed.
+_CURRENT_LIMITS: Final = {"js220": (0.0025, 1.5e-3), "js110": (0.01, 1.49e-3)}
+#: 10.2 mV in a JS110's range of 15 V (that topic); the gain of volts is assumed, and a JS220 to be no worse.
 _VOLTS_LIMIT: Final = math.hypot(10.2e-3 / _SUPPLY_V, 0.005)
-_CURRENT_LIMIT: Final = 0.01
 
-JOULESCOPE_TRAITS: Final = MeterTraits(
-    "joulescope",
-    nominal_s=0.01,
-    window_s=0.01,
-    latch_s=0.0,
-    u_gain=rectangular(math.hypot(_CURRENT_LIMIT, _VOLTS_LIMIT)),
-    u_offset_w=rectangular(_OFFSET_LIMIT_A) * _SUPPLY_V,
-    step_w=1e-5,
-)
+
+def _traits(model: str, seconds: float) -> MeterTraits:
+    gain, offset_a = _CURRENT_LIMITS[model]
+    return MeterTraits(
+        "joulescope",
+        nominal_s=seconds,
+        window_s=seconds,
+        latch_s=0.0,
+        u_gain=rectangular(math.hypot(gain, _VOLTS_LIMIT)),
+        u_offset_w=rectangular(offset_a) * _SUPPLY_V,
+        step_w=1e-5,
+    )
+
+
+JOULESCOPE_TRAITS: Final = _traits("js220", 0.01)
 
 
 def _hz(port: Port) -> int:
@@ -44,9 +51,10 @@ def _hz(port: Port) -> int:
 
 
 def _source(port: Port) -> JoulescopeDevice:
-    if not _ADDRESS.fullmatch(port.address):
+    match = _ADDRESS.fullmatch(port.address)
+    if match is None:
         raise port.mistake("expected js110, js220, or one of them with a slash and its serial number")
-    return JoulescopeDevice(port.address, _hz(port))
+    return JoulescopeDevice(port.address, _hz(port), _traits(match[1], 1.0 / _hz(port)))
 
 
 JOULESCOPE: Final = Driver(

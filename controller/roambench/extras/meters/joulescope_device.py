@@ -12,6 +12,7 @@ from typing import Any, Final
 from roambench.extras.meters.library import library, on_loop
 from roambench.meters.frames.means import line
 from roambench.meters.sources.source import Lost, Take
+from roambench.meters.traits import MeterTraits
 
 #: The end of the highest ranges of both models.
 MOST_A: Final = 10.0
@@ -29,6 +30,7 @@ class JoulescopeDevice:
 
     address: str
     hz: int
+    traits: MeterTraits
     unit: str = ""
     _driver: Any = None
 

@@ -16,7 +16,6 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
 from roambench.contract.records import AgentEvent, Reading, ReadingFlag
-from roambench.extras.meters.joulescope import JOULESCOPE_TRAITS
 from roambench.extras.meters.joulescope_device import _line
 from roambench.meters.catalogue import open_meter, traits_at
 from roambench.meters.frames.means import MeansFrames
@@ -166,7 +165,14 @@ def test_a_window_without_a_mean_is_no_reading_and_the_clock_wraps() -> None:
     assert (reading.meter_ms, reading.watts) == (0, 2.0)
 
 
-def test_traits_are_the_makers_offsets_and_an_assumed_gain() -> None:
-    volts_limit = math.hypot(10.2e-3 / 5.1, 0.005)
-    assert JOULESCOPE_TRAITS.u_gain == pytest.approx(math.hypot(0.01, volts_limit) / math.sqrt(3))
-    assert JOULESCOPE_TRAITS.u_offset_w == pytest.approx(1.49e-3 * 5.1 / math.sqrt(3))
+@pytest.mark.parametrize(
+    ("port", "window_s", "current_limit", "offset_a"),
+    [("js220", 0.01, 0.0025, 1.5e-3), ("js220?hz=1", 1.0, 0.0025, 1.5e-3), ("js110", 0.01, 0.01, 1.49e-3)],
+)
+def test_traits_are_the_makers_limits_of_the_model_and_a_value_is_the_mean_of_its_period(
+    port: str, window_s: float, current_limit: float, offset_a: float
+) -> None:
+    row, volts_limit = traits_at("joulescope", port), math.hypot(10.2e-3 / 5.1, 0.005)
+    assert row.nominal_s == row.window_s == window_s
+    assert row.u_gain == pytest.approx(math.hypot(current_limit, volts_limit) / math.sqrt(3))
+    assert row.u_offset_w == pytest.approx(offset_a * 5.1 / math.sqrt(3))
