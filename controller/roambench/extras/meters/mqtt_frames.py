@@ -24,6 +24,8 @@ LONGEST: Final = 4096
 _NUMBER: Final = re.compile(r"\s*[-+]?\d{1,9}(\.\d{1,12})?([eE][-+]?\d{1,2})?\s*")
 #: A clock of a plug is no worse than this.
 _WORST_DRIFT: Final = 500e-6
+#: After this many messages in a row that are older than the youngest, the publisher's clock was set back.
+_SET_BACK: Final = 5
 _MILLISECONDS: Final = 1e11  # more than this is no number of seconds since 1970
 
 
@@ -45,6 +47,7 @@ class MqttFrames(FrameParser):
         self._time = time
         self._late_s = late_s
         self._newest_s = -math.inf
+        self._older = 0
         self._floor_s = math.inf
         self._floor_at_s = 0.0
 
@@ -70,8 +73,11 @@ class MqttFrames(FrameParser):
 
     def _is_prompt(self, sent_s: float, received_s: float) -> bool:
         if sent_s <= self._newest_s:
-            return False
-        self._newest_s = sent_s
+            self._older += 1
+            if self._older < _SET_BACK:
+                return False
+            self._floor_s = math.inf
+        self._older, self._newest_s = 0, sent_s
         delay_s = received_s - sent_s
         floor_s = self._floor_s + _WORST_DRIFT * (received_s - self._floor_at_s)
         self._floor_s, self._floor_at_s = min(floor_s, delay_s), received_s

@@ -66,6 +66,16 @@ def test_late_and_overtaken_messages_are_gaps_by_their_own_time() -> None:
     assert frames.counts.repeated == 2
 
 
+def test_a_publishers_clock_that_is_set_costs_a_gap_and_no_more() -> None:
+    """As a Tasmota's: of 1970 until it knows the time, and an hour back at the end of summer."""
+    frames = MqttFrames(1.0, "w", 1.0, "t", 2.0)
+    got = []
+    for second in range(60):
+        sent_s = second if second < 20 else 1_790_000_000 + second - (3600 if second >= 40 else 0)
+        got += frames.feed(json.dumps({"w": second, "t": sent_s}).encode(), (second + 1) * SECOND)
+    assert [reading.watts for reading in got] == [*range(40), *range(44, 60)]
+
+
 @pytest.mark.parametrize(
     ("port", "expected"),
     [

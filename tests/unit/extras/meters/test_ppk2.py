@@ -98,9 +98,12 @@ def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch) -> None
 def test_a_port_that_says_too_little_or_too_much_is_refused(port: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
         open_meter("ppk2", port, DeviceClock(), reopen_allowed=True)
-    fast = traits_at("ppk2", "/dev/x?volts=5&hz=1000&u_volts=0.001")
+
+
+def test_traits_are_those_of_what_the_port_says() -> None:
+    fast = traits_at("ppk2", "/dev/x?volts=5&hz=1000&u_volts=0.01")
     assert fast.nominal_s == fast.window_s == 0.001
-    assert fast.u_gain == pytest.approx(0.15 / 3**0.5)  # of volts that are known, the current's alone
+    assert fast.u_gain == pytest.approx(math.hypot(0.15 / 3**0.5, 0.01 / 5))
 
 
 @pytest.mark.asyncio
