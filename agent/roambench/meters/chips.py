@@ -62,6 +62,9 @@ CHIPS: Final = {
     "ina3221": Chip(0.0025, 80e-6, 16e-3, 0.1638, 40e-6, 2 * 1.1e-3, 50e-6),
 }
 
+#: Chips whose driver has no `update_interval`: they average nothing.
+UNAVERAGED: Final = frozenset({"ina219", "ina220"})
+
 
 def chip_traits(
     name: str, shunt_ohm: float, interval_s: float, update_s: float = 0.0, *, power: bool = True

@@ -97,6 +97,10 @@ def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_plac
         name = "pi-5"
         address = "10.36.1.5"
         meter = { serial = "SN5", host = "controller" }
+        [[hosts]]
+        name = "pi-6"
+        address = "10.36.1.6"
+        meter = { driver = "hwmon", i2c = "ina219@1-0040", update_ms = 35 }
     """
     assert problems_of(tmp_path, hosts) == [
         "mine.toml: hosts: pi-3: meter.i2c: expected none with a meter.host (its kernel is not set), "
@@ -104,6 +108,7 @@ def test_a_meter_of_the_controller_is_read_for_one_board_and_says_so_in_one_plac
         "mine.toml: hosts: pi-4: meter.port: expected none with reader=, as meter.host says who reads it, "
         "got '/dev/ttyUSB0?reader=controller'",
         "mine.toml: hosts: pi-5: meter: expected a port, or a serial, or the driver 'none'",
+        "mine.toml: hosts: pi-6: meter.update_ms: expected none, as an ina219 averages nothing, got 35",
         "mine.toml: hosts: meter.port: expected one host with '/dev/ttyUSB0 of the controller', got 2: "
         "pi-1 (slot 1), pi-2 (slot 2)",
     ]

@@ -9,6 +9,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from roambench.contract.addresses import one_spelling
 from roambench.contract.errors import ConfigError
 from roambench.meters.catalogue import METERS, driver_row, wired_names
+from roambench.meters.chips import UNAVERAGED
 from roambench.meters.ports import host_port
 from roambench.provision.bench import CONTROLLER_READER, HWMON, NO_METER, Host
 from roambench.provision.chip_match import chip_match
@@ -133,6 +134,8 @@ def _meter_mistakes(host: Host, *, known: bool) -> Iterator[str]:
                 yield f"{where}.{key}: expected none with the driver {meter.driver!r}, got {value!r}"
     elif (meter.shunt_uohm or meter.update_ms) and not chip_match(meter):
         yield f"{where}.port: expected one that begins with a chip's name or address, got {meter.port!r}"
+    if meter.update_ms and meter.chip in UNAVERAGED:
+        yield f"{where}.update_ms: expected none, as an {meter.chip} averages nothing, got {meter.update_ms}"
     if not meter.port:
         yield f"{where}: expected a port, or a serial, or the driver {NO_METER!r}"
     elif meter.driver in wired_names():
