@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from joulescope_double import FREQ_HZ, Plugged, statistics
+from meter_items import items
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
-from roambench.contract.records import AgentEvent, Reading, ReadingFlag
+from roambench.contract.records import ReadingFlag
 from roambench.extras.meters.joulescope_device import _line
 from roambench.meters.catalogue import open_meter, traits_at
 from roambench.meters.frames.means import MeansFrames
@@ -38,22 +39,6 @@ def plugged(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Plugged]:
 
 def opened(port: str) -> Meter:
     return open_meter("joulescope", port, DeviceClock(), reopen_allowed=True)
-
-
-async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> tuple[list[Reading], list[AgentEvent]]:
-    """What comes until there are so many readings, or an event of that kind."""
-    got, events = list[Reading](), list[AgentEvent]()
-    async with asyncio.timeout(60):
-        async for item in meter:
-            if isinstance(item, Reading):
-                got.append(item)
-                if len(got) == readings:
-                    break
-            else:
-                events.append(item)
-                if item.kind == kind:
-                    break
-    return got, events
 
 
 @pytest.mark.parametrize(

@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from meter_items import items, watts
 from mqtt_broker import Broker
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
-from roambench.contract.records import Reading
 from roambench.extras.meters.mqtt_frames import MqttFrames
 from roambench.identity.authority import Authority
 from roambench.meters.catalogue import open_meter
-from roambench.meters.protocol import Meter
 from roambench.meters.stream_meter import StreamMeter
 
 SECOND = 1_000_000_000
@@ -100,20 +99,6 @@ def test_a_missing_library_is_one_sentence_with_the_command(monkeypatch: pytest.
         asyncio.run(open_meter("mqtt", "127.0.0.1:9/plug", DeviceClock()).open())
 
 
-async def items(meter: Meter, *, readings: int = 0, kind: str = "") -> list[float]:
-    """Watts of what comes until there are so many readings, or an event of that kind."""
-    watts = []
-    async with asyncio.timeout(30):
-        async for item in meter:
-            if isinstance(item, Reading):
-                watts.append(item.watts)
-                if len(watts) == readings:
-                    break
-            elif item.kind == kind:
-                break
-    return watts
-
-
 @pytest.mark.asyncio
 async def test_watts_come_from_a_broker_but_not_retained_ones_and_it_may_restart(
     tmp_path: Path,
@@ -128,12 +113,12 @@ async def test_watts_come_from_a_broker_but_not_retained_ones_and_it_may_restart
             await broker.publish("home/plug", "2100", "2200")
             await broker.publish("home/other", "5000")
             await broker.publish("home/plug", "2300")
-            assert await items(meter, readings=3) == pytest.approx([2.1, 2.2, 2.3])
+            assert await watts(meter, 3) == pytest.approx([2.1, 2.2, 2.3])
         await items(meter, kind=EventKind.METER_LOST)
         async with broker.running():
             await items(meter, kind=EventKind.METER_DESCRIBED)
             await broker.publish("home/plug", "2400")
-            assert await items(meter, readings=1) == [2.4]
+            assert await watts(meter, 1) == [2.4]
 
 
 @pytest.mark.asyncio
@@ -201,7 +186,7 @@ async def test_watts_come_over_tls_and_a_certificate_that_does_not_hold_is_one_s
         async with contextlib.aclosing(meter_at("localhost", f"&ca={tmp_path}/ca.pem")) as meter:
             await meter.open()
             await tls_broker.publish("plug", "2.5")
-            assert await items(meter, readings=1) == [2.5]
+            assert await watts(meter, 1) == [2.5]
         for host, ca, why in (
             ("localhost", f"&ca={other}", rf"does not hold by {other}: .*issuer certificate"),
             (

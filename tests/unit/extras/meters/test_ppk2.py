@@ -11,10 +11,11 @@ import time
 import numpy as np
 import pytest
 
+from meter_items import items
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError, MeterError
 from roambench.contract.events import EventKind
-from roambench.contract.records import Reading, ReadingFlag
+from roambench.contract.records import ReadingFlag
 from roambench.emulation import control
 from roambench.emulation.electric.power import PiPower
 from roambench.emulation.spec import Fault, FaultKind
@@ -24,6 +25,7 @@ from roambench.extras.meters.ppk2 import PPK2_TRAITS
 from roambench.extras.meters.ppk2_samples import Factors, SampleBytes
 from roambench.extras.meters.sample_clock import SampleClock
 from roambench.meters.catalogue import open_meter, traits_at
+from roambench.meters.stream_meter import StreamMeter
 
 
 @pytest.fixture
@@ -106,25 +108,24 @@ def test_traits_are_those_of_what_the_port_says() -> None:
     assert fast.u_gain == pytest.approx(math.hypot(0.15 / 3**0.5, 0.01 / 5))
 
 
+def opened(emulator, index: int, options: str) -> StreamMeter:
+    port = f"{emulator.port(index)}?{options}"
+    return open_meter("ppk2", port, emulator.clock, reopen_allowed=True)
+
+
 @pytest.mark.asyncio
+@pytest.mark.parametrize("hz", [100, 1000])
 async def test_joules_of_an_emulated_device_are_the_true_ones_and_lost_samples_are_a_gap(
-    library, start_emulator
+    library, start_emulator, hz: int
 ) -> None:
     emulator = start_emulator({}, profile="ppk2", tolerance=0.0, time_scale=1.0)
-    meter = open_meter("ppk2", f"{emulator.port(0)}?volts=5.09", emulator.clock, reopen_allowed=True)
-    readings: list[Reading] = []
-    async with contextlib.aclosing(meter), asyncio.timeout(60):
-        async for item in meter:
-            if not isinstance(item, Reading):
-                continue
-            readings.append(item)
-            if len(readings) == 60:
-                control.inject(emulator.socket, "pi-00", Fault(FaultKind.DROP, count=10))
-            if len(readings) == 220:
-                break
+    async with contextlib.aclosing(opened(emulator, 0, f"volts=5.09&hz={hz}")) as meter:
+        readings, _ = await items(meter, readings=6 * hz // 10)
+        control.inject(emulator.socket, "pi-00", Fault(FaultKind.DROP, count=10))
+        readings += (await items(meter, readings=16 * hz // 10))[0]
     steps_ms = np.diff([r.meter_ms for r in readings])
     assert steps_ms.sum() > 2190 + 90  # the gap is as long as the time that it took
-    assert (steps_ms > 10).sum() >= 1
+    assert (steps_ms > 1000 / hz).sum() >= 1
     begin_ns, end_ns = readings[0].monotonic_ns, readings[-1].monotonic_ns
     assert emulator.end() == 0
     true_w = energy_j(emulator.truth(0), begin_ns, end_ns) / (1e-9 * (end_ns - begin_ns))
@@ -144,19 +145,9 @@ async def test_as_a_source_it_gives_the_boards_volts_and_more_than_an_ampere_is_
         time_scale=1.0,
     )
     for index, watts in enumerate((2.0, 6.0)):
-        port = f"{emulator.port(index)}?mode=source&volts=4.8"
-        readings, alarms = list[Reading](), list[str]()
-        async with contextlib.aclosing(
-            open_meter("ppk2", port, emulator.clock, reopen_allowed=True)
-        ) as meter:
-            async with asyncio.timeout(60):
-                async for item in meter:
-                    if isinstance(item, Reading):
-                        readings.append(item)
-                        if len(readings) == 20:
-                            break
-                    elif item.kind == EventKind.METER_ALARM:
-                        alarms.append(item.detail)
+        async with contextlib.aclosing(opened(emulator, index, "mode=source&volts=4.8")) as meter:
+            readings, events = await items(meter, readings=20)
+        alarms = [event.detail for event in events if event.kind == EventKind.METER_ALARM]
         assert [r.watts for r in readings] == pytest.approx([watts] * 20, rel=1e-3)
         assert [r.amps for r in readings] == pytest.approx([watts / 4.8] * 20, rel=1e-3)
         assert alarms == ([] if watts == 2.0 else ["range: more than 1 A"])
@@ -179,17 +170,10 @@ def test_an_output_that_is_off_gives_no_current() -> None:
 async def test_a_reader_that_is_kept_from_running_loses_no_sample(library, start_emulator) -> None:
     """As a controller is under load, by other processes and by its own threads: twice what the port holds."""
     emulator = start_emulator({}, profile="ppk2", tolerance=0.0, time_scale=1.0)
-    meter = open_meter("ppk2", f"{emulator.port(0)}?volts=5.09", emulator.clock, reopen_allowed=True)
-    readings: list[Reading] = []
-    async with contextlib.aclosing(meter), asyncio.timeout(60):
-        async for item in meter:
-            if not isinstance(item, Reading):
-                continue
-            readings.append(item)
-            if len(readings) == 60:
-                time.sleep(2.0)  # noqa: ASYNC251 - nothing else of this process runs
-            if len(readings) == 350:
-                break
+    async with contextlib.aclosing(opened(emulator, 0, "volts=5.09")) as meter:
+        readings, _ = await items(meter, readings=60)
+        time.sleep(2.0)  # noqa: ASYNC251 - nothing else of this process runs
+        readings += (await items(meter, readings=290))[0]
     assert np.diff([r.meter_ms for r in readings]).tolist() == [10] * 349
 
 
