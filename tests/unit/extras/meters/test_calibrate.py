@@ -1,4 +1,4 @@
-"""`roambench meter calibrate` with meters that are read by libraries: PPK2, MQTT, Joulescope."""
+"""`roambench meter calibrate` with a kernel's sensor, a PPK2, a Joulescope and a plug."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from mqtt_broker import Broker
 from roambench.cli.main import main
 from roambench.emulation.electric.power import Activity, PiPower
 from roambench.emulation.feed import WorkFeed
+from roambench.emulation.sysfs import SysfsFolder
 from roambench.experiment.meter_calibration_file import read_meter_calibrations
 
 #: True watts of the loads, in the order in which the command asks for them.
@@ -59,6 +60,19 @@ def calibrated(
     assert made["gain"] == pytest.approx(GAIN, abs=2.0 * made["u_gain"] * GAIN)
     assert made["offset_w"] == pytest.approx(OFFSET_W, abs=2.0 * made["u_offset_w"])
     assert made["u_gain"] < most_u_gain
+
+
+def test_a_kernels_sensor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = SysfsFolder(tmp_path / "sys")
+
+    def connect(watts: float) -> None:
+        mw = 1e3 * (GAIN * watts + OFFSET_W)
+        lines = f"name ina226\nin1_input 5000\ncurr1_input {mw / 5:.0f}\npower1_input {1e3 * mw:.0f}\n"
+        folder.write(lines.encode())
+
+    connect(LOADS_W[0])
+    port = f"ina226?root={tmp_path / 'sys'}&interval_ms=50&serial=M1"
+    calibrated("hwmon", port, Person(connect), tmp_path, monkeypatch)
 
 
 def test_a_joulescope(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
