@@ -11,6 +11,7 @@ import pytest
 from roambench.contract.errors import ConfigError, FleetError
 from roambench.provision.platforms import PYTHONS, Platform
 from roambench.provision.wheels import wheelhouse
+from roambench.provision.wheels.program_kit import BoardKit, KitSpec, ProgramKit
 from roambench.provision.wheels.wheelhouse import LOCK, build_beside, build_wheelhouse, read_lock
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -154,5 +155,39 @@ def test_an_environment_beside_the_agents_gets_only_what_that_lacks(tmp_path: Pa
         return [wheel.name for wheel in found.wheels]
 
     assert beside("own", "upper>=1", "loose") == ["loose", "middle", "own"]
-    with pytest.raises(ConfigError, match=r"mine needs upper>=2, got 1\.0"):
+    with pytest.raises(FleetError, match="upper>=2"):
         beside("own", "upper>=2")
+
+
+def test_a_pin_of_another_torch_gives_way_to_what_fits_the_boards(tmp_path: Path, index: Path) -> None:
+    """As Flower's quickstart for PyTorch pins torch and torchvision, and its data set's library an older
+    fsspec than torch is locked with."""
+    lock = make_wheel(index, "upper", needs="torch") + make_wheel(index, "pip")
+    lock += make_wheel(index, "torch", needs="fsspec") + make_wheel(index, "fsspec")
+    lock_of(tmp_path).write_text(lock)
+    (tmp_path / "own.txt").write_text("")
+    house = build_wheelhouse(tmp_path / "state", tmp_path, PI)
+    make_wheel(index, "fsspec", version="0.8")
+    make_wheel(index, "datasets", needs="fsspec<=0.9")
+    for version, torch in (("7", "0.9"), ("8", "1.0"), ("9", "1.1")):
+        make_wheel(index, "torchvision", needs=f"torch=={torch}", version=version)
+
+    def beside(*roots: str) -> BoardKit:
+        wheels = build_beside(
+            tmp_path / "state", tmp_path, PI, house, roots, who="mine", lock="own.txt", alone=()
+        )
+        spec = KitSpec("flower", "mine", "1", roots, (), "own.txt", "")
+        return BoardKit(ProgramKit(spec, b""), wheels)
+
+    kit = beside("torch==0.9", "torchvision==7", "datasets")
+    assert [(wheel.name, wheel.version) for wheel in kit.wheels.wheels] == [
+        ("datasets", "1.0"),
+        ("fsspec", "0.8"),
+        ("torchvision", "8"),
+    ]
+    assert kit.other_versions(house) == ["torch 1.0, not torch==0.9", "torchvision 8, not torchvision==7"]
+    assert beside("torchvision").other_versions(house) == []
+    with pytest.raises(ConfigError, match=r"mine needs torch<1, got 1\.0"):
+        beside("torch<1")
+    with pytest.raises(FleetError, match="torchvision"):
+        beside("torchvision>=9")

@@ -71,7 +71,8 @@ def program(facts: Facts, wanted: Wanted) -> Iterator[HostStep | Skip]:
         yield ship_step(house)
         yield HostStep(
             SUBJECT,
-            f"no {environment}: {', '.join(build.kit.kit.spec.alone)} and what {kit.spec.name} imports",
+            f"no {environment}: {', '.join(kit.spec.alone)} and what {kit.spec.name} imports"
+            + "".join(f"; boards get {one}" for one in build.kit.other_versions(build.wheelhouse)),
             _INSTALLED,
             (environment, house.hash, f"{build.wheelhouse.hash}/{build.wheelhouse.pip}", "{}"),
             timeout_s=_INSTALLING_S,

@@ -15,10 +15,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
 from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import kept_in
 from roambench.contract.whole_file import write_whole
 from roambench.provision import layout
+from roambench.provision.wheels.wheel_closure import is_pin
 from roambench.provision.wheels.wheelhouse import Wheelhouse
 
 #: Of all files: what is larger is data, which does not come with the code.
@@ -78,6 +82,17 @@ class BoardKit:
 
     kit: ProgramKit
     wheels: Wheelhouse
+
+    def other_versions(self, agent: Wheelhouse) -> list[str]:
+        """The pins of its roots that gave way, as words: "torch 2.9.1, not torch==2.8.0"."""
+        versions = {wheel.name: wheel.version for wheel in (*agent.wheels, *self.wheels.wheels)}
+        needs = [need for need in map(Requirement, self.kit.spec.roots) if is_pin(need)]
+        named = [(need, versions.get(canonicalize_name(need.name))) for need in needs]
+        return [
+            f"{need.name} {version}, not {need.name}{need.specifier}"
+            for need, version in named
+            if version is not None and not need.specifier.contains(version, prereleases=True)
+        ]
 
 
 def packed(folder: Path, paths: Iterable[Path]) -> bytes:

@@ -64,6 +64,19 @@ def closure(
     `fetch` gets requirements without markers, of packages not seen before, and returns their wheels. It
     decides the versions (by constraints); ConfigError lists every requirement that they do not meet.
     """
+    wheels, unmet = followed(roots, markers, fetch, who)
+    if unmet:
+        raise ConfigError(unmet_text(wheels, unmet))
+    return sorted(wheels.values(), key=lambda wheel: wheel.name)
+
+
+def followed(
+    roots: Sequence[str],
+    markers: Mapping[str, str],
+    fetch: Callable[[Sequence[str]], Iterable[Wheel]],
+    who: str,
+) -> tuple[dict[str, Wheel], list[tuple[str, Requirement]]]:
+    """The wheels of a `closure`, and the requirements that they do not meet, each with who has it."""
     met: list[tuple[str, Requirement]] = []
     wheels: dict[str, Wheel] = {}
     frontier = applicable(who, roots, markers, ())
@@ -79,15 +92,19 @@ def closure(
             for pair in _needs_of(wheels.get(canonicalize_name(need.name)), need, markers)
             if pair not in met
         ]
-    problems = [
-        f"{who} needs {_plain(need)}, got {found.version if found else 'none'}"
-        for who, need in met
+    return wheels, [
+        (whose, need)
+        for whose, need in met
         if (found := wheels.get(canonicalize_name(need.name))) is None
         or not need.specifier.contains(Version(found.version), prereleases=True)
     ]
-    if problems:
-        raise ConfigError(list(dict.fromkeys(problems)))
-    return sorted(wheels.values(), key=lambda wheel: wheel.name)
+
+
+def unmet_text(wheels: Mapping[str, Wheel], unmet: Iterable[tuple[str, Requirement]]) -> list[str]:
+    """The requirements that wheels do not meet, as sentences."""
+    found = [(who, need, wheels.get(canonicalize_name(need.name))) for who, need in unmet]
+    lines = (f"{who} needs {_plain(need)}, got {got.version if got else 'none'}" for who, need, got in found)
+    return list(dict.fromkeys(lines))
 
 
 def _needs_of(
@@ -111,6 +128,11 @@ def applicable(
         if need.marker is None or any(need.marker.evaluate(environment) for environment in environments):
             found.append((who, need))
     return found
+
+
+def is_pin(need: Requirement) -> bool:
+    """Return whether it names one version alone."""
+    return [one.operator for one in need.specifier] == ["=="]
 
 
 def _plain(need: Requirement) -> str:

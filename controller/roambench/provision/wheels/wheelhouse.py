@@ -24,6 +24,7 @@ from typing import Final
 
 from packaging.markers import InvalidMarker, Marker
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
 from roambench.contract.errors import ConfigError, FleetError
@@ -32,7 +33,7 @@ from roambench.contract.whole_file import take_place, write_whole
 from roambench.provision.platforms import Platform
 from roambench.provision.step import ShippedFile
 from roambench.provision.wheels.source_tree import base_requirements
-from roambench.provision.wheels.wheel_closure import Wheel, closure
+from roambench.provision.wheels.wheel_closure import Wheel, closure, followed, is_pin, unmet_text
 
 _INDEX: Final = "wheelhouse.json"
 #: Runs out of its wheel, as ensurepip runs it.
@@ -41,6 +42,8 @@ _SUMS: Final = "SHA256SUMS"
 #: How pip begins a file whose digest is another one.
 _OTHER: Final = re.compile(r"DO NOT MATCH THE HASHES.*?\n +(\S.*?):\n", re.DOTALL)
 _PATIENCE_S: Final = 1800.0
+#: Of packages that come beside the agent's, these are the agent's: 400 MB, and what is compiled has to fit.
+_ONCE: Final = ("torch",)
 #: All packages that may be installed, to the last dependency and to the last byte: a requirements file with
 #: digests, in the source tree; made by `make lock`.
 LOCK: Final = "packaging/lock.txt"
@@ -139,9 +142,11 @@ def build_beside(
 ) -> Wheelhouse:
     """The wheels that `who` needs by `roots` in an environment beside the agent's, where it finds others.
 
-    `lock` is a file of the source tree that goes before LOCK; what is in neither is the newest that the index
-    has. Packages in `alone` come without what they need. Kept as `build_wheelhouse` keeps its wheels.
-    ConfigError where the agent's wheels, or others, do not meet a requirement.
+    `lock` is a file of the source tree that goes before LOCK; what is in neither, or does not fit, is the
+    newest that the index has and that fits. Packages in `alone` come without what they need. The agent's
+    torch stays: a root that pins another, or a package made for another, gives way to one that fits. Kept as
+    `build_wheelhouse` keeps its wheels. ConfigError where a range leaves out that torch, FleetError where the
+    index has nothing that fits.
     """
     pinned = read_lock(root / lock, platform.markers)
     wanted = {**read_lock(root / LOCK, platform.markers), **pinned}
@@ -154,23 +159,57 @@ def build_beside(
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         wheels = Path(scratch)
+        bounds: dict[str, SpecifierSet] = {}
+        older = dict[str, str]()  # than a version that was made for another torch
+        fetched: dict[str, Wheel] = {}
 
         def fetch(needs: Sequence[str]) -> Iterable[Wheel]:
+            found, locked, free = [], [], []
+            for need in map(Requirement, needs):
+                name = canonicalize_name(need.name)
+                fits = need.specifier & bounds.get(name, SpecifierSet())
+                fits &= SpecifierSet(f"<{older[name]}" if name in older else "")
+                known = [one for one in (there.get(name), fetched.get(name)) if one is not None]
+                usable = [one for one in known if name in _ONCE or fits.contains(one.version, True)]
+                if usable:
+                    found.append(usable[0])
+                elif name in wanted and fits.contains(wanted[name].split()[0].partition("==")[2], True):
+                    locked.append(wanted[name])
+                else:
+                    free.append(f"{name}{fits}")
             before = set(wheels.iterdir())
-            names = {canonicalize_name(Requirement(need).name): need for need in needs}
-            lacking = {name: need for name, need in names.items() if name not in there}
-            locked = [wanted[name] for name in lacking if name in wanted]
             _pip_download(locked, platform, wheels, "--require-hashes")
-            _pip_download([need for name, need in lacking.items() if name not in wanted], platform, wheels)
-            found = [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
-            found += [there[name] for name in names if name in there]
-            return [
-                replace(wheel, requires=()) if wheel.name in there or wheel.name in alone else wheel
-                for wheel in found
-            ]
+            _pip_download(free, platform, wheels)
+            new = [Wheel.of(path) for path in sorted(set(wheels.iterdir()) - before)]
+            new = [replace(wheel, requires=()) if wheel.name in alone else wheel for wheel in new]
+            fetched.update({wheel.name: wheel for wheel in new})
+            return [*found, *new]
 
-        found = closure(roots, platform.markers, fetch, who)
-        return _pack(folder, platform, wheels, [wheel for wheel in found if wheel.name not in there])
+        while True:
+            found, unmet = followed(roots, platform.markers, fetch, who)
+            if not unmet:
+                own = [found[name] for name in sorted(found) if found[name] is not there.get(name)]
+                return _pack(folder, platform, wheels, own)
+            for whose, need in unmet:
+                name, ours = canonicalize_name(need.name), whose == who
+                if name not in _ONCE:
+                    bounds[name] = bounds.get(name, SpecifierSet()) & need.specifier
+                    continue
+                eased = [_unpinned(text, name if ours else whose) for text in roots]
+                if eased == list(roots):
+                    if ours or whose in there:
+                        raise ConfigError(unmet_text(found, unmet))
+                    older[whose] = found[whose].version
+                fetched.pop(whose, None)
+                roots = eased
+
+
+def _unpinned(root: str, name: str) -> str:
+    """The requirement without its version, if it is of that package and names one alone."""
+    need = Requirement(root)
+    if canonicalize_name(need.name) == name and is_pin(need):
+        need.specifier = SpecifierSet()
+    return str(need)
 
 
 def kept_wheelhouse(state_dir: Path, root: Path, platform: Platform) -> Wheelhouse | None:
