@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-#: An environment of tests that has flwr; `make build/flower`.
-PYTHON = Path(__file__).parents[2] / "build/flower/bin/python"
+#: An environment of tests that has flwr: `make build/flower`, or one of another release.
+PYTHON = Path(os.environ.get("ROAMBENCH_FLWR", str(Path(__file__).parents[2] / "build/flower/bin/python")))
 DIRECT = Path(__file__).with_name("flower_direct.py")
 SIMULATION = Path(__file__).with_name("flower_simulation.py")
 #: Names an interpreter with torch and flwr[simulation].
@@ -126,6 +126,8 @@ def query(message, context):
     return Message(RecordDict({"model": ConfigRecord({"trees": before + mine})}), reply_to=message)
 '''
 NUMPY_SERVER = '''
+import time
+
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import ServerApp
@@ -144,12 +146,11 @@ def clipped(**more):
 
 
 class Own(FedAvg):
-    """Another rate for each node, and the newest half of what came."""
+    """Another rate in each round, a message for each node, and the plain mean."""
 
     def configure_train(self, server_round, arrays, config, grid):
-        messages = list(super().configure_train(server_round, arrays, config, grid))
-        for number, message in enumerate(sorted(messages, key=lambda m: m.metadata.dst_node_id)):
-            about = {"server-round": server_round, "lr": 0.1 + 0.05 * number}
+        for message in super().configure_train(server_round, arrays, config, grid):
+            about = {"server-round": server_round, "lr": 0.1 + 0.05 * server_round}
             content = RecordDict({"arrays": arrays, "config": ConfigRecord(about)})
             yield Message(content, message.metadata.dst_node_id, message.metadata.message_type)
 
@@ -173,7 +174,10 @@ def main(grid, context):
             nodes = list(grid.get_node_ids())
             names = list(grid.push_messages(Message(content, node, "query") for node in nodes))
             replies = list(grid.pull_messages(names))
-            trees = b"".join(reply.content["model"]["trees"] for reply in replies)
+            while len(replies) < len(names):
+                time.sleep(0.1)
+                replies += grid.pull_messages(names)
+            trees = b"".join(sorted(reply.content["model"]["trees"] for reply in replies))
         np.savez("final.npz", trees=np.frombuffer(trees, np.uint8))
         return
     kinds = {"fedavg": FedAvg, "fedadam": FedAdam, "fedprox": Prox, "private": clipped, "own": Own}

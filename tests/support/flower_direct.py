@@ -10,6 +10,7 @@ import threading
 from pathlib import Path
 
 os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+sys.path.append(str(Path(__file__).parents[2] / "controller/roambench/extras/flower"))
 
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.clientapp.client_app import LoadClientAppError
@@ -19,7 +20,7 @@ from flwr.server.run_serverapp import run as run_serverapp
 from flwr.serverapp import Grid
 from flwr.supercore.object_ref import load_app
 from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
+from server_process import identify
 
 ABOUT = json.loads(sys.argv[1])
 NODES = range(1000, 1000 + ABOUT["nodes"])
@@ -78,7 +79,7 @@ def main() -> None:
         node: Context(1, node, {"partition-id": place, "num-partitions": len(NODES)}, RecordDict(), config)
         for place, node in enumerate(NODES)
     }
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+    identify(1)
     random.seed(ABOUT["seed"])
     run_serverapp(
         Direct(app, contexts), Context(1, 1, {}, RecordDict(), config), str(folder), components["serverapp"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,11 +45,14 @@ class StepPoint:
     loss: float | None
     score: float | None
     cloud: bool  # a cloud aggregation replaced the global model in this step
+    new: (
+        bool  # its score is the first since the last such: of an app's, in the step in which devices evaluate
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class LearningSummary:
-    """`threshold_step` is the first step with a cloud aggregation whose model reached `threshold`;
+    """`threshold_step` is the first step in which a model of the cloud's was judged to reach `threshold`;
     of a decentralised run, the first scored one whose devices reached it on average.
 
     `first_round` is the papers' number of step 0: 0 where models go up a step later (MOHAWK: t = 0 only
@@ -155,14 +159,26 @@ class DistanceSummary:
 
 
 def threshold_step(records: Sequence[RoundRecord], threshold: float | None) -> int | None:
-    """The first step with a cloud aggregation after which the global model is judged at least that good."""
+    """The first step in which a model that the cloud made is judged at least that good."""
     if threshold is None:
         return None
     log = EventLog.of(records)
     cloud = {*log.array(CloudAggregated, "step").tolist(), *log.array(ModelsScored, "step").tolist()}
     found = scores_of(log)
+    new = _of_new_models(cloud, found.judged)
     reaches = (step for step, value in found.judged.items() if found.metric.reaches(value, threshold))
-    return next((step for step in reaches if step in cloud), None)
+    return next((step for step in reaches if step in new), None)
+
+
+def _of_new_models(made: Collection[int], scored: Iterable[int]) -> set[int]:
+    """The scored steps in which, or since the scored one before, a model was made."""
+    found, before, ordered = set[int](), 0, sorted(made)
+    for step in sorted(scored):
+        until = bisect_right(ordered, step)
+        if until > before:
+            found.add(step)
+        before = until
+    return found
 
 
 def learning_summary(
@@ -176,6 +192,7 @@ def learning_summary(
     cloud = set(log.array(CloudAggregated, "step").tolist())
     trains = log.codes(OrderGiven, "kind", ["train", "exchange"]) >= 0
     trained = Counter(log.array(OrderGiven, "step")[trains].tolist())
+    new = _of_new_models(cloud, scores.judged)
     points = tuple(
         StepPoint(
             step=record.step,
@@ -187,6 +204,7 @@ def learning_summary(
             loss=record.loss,
             score=scores.judged.get(record.step),
             cloud=record.step in cloud,
+            new=record.step in new,
         )
         for record in log.only(StepClosed)
     )

@@ -10,14 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from packaging.version import Version
+
 from roambench.contract.errors import ConfigError
 from roambench.contract.extra_packages import install_command
 from roambench.written.mistakes import did_you_mean
 
 ConfigValue = bool | int | float | str
 
-#: Releases of flwr that the tests run with.
-TESTED: Final = "1.41"
+#: The first and the last release of flwr that tests ran with.
+TESTED: Final = ((1, 32), (1, 42))
 #: The key by which Flower's own templates say how many rounds they have.
 ROUNDS: Final = "num-server-rounds"
 _PROJECT: Final = "pyproject.toml"
@@ -91,8 +93,9 @@ def require_flwr(python: str) -> str:
     version = done.stdout.strip()
     if done.returncode or not version:
         raise ConfigError([f"{python} has no flwr: {install_command('flower', python=python)}"])
-    if not version.startswith(f"{TESTED}."):
-        raise ConfigError([f"flwr {version}: expected {TESTED}, with which roambench is tested"])
+    if not TESTED[0] <= Version(version).release[:2] <= TESTED[1]:
+        first, last = (".".join(map(str, release)) for release in TESTED)
+        raise ConfigError([f"flwr {version}: expected {first} to {last}, with which roambench is tested"])
     return version
 
 

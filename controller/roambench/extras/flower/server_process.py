@@ -26,16 +26,18 @@ from __future__ import annotations
 import base64
 import json
 import os
-import random
-import sys
+import runpy
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 #: Host seconds that messages of an app's several threads are waited for: they are one batch.
 _TOGETHER_S = 0.3
 _MOST_REASON_BYTES = 2000
+#: The other half's file lies beside this one, which is run by its path.
+_CLIENT = runpy.run_path(str(Path(__file__).with_name("client_process.py")))
 
 
 class _Sleeps(threading.local):
@@ -59,14 +61,13 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
     from flwr.app import Context, RecordDict
     from flwr.serverapp.server_app import LoadServerAppError
     from flwr.supercore.object_ref import load_app
-    from flwr.supercore.task_identity import TaskIdentity
 
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = settings["run_id"], 1, 1
+    identify(settings["run_id"])
     context = Context(settings["run_id"], 1, {}, RecordDict(), settings["run_config"])
     try:
         answers = FirstMessage(pipe, settings) if "nodes" in settings else FleetAnswers(pipe, sleeps)
         app = load_app(settings["serverapp"], LoadServerAppError, settings["folder"])
-        seed_draws(settings["seed"])
+        _CLIENT["seed_draws"](settings["seed"])
         app(grid=grid_of(settings["run_id"], sleeps, answers.nodes, answers.carry), context=context)
     except Exception as error:  # of the user's own code
         import traceback
@@ -77,13 +78,13 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
         pipe.send(b"R", b"")
 
 
-def seed_draws(seed: int) -> None:
-    """Begin what apps draw from: Python's, NumPy's and torch's own generators, where they are loaded."""
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed % 2**32)
-    if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(seed)
+def identify(run_id: int) -> None:
+    """Say which run this process is of: messages ask for it, from flwr 1.36 on."""
+    try:
+        from flwr.supercore.task_identity import TaskIdentity
+    except ModuleNotFoundError:
+        return
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run_id, 1, 1
 
 
 def grid_of(
@@ -287,10 +288,7 @@ def report_of(replies: dict[str, Any]) -> dict[str, Any]:
         if reply.has_error():
             failed[name] = str(reply.error.reason)[:300]
             continue
-        metrics: dict[str, float] = {}
-        for record in reply.content.metric_records.values():
-            metrics |= {key: float(value) for key, value in record.items() if isinstance(value, int | float)}
-        weight = metrics.pop("num-examples", 1.0)
+        metrics, weight = _CLIENT["metrics_of"](reply.content)
         examples[name] = weight
         for key, value in metrics.items():
             sums[key] = sums.get(key, 0.0) + weight * value

@@ -49,7 +49,7 @@ def score_charts(metric: Metric, runs: Sequence[RunSummary]) -> tuple[Chart, Cha
         if points and run.learning.metric == metric:
             steps = [point.step for point in points]
             # Only where the cloud made a new model; elsewhere the line just goes on.
-            clouds = [point.cloud for point in points]
+            clouds = [point.new for point in points]
             shown = [metric.shown(point.score or 0.0) for point in points]
             scores.append(_by_step(place, run, steps, shown, clouds, f"step %{{x}}: {hover_value(metric)}"))
             losses.append(
@@ -142,7 +142,7 @@ def bought(run: RunSummary, energy: EnergySummary | ModelledSummary) -> list[Bou
     """The score of a run and its joules so far at every scored cloud aggregation."""
     found, total = [], 0.0
     for point in run.learning.points:
-        if point.cloud and point.score is not None:
+        if point.new and point.score is not None:
             found.append(Bought(point.step, total, point.score))
         total += energy.consumed_by_step.get(point.step, 0.0)  # trainings ordered in this step come later
     return found

@@ -48,7 +48,10 @@ def page(runs: Sequence[RunEvidence], summaries: Sequence[RunSummary], halves: S
         (
             "Learning",
             "learning",
-            parts.at("accuracy") + parts.like("metric-") + parts.at("learning", "aggregated"),
+            parts.at("accuracy")
+            + parts.like("metric-")
+            + parts.like("rounds-")
+            + parts.at("learning", "aggregated"),
         ),
         ("Decentralised", "decentralised", [block for key in PEER_KEYS for block in parts.like(key)]),
         (

@@ -23,6 +23,7 @@ from roambench.energy.links.radio_work import PAPER
 from roambench.energy.links.throughput import Direction, megabits
 from roambench.energy.readings.frozen import Frozen
 from roambench.report.joule_names import DIFFERENT_SITES
+from roambench.report.summaries.rounds import RoundEnergy, rounds_of
 from roambench.report.summaries.truth_checks import TruthByKind, TruthCheck, truth_by_phase, truth_of_phase
 from roambench.report.summaries.truth_checks import together as all_boards
 from roambench.report.table10 import Table10, table10
@@ -105,6 +106,7 @@ class EnergySummary:
     wasted_by_phase: Mapping[Phase, float]
     consumed_by_step: Mapping[int, float]  # by the round of the training
     wasted_by_step: Mapping[int, float]
+    rounds: tuple[RoundEnergy, ...]
     comparison: TransferComparison
     truth: TruthCheck | None
     wasted_truth: TruthCheck | None  # of what was wasted
@@ -181,6 +183,7 @@ def energy_summary(
         },
         consumed_by_step=ledger.by_step("gross", active),
         wasted_by_step=ledger.by_step("gross", wasted),
+        rounds=rounds_of(ledger),
         comparison=compare_transfers(
             energy.rows,
             energy.spans,

@@ -11,6 +11,7 @@ from roambench.contract.phases import Phase
 from roambench.energy.ledger import running_sum
 from roambench.energy.modelled.device_power import DevicePower
 from roambench.report.summaries.energy import PhaseSum
+from roambench.report.summaries.rounds import RoundEnergy, rounds_of
 from roambench.report.table10 import Table10, table10
 from roambench.runs.modelled.accounts import ModelledEnergy, Rate
 from roambench.runs.modelled.to_threshold import CommunicationToThreshold, communication_to_threshold
@@ -36,6 +37,7 @@ class ModelledSummary:
     wasted_by_phase: Mapping[Phase, float]  # gross
     consumed_by_step: Mapping[int, float]  # gross, by the round of the training
     wasted_by_step: Mapping[int, float]
+    rounds: tuple[RoundEnergy, ...]
     to_threshold: CommunicationToThreshold
 
 
@@ -79,5 +81,6 @@ def modelled_summary(
         },
         consumed_by_step=rows.by_step(),
         wasted_by_step=rows.by_step("gross", wasted),
+        rounds=rounds_of(rows),
         to_threshold=communication_to_threshold(rows, threshold_step, steps),
     )

@@ -21,6 +21,7 @@ from roambench.report.tables.energy import board_table, table10_table, whole_run
 from roambench.report.tables.modelled import modelled_tables
 from roambench.report.tables.peers import peer_tables
 from roambench.report.tables.phases import phase_table, truth_table
+from roambench.report.tables.rounds import round_tables
 from roambench.report.tables.trust import trust_table
 from roambench.report.tables.uncertainty import baseline_table, budget_table
 
@@ -55,6 +56,7 @@ def comparison_tables(runs: Sequence[RunSummary]) -> list[ReportTable]:
             phase_table(runs),
         ]
     tables += modelled_tables(runs) + communication_tables(runs)
+    tables += [table for run in runs for table in round_tables(run)]
     if len(runs) > 1:
         tables += _added_tables(runs)
     return tables

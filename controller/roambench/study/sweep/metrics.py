@@ -106,7 +106,7 @@ def scored(run: RunSummary) -> tuple[tuple[int, float], ...]:
     return tuple(
         (point.step + run.learning.first_round, point.accuracy)
         for point in run.learning.points
-        if (point.cloud or run.peers is not None) and point.accuracy is not None
+        if (point.new or run.peers is not None) and point.accuracy is not None
     )
 
 

@@ -23,6 +23,7 @@ from roambench.extras.flower.app import require_flwr
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.report import report
+from roambench.report.tables.rounds import round_tables
 from roambench.rounds.records import MetricsScored, OutcomeDecided, RunEnded, StepClosed, StepOpened
 from roambench.runner.composition import run_experiment
 from roambench.runner.resuming import resume_run
@@ -67,13 +68,22 @@ def assert_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> None:
     ("name", "nodes", "config"),
     [
         ("quick", 2, {}),
+        ("least-squares", 3, {}),
         ("least-squares", 3, {"strategy": "fedadam"}),
         ("least-squares", 3, {"strategy": "fedprox"}),
         ("least-squares", 3, {"strategy": "private"}),
         ("least-squares", 3, {"strategy": "own", "misfortune": "raise:1;"}),
         ("least-squares", 3, {"strategy": "bytes", "num-server-rounds": 2}),
     ],
-    ids=["quickstart", "fedadam, state and a mod", "fedprox", "Flower's mods", "own strategy", "bytes"],
+    ids=[
+        "quickstart",
+        "fedavg, state",
+        "fedadam, state and a mod",
+        "fedprox",
+        "Flower's mods",
+        "own strategy",
+        "bytes",
+    ],
 )
 def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
     name: str, nodes: int, config: dict[str, Any], tmp_path: Path
@@ -103,8 +113,10 @@ def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
         ("least-squares", {"strategy": "fedadam"}),
         ("least-squares", {"strategy": "fedprox"}),
         ("least-squares", {"strategy": "private"}),
+        ("least-squares", {"strategy": "own"}),
+        ("least-squares", {"strategy": "bytes"}),
     ],
-    ids=["quickstart", "fedavg", "fedadam", "fedprox", "Flower's mods"],
+    ids=["quickstart", "fedavg, state", "fedadam", "fedprox", "Flower's mods", "own strategy", "bytes"],
 )
 def test_two_nodes_leave_the_bits_of_flowers_own_simulation(
     name: str, config: dict[str, Any], tmp_path: Path
@@ -131,6 +143,16 @@ def _evaluations_are_phases_of_their_own(folder: RunFolder) -> None:
     assert [record.aggregated for record in closed] == [3, 0, 3, 0, 3, 0]
     assert [record.accuracy is not None for record in closed] == [False, True] * 3
     assert any(isinstance(record, MetricsScored) and "seen" in record.names for record in log)
+    # Two steps are a round; the evaluation scores the model that the training before it made.
+    assert summary.modelled is not None
+    rounds = [(one.last_step, len(one.by_device)) for one in summary.modelled.rounds]
+    assert rounds == [(1, 3), (3, 3), (5, 3)]
+    whole_j = sum(one.whole.joules for one in summary.modelled.rounds)
+    assert whole_j == pytest.approx(sum(one.gross.joules for one in summary.modelled.phases))
+    (table,) = round_tables(summary)
+    assert table.head == ("round", "accuracy", *folder.info.device_names, "all")
+    assert [row[1][-1] for row in table.rows] == ["%"] * 3
+    assert [point.new for point in summary.learning.points] == [False, True] * 3
     assert any(isinstance(record, RunEnded) for record in log)
 
 
@@ -142,6 +164,8 @@ def test_clients_of_the_older_interface_agree_to_rounding(tmp_path: Path) -> Non
     np.testing.assert_allclose(found["w"], expected["w"], rtol=1e-6)
     opened = [record for record in folder.read_log() if isinstance(record, StepOpened)]
     assert len(opened) < 2 * 2 * 3  # messages of several threads are one step
+    scored = [record for record in folder.read_log() if isinstance(record, StepClosed) and record.accuracy]
+    assert {record.accuracy for record in scored} == {0.5}
 
 
 def test_nodes_are_who_is_there_and_steps_pass_while_the_app_waits(tmp_path: Path) -> None:
