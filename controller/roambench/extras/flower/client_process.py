@@ -8,6 +8,7 @@ roambench is imported here. Where the settings have a `model`, messages are flat
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import os
@@ -39,6 +40,7 @@ def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
     from flwr.supercore.object_ref import load_app
 
     app = load_app(settings["clientapp"], LoadClientAppError, settings["folder"])
+    load_optimizers()
     state_file = folder / _STATE
 
     def context_of(node_id: int, node_config: dict[str, Any], state: Any) -> Any:
@@ -86,6 +88,15 @@ def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
         return body
 
     return answer
+
+
+def load_optimizers() -> None:
+    """Load now, where the app has torch, what its first optimizer loads: a compiler, for seconds that would be
+    the first training's."""
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        with contextlib.suppress(Exception):  # then the app's own would fail, too, and say so
+            torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0).zero_grad()
 
 
 def seed_draws(seed: int | str) -> None:

@@ -115,8 +115,8 @@ def _scored(runs: Sequence[RunSummary]) -> str:
     notes = []
     if any(run.peers is None for run in runs):
         notes.append(
-            "The global model on the test set after every step. Markers: steps in which the cloud "
-            "aggregated; only these change it."
+            "The global model on the test set after every step. Markers: the first score of each model "
+            "that the cloud made."
         )
     if any(run.peers is not None for run in runs):
         notes.append("Without a server: the mean over the devices' own models, whenever they are scored.")

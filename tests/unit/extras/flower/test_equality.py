@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +21,9 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.phases import Outcome, Phase
 from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.experiment.sections import Experiment
-from roambench.extras.flower.app import require_flwr
+from roambench.extras.flower import client_process
+from roambench.extras.flower.app import read_app, require_flwr
+from roambench.extras.flower.nodes import client_settings
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.report import report
@@ -254,3 +258,18 @@ def main(grid, context):
     )
     folder = played(tmp_path, app, 2, {})
     assert left_in(folder.path / "server-app")["codes"].tolist() == [4, 0]
+
+
+def test_what_the_first_optimizer_loads_is_loaded_before_anything_is_measured(tmp_path: Path) -> None:
+    """torch loads its compiler with the first optimizer: seconds, which were the first training's joules."""
+    app = written_app(tmp_path, "quick")
+    settings = {**client_settings(read_app(app, {}), 0, 2, SEED), "folder": str(app)}
+    code = (
+        "import json, pathlib, runpy, sys\n"
+        "load = runpy.run_path(sys.argv[1])['load']\n"
+        "load(json.loads(sys.argv[2]), pathlib.Path.cwd())\n"
+        "print('torch._dynamo' in sys.modules)\n"
+    )
+    command = [str(PYTHON), "-P", "-c", code, client_process.__file__, json.dumps(settings)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("True", 0), done.stderr
