@@ -2,55 +2,38 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.numpy import load_file
 
-from flower_apps import PYTHON, left_in, written_app
+from flower_apps import left_in, played, values_of, written_app
 from roambench.contract.phases import Outcome, Phase
-from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.report.report import report
 from roambench.rounds.records import MetricsScored, OutcomeDecided
-from roambench.runner.composition import run_experiment
 from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 
 
-def played(
-    tmp_path: Path,
-    app: Path,
-    fleet: str,
-    misfortune: str = "die:0;huge:1;garbage:2;draw;",
-    rounds: int = 2,
-    deadline_s: float = 480,
+def played_with(
+    tmp_path: Path, app: Path, fleet: str, misfortune: str, rounds: int = 2, deadline_s: float = 480
 ) -> RunFolder:
-    settings = {"num-server-rounds": rounds, "misfortune": misfortune}
-    program: dict[str, Any] = {"name": "flower", "folder": str(app), "settings": settings}
-    program |= {"python": str(PYTHON), "reachable": "everybody", "message_mib": 1}
-    values = {
-        "systems": ["flower"],
-        "fleet": {"agents": 4, "deadline_s": deadline_s},
-        "program": program,
-        "energy": {"idle_baseline_s": 5},
-    }
-    (path,) = run_experiment(
-        load_experiment(WrittenExperiment(values, "test", Path.cwd())),
-        fleet=fleet,
-        runs_dir=tmp_path / fleet,
-        console=Console(file=io.StringIO()),
-        fresh=True,
+    values = values_of(
+        app,
+        4,
+        {"num-server-rounds": rounds, "misfortune": misfortune},
+        fleet={"deadline_s": deadline_s},
+        program={"message_mib": 1},
+        energy={"idle_baseline_s": 5},
     )
-    return RunFolder.open(path)
+    return played(values, tmp_path / fleet, fleet)
 
 
 def test_hostile_clients_hurt_their_own_devices_alone_and_every_phase_has_its_joules(tmp_path: Path) -> None:
     app = written_app(tmp_path, "least-squares")
-    folder = played(tmp_path, app, "local")
+    misfortune = "die:0;huge:1;garbage:2;draw;"
+    folder = played_with(tmp_path, app, "local", misfortune)
     outcomes = [record for record in folder.read_log() if isinstance(record, OutcomeDecided)]
     failed = {record.device: record.reason for record in outcomes if record.outcome is Outcome.FAILED}
     assert failed.keys() == {0, 1, 2}
@@ -66,9 +49,8 @@ def test_hostile_clients_hurt_their_own_devices_alone_and_every_phase_has_its_jo
     joules = {item.phase: item.gross.joules for item in summary.energy.phases}
     assert all(joules[phase] > 0.0 for phase in (Phase.DOWNLOAD, Phase.TRAIN, Phase.EVALUATE, Phase.UPLOAD))
 
-    here, virtual = (
-        left_in(each.path / "server-app") for each in (folder, played(tmp_path, app, "simulated"))
-    )
+    simulated = played_with(tmp_path, app, "simulated", misfortune)
+    here, virtual = (left_in(each.path / "server-app") for each in (folder, simulated))
     np.testing.assert_array_equal(here["w"], virtual["w"])
     assert here["metrics"] == virtual["metrics"]
 
@@ -76,7 +58,7 @@ def test_hostile_clients_hurt_their_own_devices_alone_and_every_phase_has_its_jo
 @pytest.mark.parametrize("fleet", ["local", "simulated"])
 def test_a_client_that_forks_and_sleeps_is_late_and_leaves_no_process(fleet: str, tmp_path: Path) -> None:
     app = written_app(tmp_path, "least-squares")
-    folder = played(tmp_path, app, fleet, "hang:0;", rounds=1, deadline_s=60)
+    folder = played_with(tmp_path, app, fleet, "hang:0;", rounds=1, deadline_s=60)
     outcomes = [record for record in folder.read_log() if isinstance(record, OutcomeDecided)]
     failed = {record.device: record.reason for record in outcomes if record.outcome is Outcome.FAILED}
     assert failed.keys() == {0}
@@ -99,29 +81,23 @@ def test_a_flower_client_trains_in_our_systems_to_the_same_bits_on_agents_and_vi
     name: str, systems: list[str], tmp_path: Path
 ) -> None:
     app = written_app(tmp_path, name)
-    values = {
-        "systems": systems,
-        "fleet": {"agents": 3, "deadline_s": 480, "aps": 2},
-        "trace": {"steps": 3},
-        "rounds": {"cloud_every_steps": 1},
-        "program": {"name": "flower", "folder": str(app), "python": str(PYTHON)},
-        "energy": {"idle_baseline_s": 5},
-    }
-    folders = []
-    for fleet in ("local", "simulated"):
-        (path,) = run_experiment(
-            load_experiment(WrittenExperiment(values, "test", Path.cwd())),
-            fleet=fleet,
-            runs_dir=tmp_path / fleet,
-            console=Console(file=io.StringIO()),
-            fresh=True,
-        )
-        folders.append(RunFolder.open(path))
+    values = values_of(
+        app,
+        3,
+        {},
+        fleet={"deadline_s": 480, "aps": 2},
+        program={"reachable": "trace"},
+        trace={"steps": 3},
+        rounds={"cloud_every_steps": 1},
+        energy={"idle_baseline_s": 5},
+        systems=systems,
+    )
+    folders = [played(values, tmp_path / fleet, fleet) for fleet in ("local", "simulated")]
     models = [load_file(folder.path / GLOBAL_MODEL) for folder in folders]
     assert models[0].keys() == models[1].keys()
-    for tensor, values_of in models[0].items():
-        assert np.any(values_of != 0.0)
-        np.testing.assert_array_equal(values_of, models[1][tensor])
+    for tensor, numbers in models[0].items():
+        assert np.any(numbers != 0.0)
+        np.testing.assert_array_equal(numbers, models[1][tensor])
     logs = [folder.read_log() for folder in folders]
     scored = [[(r.step, r.names, r.values) for r in log if isinstance(r, MetricsScored)] for log in logs]
     assert scored[0] == scored[1] != []

@@ -7,7 +7,6 @@ download is drawn (`flower_standins`). Nothing of Flower's is kept here.
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -15,15 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from flower_apps import PYTHON
+from flower_apps import PYTHON, played, values_of
 from flower_standins import write_standins
 from roambench.contract.phases import Phase
-from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.report.report import report
-from roambench.runner.composition import run_experiment
-from roambench.runs.folder import RunFolder
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,26 +26,6 @@ pytestmark = [
         "ROAMBENCH_FLOWER_EXAMPLES" not in os.environ, reason="ROAMBENCH_FLOWER_EXAMPLES: no examples named"
     ),
 ]
-
-
-def played(tmp_path: Path, app: Path, fleet: str, settings: dict[str, Any]) -> RunFolder:
-    python = os.environ.get("ROAMBENCH_FLOWER_PYTHON", str(PYTHON))
-    program = {"name": "flower", "folder": str(app), "settings": settings, "python": python}
-    values = {
-        "systems": ["flower"],
-        "fleet": {"agents": 3, "deadline_s": 480},
-        "program": {**program, "reachable": "everybody"},
-        "energy": {"idle_baseline_s": 5},
-        "rounds": {"rest_s": 0},
-    }
-    (path,) = run_experiment(
-        load_experiment(WrittenExperiment(values, "test", Path.cwd())),
-        fleet=fleet,
-        runs_dir=tmp_path / fleet,
-        console=Console(file=io.StringIO()),
-        fresh=True,
-    )
-    return RunFolder.open(path)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +45,16 @@ def test_an_example_of_flower_runs_as_it_is(
     app = tmp_path / "app"
     shutil.copytree(Path(os.environ["ROAMBENCH_FLOWER_EXAMPLES"]) / example, app)
     write_standins(app)
-    settings = {"num-server-rounds": 2, **settings}
-    folders = {fleet: played(tmp_path, app, fleet, settings) for fleet in ("simulated", "local")}
+    values = values_of(
+        app,
+        3,
+        {"num-server-rounds": 2, **settings},
+        fleet={"deadline_s": 480},
+        program={"python": os.environ.get("ROAMBENCH_FLOWER_PYTHON", str(PYTHON))},
+        energy={"idle_baseline_s": 5},
+        rounds={"rest_s": 0},
+    )
+    folders = {fleet: played(values, tmp_path / fleet, fleet) for fleet in ("simulated", "local")}
     places = {fleet: folder.path / "server-app" for fleet, folder in folders.items()}
     if left:
         models = {fleet: (place / left).read_bytes() for fleet, place in places.items()}

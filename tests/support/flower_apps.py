@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -11,6 +12,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
+
+from roambench.experiment.load import WrittenExperiment, load_experiment
+from roambench.experiment.sections import Experiment
+from roambench.runner.composition import run_experiment
+from roambench.runs.folder import RunFolder
 
 #: An environment of tests that has flwr: `make build/flower`, or one of another release.
 PYTHON = Path(os.environ.get("ROAMBENCH_FLWR", str(Path(__file__).parents[2] / "build/flower/bin/python")))
@@ -372,6 +379,26 @@ def write_app(app: Path, package: str, modules: Mapping[str, str], config: str, 
     for module, text in modules.items():
         (app / package / f"{module}.py").write_text(text)
     return app
+
+
+def values_of(app: Path, nodes: int, settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """The values of an experiment that runs the app; `program` and `fleet` are added to."""
+    program = {"name": "flower", "folder": str(app), "settings": dict(settings), "python": str(PYTHON)}
+    program |= {"reachable": "everybody", **more.pop("program", {})}
+    fleet = {"agents": nodes, **more.pop("fleet", {})}
+    return {"systems": ["flower"], "fleet": fleet, "program": program, **more}
+
+
+def experiment_of(values: Mapping[str, Any]) -> Experiment:
+    return load_experiment(WrittenExperiment(dict(values), "test", Path.cwd()))
+
+
+def played(values: Mapping[str, Any], runs: Path, fleet: str = "simulated") -> RunFolder:
+    """The run of the one system that those values name."""
+    (path,) = run_experiment(
+        experiment_of(values), fleet=fleet, runs_dir=runs, console=Console(file=io.StringIO()), fresh=True
+    )
+    return RunFolder.open(path)
 
 
 def direct(

@@ -91,8 +91,8 @@ def load(settings: dict[str, Any], folder: Path) -> Callable[[bytes], bytes]:
 
 
 def load_optimizers() -> None:
-    """Load now, where the app has torch, what its first optimizer loads: a compiler, for seconds that would be
-    the first training's."""
+    """Load now, where the app has torch, what its first optimizer loads: a compiler, for seconds that would
+    be the first training's."""
     if "torch" in sys.modules:
         torch = sys.modules["torch"]
         with contextlib.suppress(Exception):  # then the app's own would fail, too, and say so

@@ -16,11 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from flower_apps import PYTHON, SIMULATION_PYTHON, direct, left_in, simulated, written_app
+from flower_apps import (
+    PYTHON,
+    SIMULATION_PYTHON,
+    direct,
+    left_in,
+    played,
+    simulated,
+    values_of,
+    written_app,
+)
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.phases import Outcome, Phase
 from roambench.experiment.load import WrittenExperiment, load_experiment
-from roambench.experiment.sections import Experiment
 from roambench.extras.flower import client_process
 from roambench.extras.flower.app import read_app, require_flwr
 from roambench.extras.flower.nodes import client_settings
@@ -29,7 +37,6 @@ from roambench.mobility.trace import Trace
 from roambench.report.report import report
 from roambench.report.tables.rounds import round_tables
 from roambench.rounds.records import MetricsScored, OutcomeDecided, RunEnded, StepClosed, StepOpened
-from roambench.runner.composition import run_experiment
 from roambench.runner.resuming import resume_run
 from roambench.runs.folder import RunFolder
 
@@ -38,27 +45,8 @@ pytestmark = pytest.mark.lengthy
 SEED = 7
 
 
-def experiment(app: Path, nodes: int, config: Mapping[str, Any], **more: Any) -> Experiment:
-    program = {"name": "flower", "folder": str(app), "settings": dict(config), "python": str(PYTHON)}
-    values = {
-        "seed": SEED,
-        "systems": ["flower"],
-        "fleet": {"agents": nodes, **({"aps": 0} if "trace" in more else {})},
-        "program": {**program, "reachable": "trace" if "trace" in more else "everybody"},
-        **more,
-    }
-    return load_experiment(WrittenExperiment(values, "test", Path.cwd()))
-
-
-def played(tmp_path: Path, app: Path, nodes: int, config: Mapping[str, Any], **more: Any) -> RunFolder:
-    (path,) = run_experiment(
-        experiment(app, nodes, config, **more),
-        fleet="simulated",
-        runs_dir=tmp_path / "runs",
-        console=Console(file=io.StringIO()),
-        fresh=True,
-    )
-    return RunFolder.open(path)
+def run_of(tmp_path: Path, app: Path, nodes: int, config: Mapping[str, Any], **more: Any) -> RunFolder:
+    return played(values_of(app, nodes, config, seed=SEED, **more), tmp_path / "runs")
 
 
 def assert_equal(left: Mapping[str, Any], right: Mapping[str, Any]) -> None:
@@ -93,7 +81,7 @@ def test_the_app_leaves_the_bits_of_a_grid_in_one_process(
     name: str, nodes: int, config: dict[str, Any], tmp_path: Path
 ) -> None:
     app = written_app(tmp_path, name)
-    folder = played(tmp_path, app, nodes, config)
+    folder = run_of(tmp_path, app, nodes, config)
     found = left_in(folder.path / "server-app")
     assert_equal(found, direct(app, tmp_path / "direct", nodes, SEED, **config))
     if config.get("strategy") == "fedadam":
@@ -127,7 +115,7 @@ def test_two_nodes_leave_the_bits_of_flowers_own_simulation(
 ) -> None:
     """Flower takes replies in no order and draws its nodes' ids: the sum of two is the same in either."""
     app = written_app(tmp_path, name)
-    found = left_in(played(tmp_path, app, 2, config).path / "server-app")
+    found = left_in(run_of(tmp_path, app, 2, config).path / "server-app")
     assert_equal(found, simulated(app, tmp_path / "simulation", 2, SEED, **config))
 
 
@@ -163,7 +151,7 @@ def _evaluations_are_phases_of_their_own(folder: RunFolder) -> None:
 def test_clients_of_the_older_interface_agree_to_rounding(tmp_path: Path) -> None:
     """Flower itself takes their replies as its threads end: in no order, and so with other last bits."""
     app = written_app(tmp_path, "legacy")
-    folder = played(tmp_path, app, 3, {})
+    folder = run_of(tmp_path, app, 3, {})
     found, expected = left_in(folder.path / "server-app"), direct(app, tmp_path / "direct", 3, SEED)
     np.testing.assert_allclose(found["w"], expected["w"], rtol=1e-6)
     opened = [record for record in folder.read_log() if isinstance(record, StepOpened)]
@@ -227,10 +215,10 @@ def test_an_interpreter_without_flwr_is_told_the_command_for_it() -> None:
 def test_what_is_no_app_is_a_sentence(tmp_path: Path) -> None:
     app = written_app(tmp_path, "least-squares")
     with pytest.raises(ConfigError, match=r"got 'rounds'"):
-        played(tmp_path, app, 2, {"rounds": 3})
+        run_of(tmp_path, app, 2, {"rounds": 3})
     (app / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     with pytest.raises(ConfigError, match=r"components.serverapp: expected package.module:name, got None"):
-        played(tmp_path, app, 2, {})
+        run_of(tmp_path, app, 2, {})
     values = {"program": {"name": "flower", "folder": str(app)}, "systems": ["mohawk", "flower"]}
     written = WrittenExperiment(values, "test", Path.cwd())
     with pytest.raises(ConfigError, match=r'systems: expected \["flower"\] alone'):
@@ -256,7 +244,7 @@ def main(grid, context):
     np.savez("final.npz", codes=[reply.error.code if reply.has_error() else 0 for reply in replies])
 """
     )
-    folder = played(tmp_path, app, 2, {})
+    folder = run_of(tmp_path, app, 2, {})
     assert left_in(folder.path / "server-app")["codes"].tolist() == [4, 0]
 
 

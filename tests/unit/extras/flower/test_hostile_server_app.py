@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
+from typing import Any
 
 import pytest
-from rich.console import Console
 
-from flower_apps import PYTHON, written_app
+from flower_apps import experiment_of, played, values_of, written_app
 from roambench.agent.orders.program_host import landlock_abi
 from roambench.agent.orders.program_process import hidden_from_programs
 from roambench.contract.errors import ConfigError, RoambenchError
-from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.extras.flower.app import read_app
 from roambench.extras.flower.training import first_message
-from roambench.runner.composition import run_experiment
 
 pytestmark = pytest.mark.lengthy
 
@@ -46,25 +43,8 @@ BITS = "    os.write(4, b'T' + (9).to_bytes(8, 'big') + bytes([255] * 9))\n"
 DEATH = "    os._exit(3)\n"
 
 
-def values_of(app: Path, **more: object) -> WrittenExperiment:
-    program = {"name": "flower", "folder": str(app), "python": str(PYTHON), "message_mib": 1}
-    values = {
-        "systems": ["flower"],
-        "fleet": {"agents": 2},
-        "program": {**program, "reachable": "everybody"},
-        **more,
-    }
-    return WrittenExperiment(values, "test", Path.cwd())
-
-
-def play(app: Path, folder: Path) -> None:
-    run_experiment(
-        load_experiment(values_of(app)),
-        fleet="simulated",
-        runs_dir=folder,
-        console=Console(file=io.StringIO()),
-        fresh=True,
-    )
+def of_one(app: Path) -> dict[str, Any]:
+    return values_of(app, 2, {}, program={"message_mib": 1})
 
 
 @pytest.mark.parametrize(
@@ -81,7 +61,7 @@ def test_it_ends_its_own_run_with_a_sentence(does: str, expected: str, tmp_path:
     app = written_app(tmp_path, "least-squares")
     (app / "squares/server_app.py").write_text(SERVER + does)
     with pytest.raises(RoambenchError, match=f"ServerApp.*{expected}"):
-        play(app, tmp_path / "runs")
+        played(of_one(app), tmp_path / "runs")
 
 
 @pytest.mark.parametrize(
@@ -98,7 +78,7 @@ def test_one_that_shall_say_the_form_of_its_models_does_not_hurt_either(
 ) -> None:
     app = written_app(tmp_path, "least-squares")
     (app / "squares/server_app.py").write_text(SERVER + does)
-    experiment = load_experiment(values_of(app))
+    experiment = experiment_of(of_one(app))
     with pytest.raises(ConfigError, match=expected):
         first_message(experiment, read_app(app, {}), 2)
 
@@ -111,4 +91,4 @@ def test_it_cannot_read_what_the_controller_hides(tmp_path: Path) -> None:
     key.write_text("secret")
     (app / "squares/server_app.py").write_text(SERVER + f"    open({str(key)!r}).read()\n")
     with hidden_from_programs([key.parent]), pytest.raises(RoambenchError, match="PermissionError"):
-        play(app, tmp_path / "runs")
+        played(of_one(app), tmp_path / "runs")

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from rich.console import Console
 from safetensors.numpy import load_file
 
-from flower_apps import PYTHON, direct, written_app
+from flower_apps import direct, experiment_of, played, values_of, written_app
 from roambench.contract.errors import ConfigError
 from roambench.contract.phases import Outcome
-from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import MetricsScored, OrderAnswered, OutcomeDecided, StepClosed
-from roambench.runner.composition import run_experiment
 from roambench.runner.model_files import GLOBAL_MODEL
-from roambench.runs.folder import RunFolder
 
 pytestmark = pytest.mark.lengthy
 
@@ -37,28 +32,19 @@ def still_trace(path: Path, steps: int, devices: int) -> Path:
     return path
 
 
-def values_of(app: Path, systems: Sequence[str], nodes: int, trace: Path, **more: Any) -> dict[str, Any]:
-    return {
-        "seed": SEED,
-        "systems": list(systems),
-        "fleet": {"agents": nodes, "aps": 0},
-        "trace": {"file": str(trace), "steps": 3, "window": "first"},
-        "rounds": {"cloud_every_steps": 1},
-        "algorithm": {"per_ap": 9},
-        "program": {"name": "flower", "folder": str(app), "python": str(PYTHON)},
-        **more,
-    }
-
-
-def played(tmp_path: Path, values: Mapping[str, Any]) -> list[RunFolder]:
-    paths = run_experiment(
-        load_experiment(WrittenExperiment(dict(values), "test", Path.cwd())),
-        fleet="simulated",
-        runs_dir=tmp_path / "runs",
-        console=Console(file=io.StringIO()),
-        fresh=True,
+def training_values(app: Path, systems: Sequence[str], trace: Path, **settings: Any) -> dict[str, Any]:
+    return values_of(
+        app,
+        3,
+        settings,
+        seed=SEED,
+        systems=list(systems),
+        fleet={"aps": 0},
+        program={"reachable": "trace"},
+        trace={"file": str(trace), "steps": 3, "window": "first"},
+        rounds={"cloud_every_steps": 1},
+        algorithm={"per_ap": 9},
     )
-    return [RunFolder.open(path) for path in paths]
 
 
 @pytest.mark.parametrize(("name", "tensor"), [("least-squares", "w"), ("legacy", "0")])
@@ -70,8 +56,8 @@ def test_federated_averaging_of_ours_over_a_flower_client_is_that_of_flower(
     app = written_app(tmp_path, name)
     config = {"num-server-rounds": 3}
     expected = direct(app, tmp_path / "direct", 3, SEED, **config)["w"]
-    values = values_of(app, ["fedavg"], 3, still_trace(tmp_path / "still.parquet", 3, 3))
-    (folder,) = played(tmp_path, values)
+    values = training_values(app, ["fedavg"], still_trace(tmp_path / "still.parquet", 3, 3))
+    folder = played(values, tmp_path / "runs")
     found = load_file(folder.path / GLOBAL_MODEL)
     np.testing.assert_allclose(found[tensor], expected, rtol=2e-6)
     log = folder.read_log()
@@ -89,9 +75,8 @@ def test_federated_averaging_of_ours_over_a_flower_client_is_that_of_flower(
 def test_a_client_that_fails_is_an_outcome_and_a_state_is_kept(tmp_path: Path) -> None:
     app = written_app(tmp_path, "least-squares")
     trace = still_trace(tmp_path / "still.parquet", 4, 3)
-    values = values_of(app, ["fedavg"], 3, trace)
-    values["program"]["settings"] = {"misfortune": "die:0;huge:1;raise:2;"}
-    (folder,) = played(tmp_path, values)
+    values = training_values(app, ["fedavg"], trace, misfortune="die:0;huge:1;raise:2;")
+    folder = played(values, tmp_path / "runs")
     answers = [r for r in folder.read_log() if isinstance(r, OrderAnswered) and r.order_id.endswith("train")]
     reasons = {(record.device, record.step): record.reason for record in answers}
     assert "its program ended (exit status 7)" in reasons[0, 0]
@@ -115,7 +100,7 @@ def test_what_a_client_does_by_itself_is_not_set(more: dict[str, Any], expected:
     app = written_app(tmp_path, "least-squares")
     trace = still_trace(tmp_path / "still.parquet", 4, 3)
     with pytest.raises(ConfigError, match=expected):
-        load_experiment(WrittenExperiment(values_of(app, ["mohawk"], 3, trace) | more, "test", Path.cwd()))
+        experiment_of(training_values(app, ["mohawk"], trace) | more)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +116,6 @@ def test_systems_and_apps_that_do_not_fit_are_a_sentence(
     systems: list[str], config: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
     app = written_app(tmp_path, "least-squares")
-    values = values_of(app, systems, 3, still_trace(tmp_path / "still.parquet", 4, 3))
-    values["program"]["settings"] = config
+    values = training_values(app, systems, still_trace(tmp_path / "still.parquet", 4, 3), **config)
     with pytest.raises(ConfigError, match=expected):
-        played(tmp_path, values)
+        played(values, tmp_path / "runs")
