@@ -47,6 +47,7 @@ class MachineCosts:
     cores: int
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
     board_step_s: float  # an SGD step of a virtual device
+    slowness: tuple[float, ...] = ()  # times as long, by device; empty: all alike
 
 
 def measure_costs(experiment: Experiment, learning_task: LearningTask) -> MachineCosts:
@@ -79,7 +80,11 @@ def measure_costs(experiment: Experiment, learning_task: LearningTask) -> Machin
     cores = len(os.sched_getaffinity(0))
     share = min(1.0, core_share)
     board_s = board_step_s(experiment, learning_task)
-    return MachineCosts(sgd_step_s, score_s, publish_s, mix_s, _import_s(), len(blob), cores, share, board_s)
+    slowness = experiment.simulated.slowness(experiment.seed, len(learning_task.parts), board_s)
+    size = len(blob)
+    return MachineCosts(
+        sgd_step_s, score_s, publish_s, mix_s, _import_s(), size, cores, share, board_s, slowness
+    )
 
 
 def sgd_steps(experiment: Experiment, samples: int) -> int:

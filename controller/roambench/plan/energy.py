@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from roambench.contract.phases import Phase
 from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
-from roambench.energy.modelled.device_power import DevicePower
 from roambench.energy.modelled.ledger import EnergyModel
 from roambench.experiment.link_model_file import load_link_model
 from roambench.meters.traits import MeterTraits
@@ -51,7 +50,7 @@ def simulated_joules(
     """Joules of the finished run's modelled ledger, by phase."""
     experiment = fleet.experiment
     section = experiment.simulated
-    power = DevicePower(section.idle_w, section.train_w, section.power_spread, experiment.seed)
+    power = section.power(experiment.seed, len(names))
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
     ledger = ledger_of_log(records, names, model, section.energy_rate, fleet.rest_s)
     exchanging = any(isinstance(record, ModelsExchanged) for record in records)

@@ -75,7 +75,8 @@ class PlannedFleet:
             local = self.experiment.local
             return local.sgd_step_s or costs.sgd_step_s * local.cpu_slowdown
         section = self.experiment.simulated
-        return drawn_step_s(costs.board_step_s, section.speed_spread, self.experiment.seed, device)
+        step_s = costs.board_step_s * (costs.slowness[device] if costs.slowness else 1.0)
+        return drawn_step_s(step_s, section.speed_spread, self.experiment.seed, device)
 
     def board(self, device: int) -> PiPower:
         """Power that a board draws."""

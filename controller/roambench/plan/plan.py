@@ -57,6 +57,7 @@ class RunPlan:
     core_share: float  # of a core that a thread got just now; below 1 this machine is busy
     trainer_peak_bytes: int = 0  # resident memory of a board's trainer; 0: no board trains, or not known
     doubts: tuple[str, ...] = ()  # about the movement, memory, and trainings that cannot end in time
+    classes: str = ""  # virtual devices by class, with seconds and watts; "" where all are alike
 
 
 def plan_experiment(experiment: Experiment, fleet: str, only: Sequence[str] = ()) -> list[RunPlan]:
@@ -142,7 +143,22 @@ def _plan_system(
             *memory_doubts(fleet.experiment, trainer_bytes),
             *_deadline_doubts(fleet, answered),
         ),
+        classes=_classes(fleet, costs, devices),
     )
+
+
+def _classes(fleet: PlannedFleet, costs: MachineCosts, devices: int) -> str:
+    """How many devices there are of each class, with what they are taken to need."""
+    section = fleet.experiment.simulated
+    if not fleet.kind.is_virtual or not section.classes:
+        return ""
+    names = section.classes_of(fleet.experiment.seed, devices)
+    texts = []
+    for name in sorted(set(names), key=(*section.classes, "").index):
+        own, step_s = section.of_class(name), costs.board_step_s * costs.slowness[names.index(name)]
+        draws = f"{step_s:.3g} s per SGD step, {own.idle_w:g} W idle, {own.train_w:g} W more in training"
+        texts.append(f"{names.count(name)} {name or 'of no class'} ({draws})")
+    return ", ".join(texts)
 
 
 def _meter_doubts(fleet: PlannedFleet) -> Iterator[str]:

@@ -40,6 +40,8 @@ def print_plans(plans: Sequence[RunPlan], console: Console) -> None:
         "Nothing was started.",
     )
 
+    if plans[0].classes:
+        say(console, f"devices: {plans[0].classes}")
     for plan in plans:
         for sentence in widths_of(plan):
             say(console, f"{plan.system}: {sentence}")

@@ -19,20 +19,23 @@ class DevicePower:
     """Watts of a device: `idle_w` all the time, `train_w` on top while it trains.
 
     The radio's part is the link model's. Devices differ: each one's two powers lie within ± `spread` of
-    these, fixed by (seed, device).
+    these, or of its own in `watts` (idle and training, by device), fixed by (seed, device).
     """
 
     idle_w: float
     train_w: float
     spread: float = 0.0
     seed: int = 0
+    watts: tuple[tuple[float, float], ...] = ()
 
     def of(self, device: int) -> DevicePower:
         """One device's own, without any spread left."""
+        usual = (self.idle_w, self.train_w)
+        idle_w, train_w = self.watts[device] if device < len(self.watts) else usual
         if self.spread == 0.0:
-            return DevicePower(self.idle_w, self.train_w)
+            return DevicePower(idle_w, train_w)
         draws = generator(self.seed, "device power", device).uniform(1.0 - self.spread, 1.0 + self.spread, 2)
-        return DevicePower(self.idle_w * float(draws[0]), self.train_w * float(draws[1]))
+        return DevicePower(idle_w * float(draws[0]), train_w * float(draws[1]))
 
 
 def drawn_step_s(sgd_step_s: float, spread: float, seed: int, device: int) -> float:

@@ -42,8 +42,8 @@ from roambench.vectors import distance_share
 class VirtualDevice:
     """The speeds of virtual devices. Rates of 0: the transfer takes no time.
 
-    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, fixed by the seed; so is
-    that for a program's processor second of `cpu_slowdown`.
+    Each device's time for an SGD step is within ± `speed_spread` of `sgd_step_s`, times its `slowness` where
+    there is one by device, fixed by the seed; so is that for a program's processor second of `cpu_slowdown`.
     """
 
     sgd_step_s: float
@@ -53,6 +53,7 @@ class VirtualDevice:
     seed: int = 0
     cpu_slowdown: float = 0.0
     coding_s: float = 0.0  # to code or decode a million numbers
+    slowness: tuple[float, ...] = ()
 
     def program_s(self, device: int, cpu_s: float) -> float:
         """Return the seconds that a device takes for this much of a program."""
@@ -68,7 +69,8 @@ class VirtualDevice:
 
     def scaled_s(self, device: int, seconds: float) -> float:
         """Return how long a device takes for what the mean device does in `seconds`."""
-        return drawn_step_s(seconds, self.speed_spread, self.seed, device)
+        slowness = self.slowness[device] if self.slowness else 1.0
+        return drawn_step_s(seconds * slowness, self.speed_spread, self.seed, device)
 
     def transfer_s(self, transferred_bytes: int, mbit_s: float) -> float:
         """Seconds that a transfer takes; 0 where no rate is given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -130,8 +131,12 @@ def _assumptions(found: Found) -> str:
     for _, modelled in found:
         power = modelled.power
         rate = "Eq. 2's throughput" if modelled.rate == "distance" else "the simulated throughput"
+        by_watts = [(f"{number} ", watts) for watts, number in Counter(power.watts).items()]
+        draws = ", ".join(
+            f"{number}devices draw {idle_w:g} W idle and {train_w:g} W more in training"
+            for number, (idle_w, train_w) in by_watts or [("", (power.idle_w, power.train_w))]
+        )
         texts.append(
-            f"Link model {modelled.link_model} at {rate}; devices draw {power.idle_w:g} W idle and "
-            f"{power.train_w:g} W more in training, each within {power.spread:.0%} of that."
+            f"Link model {modelled.link_model} at {rate}; {draws}, each within {power.spread:.0%} of that."
         )
     return " ".join(dict.fromkeys(texts))

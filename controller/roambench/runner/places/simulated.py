@@ -90,7 +90,7 @@ async def _of_programs(world: World, needs: FleetNeeds, folder: RunFolder) -> As
     at_once, limit_s = experiment.simulated.workers or os.cpu_count() or 1, experiment.fleet.deadline_s
     async with loaded_programs(task.programs, folders, at_once=at_once) as programs:
         if needs.system is None:
-            device = virtual_device(experiment, step_s=0.0)  # no steps are counted there
+            device = virtual_device(experiment, len(folders), step_s=0.0)  # no steps are counted there
             virtual = ProgramFleet(programs, device, at_once=at_once, limit_s=limit_s)
             yield InProcessFleet(virtual, folder)
             return
@@ -166,7 +166,7 @@ async def simulated_fleet(
     try:
         await trainer.start()
         step_s = board_step_s(experiment, learning_task) if backend is None else 0.0
-        device = virtual_device(experiment, step_s)
+        device = virtual_device(experiment, len(learning_task.parts), step_s)
         yield SimulatedFleet(
             rows,
             trainer,
@@ -186,7 +186,7 @@ async def simulated_fleet(
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def virtual_device(experiment: Experiment, step_s: float) -> VirtualDevice:
+def virtual_device(experiment: Experiment, devices: int, step_s: float) -> VirtualDevice:
     """The speeds of the experiment's virtual devices: `step_s` for an SGD step, before devices differ."""
     section = experiment.simulated
     return VirtualDevice(
@@ -197,6 +197,7 @@ def virtual_device(experiment: Experiment, step_s: float) -> VirtualDevice:
         experiment.seed,
         experiment.local.cpu_slowdown,
         section.coding_s,
+        section.slowness(experiment.seed, devices, step_s),
     )
 
 

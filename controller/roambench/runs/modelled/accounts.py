@@ -55,7 +55,7 @@ def energy_model(folder: RunFolder) -> tuple[EnergyModel, Rate]:
     have."""
     experiment = folder.experiment
     section = experiment.simulated
-    power = DevicePower(section.idle_w, section.train_w, section.power_spread, folder.info.seed)
+    power = section.power(folder.info.seed, len(folder.info.device_names))
     links = read_link_model_json(folder.path)
     return EnergyModel(links, power, experiment.links.overhead_bytes), section.energy_rate
 
