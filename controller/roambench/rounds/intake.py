@@ -21,7 +21,7 @@ from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.rule_answers import Aggregate, checked_aggregate
 from roambench.rounds.settle import Arrival, GivenUp, Uploads, judge_upload
 from roambench.rounds.state import RoundState, edge_key
-from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, System
+from roambench.systems.system import EdgeInput, EdgeRule, FoldedEdge, Memory, SpentEnergy, System
 
 
 class Intake:
@@ -37,6 +37,8 @@ class Intake:
         state: RoundState,
         distances_m: Mapping[int, float],
         extra: ExtraVectors = MODEL_ALONE,
+        spent: Mapping[int, SpentEnergy] | None = None,
+        charges: Mapping[int, float] | None = None,
     ) -> None:
         self._state = state
         self._extra = extra
@@ -52,7 +54,16 @@ class Intake:
             where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
             memory = state.memories.get(edge_key(order.ap), {})
             fresh = _Edge(
-                system.edge_weights, extra, reference, order.step, order.ap, memory, distances_m, where
+                system.edge_weights,
+                extra,
+                reference,
+                order.step,
+                order.ap,
+                memory,
+                distances_m,
+                where,
+                spent or {},
+                charges or {},
             )
             edge = self._edges.setdefault(order.ap, fresh)
             edge.expected.append(order)
@@ -129,6 +140,8 @@ class _Edge:
     memory: Memory
     distances_m: Mapping[int, float]  # by device
     where: str  # in messages
+    spent: Mapping[int, SpentEnergy]
+    charges: Mapping[int, float]
     expected: deque[UploadOrder] = field(default_factory=deque)
     arrivals: list[Arrival] = field(default_factory=list)
     folding: Folding = field(default_factory=Folding)
@@ -167,6 +180,8 @@ class _Edge:
                         self.memory,
                         self.extra.named(came),
                         self.extra.length,
+                        self.spent,
+                        self.charges,
                     )
                 )
                 self.models = []

@@ -10,10 +10,10 @@ from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
 from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
+from roambench.rounds.energy_seen import NO_ENERGY, RulesEnergy
 from roambench.rounds.intake import Intake
 from roambench.rounds.ports import (
     Batteries,
-    EnergySoFar,
     Evaluator,
     Fleet,
     Journal,
@@ -52,7 +52,7 @@ async def run_rounds(
     on_step: OnStep | None = None,
     pace: Pace | None = None,
     state: RoundState | None = None,
-    energy: EnergySoFar | None = None,
+    energy: RulesEnergy = NO_ENERGY,
     batteries: Batteries | None = None,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> RunResult:
@@ -61,7 +61,7 @@ async def run_rounds(
     `initial_model`: float32 of shape (parameters,), behind it what travels besides; not used when continuing.
     A device that fails is a record with a reason; only errors of the fleet, journal or evaluator themselves
     end the run. `pace` is awaited before a step closes: it holds the step open until the bench's clock says
-    so. `energy` is asked where the selection sees energy; without it devices have no joules.
+    so. `energy` is asked where rules see energy; without it devices have no joules.
     Devices that `batteries` has off are absent.
     Cancelling leaves the journal complete up to that moment; outstanding trainings stay pending.
     """
@@ -109,9 +109,10 @@ class _Run:
     fleet: Fleet
     journal: Journal
     throughput: Throughput
-    energy: EnergySoFar | None
+    energy: RulesEnergy
     batteries: Batteries | None
-    charges: tuple[float, ...] = ()  # at this step's beginning, by device
+    charges: Mapping[int, float] = field(default_factory=dict)  # at this step's beginning
+    spent: Mapping[int, SpentEnergy] = field(default_factory=dict)  # before this step's uploads
     orders: int = 0
     done: int = 0
     aggregated: int = 0
@@ -128,7 +129,7 @@ class _Run:
             self.journal.append(here.record())
         else:
             seen = await self.batteries.seen(step, here.aps.keys())
-            here, self.charges = here.without(seen.off), seen.charges
+            here, self.charges = here.without(seen.off), dict(enumerate(seen.charges))
             self.journal.extend([here.record(), seen])
         synced = bool(state.unsynced & here.aps.keys())
         if synced:
@@ -191,7 +192,11 @@ class _Run:
         asked = plan.asked_for(self.system, state, here)
         state = self._give_up(state, here.step, settle.spoiled(asked))
         uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
-        intake = Intake(self.system, uploads, state, here.distances_m, self.settings.extra_vectors)
+        if self.system.sees_energy:
+            everyone = range(len(self.settings.samples))
+            self.spent = await self.energy.at(self.journal, here.step, "aggregation", everyone)
+        extra = self.settings.extra_vectors
+        intake = Intake(self.system, uploads, state, here.distances_m, extra, self.spent, self.charges)
         state, answers = await self._perform(state, here, uploads, opening, intake.take)
         settled = intake.settled(answers)
         state = self._give_up(state, here.step, settled.given_up)
@@ -226,7 +231,8 @@ class _Run:
         next step: another training would take its place."""
         offered = plan.candidates(self.settings, state, here, self.undelivered)
         if self.system.selection.sees_energy:
-            offered = replace(offered, energy=await self._energy(here.step, offered.devices))
+            energy = await self.energy.at(self.journal, here.step, "selection", offered.devices)
+            offered = replace(offered, energy=energy)
         if self.charges:
             offered = replace(offered, charges={one: self.charges[one] for one in offered.devices})
         chosen, memory = plan.select(self.system, offered)
@@ -244,14 +250,6 @@ class _Run:
         retrained = [settle.given_up(old, "retrained") for old in before if old is not None]
         self.journal.extend([*(_outcome(here.step, one) for one in retrained), *settled.failed])
         return transitions.after_trainings(state, settled)
-
-    async def _energy(self, step: int, devices: Sequence[int]) -> Mapping[int, SpentEnergy]:
-        """The joules of these devices, as they are written down."""
-        if self.energy is None:
-            return dict.fromkeys(devices, SpentEnergy())
-        record = plan.energy_record(step, await self.energy.of(devices))
-        self.journal.append(record)
-        return plan.energy_of(record)
 
     async def _perform(
         self,
@@ -289,7 +287,8 @@ class _Run:
 
     def _aggregate_cloud(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:
         extra = self.settings.extra_vectors
-        cloud = settle.aggregate_cloud(self.system, state, self.settings.samples, extra)
+        samples = self.settings.samples
+        cloud = settle.aggregate_cloud(self.system, state, samples, extra, self.spent, self.charges)
         digest = state.global_digest if cloud is None else self.fleet.publish(cloud.model)
         aps, weights = ((), ()) if cloud is None else (cloud.members, tuple(cloud.weights.tolist()))
         self.journal.append(CloudAggregated(step, aps, weights, digest))

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.aggregation.mixing import mixing_matrix
+from roambench.aggregation.mixing_rule import MixingRule
 from roambench.contract.orders import Answer, AnswerStatus, ExchangeOrder, Order, UploadReply, Vector
 from roambench.mobility.peer_movement import PeerMovement
 from roambench.rounds import peer_plan, plan, settle
+from roambench.rounds.energy_seen import NO_ENERGY, RulesEnergy
 from roambench.rounds.peer_run import (
     OnCollected,
     OnPeerStep,
@@ -48,6 +52,7 @@ async def run_peers(
     on_collected: OnCollected | None = None,
     pace: Pace | None = None,
     state: PeerState | None = None,
+    energy: RulesEnergy = NO_ENERGY,
     stopwatch: Callable[[], float] = time.perf_counter,
 ) -> PeerState:
     """Run steps 0..settings.steps-1, or from `state.next_step` on; returns what devices hold at the end.
@@ -56,9 +61,9 @@ async def run_peers(
     device that fails is a record with a reason: its neighbours mix without it, it goes on from the model it
     held. Only errors of the fleet, journal or evaluator themselves end the run. `class_counts` of shape
     (devices, classes) are for diagnostics. Models are collected, and scored where there is an evaluator,
-    after every n-th step and after the last.
+    after every n-th step and after the last. `energy` is asked where the mixing rule sees energy.
     """
-    run = _Run(settings, movement, fleet, journal, class_counts)
+    run = _Run(settings, movement, fleet, journal, class_counts, energy)
     first = run.begin(initial_model, state)
     held = state or PeerState(0, {})
     for step in range(first, 0 if held.ended else settings.steps):
@@ -107,7 +112,9 @@ class _Run:
         fleet: Fleet,
         journal: Journal,
         class_counts: npt.NDArray[np.int64] | None,
+        energy: RulesEnergy = NO_ENERGY,
     ) -> None:
+        self._energy = energy
         self._settings = settings
         self._movement = movement
         self._fleet = fleet
@@ -140,7 +147,7 @@ class _Run:
         self._journal.append(StepOpened(step, tuple(present), (0,) * len(present), (0.0,) * len(present)))
         neighbours = self._movement.neighbours(step)
         mixing = mixing_matrix(
-            self._settings.mixing,
+            await self._mixing(step),
             neighbours,
             speeds=self._movement.speeds,
             samples=np.array(self._settings.samples),
@@ -163,6 +170,14 @@ class _Run:
         self._journal.extend(records)
         self._fleet.retain({self._initial_digest, *self._starts.values()})
         return len(present), len(exchanged), sum(len(exchange.left_out) for exchange in exchanged)
+
+    async def _mixing(self, step: int) -> str | MixingRule:
+        """The settings' rule, with the joules of every device where it sees them."""
+        rule: Any = self._settings.mixing
+        if not self._settings.sees_energy:
+            return cast("str | MixingRule", rule)
+        devices = range(len(self._settings.samples))
+        return partial(rule, energy=await self._energy.at(self._journal, step, "mixing", devices))
 
     async def collect(self, step: int, held: PeerState) -> tuple[PeerState, dict[int, str]]:
         """Collect the devices' present models: the new state, and the digests of those that answered.

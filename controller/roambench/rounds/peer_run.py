@@ -35,6 +35,7 @@ class PeerSettings:
     orders_to_absent: bool = True  # False: absent devices get no IdleOrder
     spectral_gap_devices: int = 200  # with more devices the spectral gap is not computed (devices³)
     stop_at: float | None = None  # end at the first scored step whose mean score is as good as this
+    sees_energy: bool = False  # its mixing rule is given the joules of every device
 
     def __post_init__(self) -> None:
         problems = [

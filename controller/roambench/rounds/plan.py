@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from typing import Literal
 
@@ -21,15 +21,13 @@ from roambench.contract.orders import (
     UploadOrder,
     order_id,
 )
-from roambench.contract.phases import Phase
-from roambench.energy.energy_value import Energy
 from roambench.energy.links.throughput import Direction, link_name
 from roambench.rounds.presence import Presence
-from roambench.rounds.records import EnergySeen, OrderGiven
+from roambench.rounds.records import OrderGiven
 from roambench.rounds.rule_answers import checked_memory
 from roambench.rounds.run import RunSettings, Throughput
 from roambench.rounds.state import SELECTION_KEY, RoundState
-from roambench.systems.system import EDGE_PAIR, Candidates, Memory, Selected, SpentEnergy, System, Training
+from roambench.systems.system import EDGE_PAIR, Candidates, Memory, Selected, System, Training
 
 
 def candidates(
@@ -48,36 +46,6 @@ def candidates(
         distances_m=tuple(here.distances_m[device] for device in free),
         memory=state.memories.get(SELECTION_KEY, {}),
     )
-
-
-def energy_record(step: int, seen: Mapping[int, SpentEnergy]) -> EnergySeen:
-    """The journal's line of what a selection sees."""
-    rows = [
-        (device, phase, energy)
-        for device, its in sorted(seen.items())
-        for phase, energy in (("", its.total), *((one.value, energy) for one, energy in its.phases.items()))
-    ]
-    return EnergySeen(
-        step,
-        tuple(device for device, _, _ in rows),
-        tuple(phase for _, phase, _ in rows),
-        tuple(energy.joules for _, _, energy in rows),
-        tuple(energy.u_joules for _, _, energy in rows),
-        tuple(energy.covered_s for _, _, energy in rows),
-        tuple(energy.gap_s for _, _, energy in rows),
-    )
-
-
-def energy_of(record: EnergySeen) -> dict[int, SpentEnergy]:
-    """Inverse of `energy_record`: a selection sees what is written down, and no more."""
-    found: dict[int, dict[str, Energy]] = {}
-    columns = (record.joules, record.u_joules, record.covered_s, record.gap_s)
-    for device, phase, *figures in zip(record.devices, record.phases, *columns, strict=True):
-        found.setdefault(device, {})[phase] = Energy(*figures)
-    return {
-        device: SpentEnergy(rows.pop(""), {Phase(phase): energy for phase, energy in rows.items()})
-        for device, rows in found.items()
-    }
 
 
 def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory | None]:

@@ -20,6 +20,10 @@ def ap_metric(ap: int) -> str:
 ClockOccasion = Literal["hello", "before", "during", "after"]
 
 
+#: The rules that see joules, each by one look in a step; "aggregation" is at the edge and in the cloud.
+EnergyRules = Literal["selection", "aggregation", "mixing"]
+
+
 @dataclass(frozen=True, slots=True)
 class StepOpened:
     """A time step begins: who is present and where (parallel tuples; `aps` and `distances_m` per device)."""
@@ -32,8 +36,8 @@ class StepOpened:
 
 @dataclass(frozen=True, slots=True)
 class EnergySeen:
-    """Gross energy since the run began, as a selection saw it: a row of the parallel tuples is a device's
-    phase, or all its phases ("")."""
+    """Gross energy since the run began, as rules saw it: a row of the parallel tuples is a device's phase, or
+    all its phases ("")."""
 
     step: int
     devices: tuple[int, ...]
@@ -42,6 +46,7 @@ class EnergySeen:
     u_joules: tuple[float, ...]  # standard uncertainties
     covered_s: tuple[float, ...]  # seconds that hold the joules
     gap_s: tuple[float, ...]  # seconds that no meter saw
+    rules: EnergyRules = "selection"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from roambench.rounds.extra_vectors import MODEL_ALONE, ExtraVectors
 from roambench.rounds.records import OrderAnswered, OutcomeDecided
 from roambench.rounds.rule_answers import Aggregate, checked_aggregate
 from roambench.rounds.state import CLOUD_KEY, RoundState
-from roambench.systems.system import ApWork, CloudInput, Participants, System, Training
+from roambench.systems.system import ApWork, CloudInput, Participants, SpentEnergy, System, Training
 
 #: After these the device may still hold the model, or still be working on it.
 _MAY_STILL_HOLD = frozenset({AnswerStatus.LOST, AnswerStatus.TIMEOUT, AnswerStatus.FAILED})
@@ -140,6 +140,8 @@ def aggregate_cloud(
     state: RoundState,
     device_samples: Sequence[int],
     extra: ExtraVectors = MODEL_ALONE,
+    spent: Mapping[int, SpentEnergy] | None = None,
+    charges: Mapping[int, float] | None = None,
 ) -> Aggregate | None:
     """Cloud aggregation over the participating APs; None while no AP has aggregated anything."""
     if not state.participating:
@@ -162,6 +164,8 @@ def aggregate_cloud(
             work=done,
             memory=state.memories.get(CLOUD_KEY, {}),
             trained=extra.length,
+            energy=spent or {},
+            charges=charges or {},
         )
     )
     where = f"system {system.name!r}: cloud_weights at step {state.next_step}"

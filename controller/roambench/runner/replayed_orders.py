@@ -17,7 +17,7 @@ from typing import Final
 from roambench.contract.counts import count
 from roambench.contract.errors import ConfigError
 from roambench.experiment.rounds_section import REPLAY
-from roambench.rounds.records import BatteriesSeen, OrderGiven
+from roambench.rounds.records import BatteriesSeen, EnergyRules, EnergySeen, OrderGiven
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
 from roambench.systems.system import Candidates, System
@@ -41,14 +41,8 @@ def with_orders(
     """
     if (log := replayed_log(orders, name)) is None:
         return system
-    path = log.parent
-    with RunFolder.open(path) as folder:
-        problems = [
-            f"{_KEY}: {path}: expected a run with {what}, got {found}"
-            for what, found in _differences(folder.info, name, seed, trace_hash, devices)
-        ]
-        if problems:
-            raise ConfigError(problems)
+    with RunFolder.open(log.parent) as folder:
+        _refuse_another(folder, name, seed, trace_hash, devices)
         trained = _trained(folder)
 
     def choose(offered: Candidates) -> Sequence[int]:
@@ -72,6 +66,25 @@ def replayed_batteries(orders: str, system: str) -> list[BatteriesSeen]:
         return []
     with RunFolder.open(log.parent) as folder:
         return list(folder.read_log().only(BatteriesSeen))
+
+
+def replayed_energy(orders: str, info: RunInfo) -> dict[tuple[int, EnergyRules], EnergySeen]:
+    """The joules that rules saw in the run that `orders` names, by step and rules, for a run of `info`; empty
+    where it names no run. ConfigError lists in what that run was another experiment."""
+    if (log := replayed_log(orders, info.system)) is None:
+        return {}
+    with RunFolder.open(log.parent) as folder:
+        _refuse_another(folder, info.system, info.seed, info.trace_hash, len(info.device_names))
+        return {(record.step, record.rules): record for record in folder.read_log().only(EnergySeen)}
+
+
+def _refuse_another(folder: RunFolder, name: str, seed: int, trace_hash: str, devices: int) -> None:
+    problems = [
+        f"{_KEY}: {folder.path}: expected a run with {what}, got {found}"
+        for what, found in _differences(folder.info, name, seed, trace_hash, devices)
+    ]
+    if problems:
+        raise ConfigError(problems)
 
 
 def _trained(folder: RunFolder) -> dict[int, set[int]]:

@@ -52,7 +52,8 @@ WITH RECURSIVE spool (device, uuid) AS (
 )
 SELECT device, uuid FROM spool WHERE device IS NOT NULL
 """
-_READING_DTYPE = np.dtype(
+#: A reading as agents write it.
+READING_DTYPE = np.dtype(
     [
         ("ns", "<i8"),
         ("volts", "<f8"),
@@ -101,11 +102,12 @@ class ReadingColumns:
         return replace(self, **{item.name: getattr(self, item.name)[out] for item in fields(self)})
 
 
-def _columns(table: npt.NDArray[Any]) -> ReadingColumns:
-    return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in _READING_DTYPE.names or ()))
+def columns_of(table: npt.NDArray[Any]) -> ReadingColumns:
+    """A table of READING_DTYPE as columns."""
+    return ReadingColumns(*(np.ascontiguousarray(table[name]) for name in READING_DTYPE.names or ()))
 
 
-NO_READINGS: Final = _columns(np.empty(0, _READING_DTYPE))
+NO_READINGS: Final = columns_of(np.empty(0, READING_DTYPE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,14 +220,14 @@ class RecordStore:
     def readings(self, device: str) -> ReadingColumns:
         """All readings of `device` over all its spools, ascending by time (ties in order of arrival)."""
         data = b"".join(payload for _, payload in self._payloads(device, RecordKind.READING))
-        table = np.frombuffer(data, dtype=_READING_DTYPE)
-        return _columns(table[np.argsort(table["ns"], kind="stable")])
+        table = np.frombuffer(data, dtype=READING_DTYPE)
+        return columns_of(table[np.argsort(table["ns"], kind="stable")])
 
     def placed_readings(self, device: str) -> tuple[ReadingColumns, list[tuple[str, int]]]:
         """The readings in the order they were spooled, and (spool uuid, seq) of each."""
         rows = self.placed(device, RecordKind.READING)
-        table = np.frombuffer(b"".join(payload for _, _, payload in rows), dtype=_READING_DTYPE)
-        return _columns(table), [(spool_uuid, seq) for spool_uuid, seq, _ in rows]
+        table = np.frombuffer(b"".join(payload for _, _, payload in rows), dtype=READING_DTYPE)
+        return columns_of(table), [(spool_uuid, seq) for spool_uuid, seq, _ in rows]
 
     def spans(self, device: str) -> list[PhaseSpan]:
         """The finished phases of `device`, ascending by (start, end)."""

@@ -12,16 +12,20 @@ from roambench.contract.table import Table
 
 @dataclass(frozen=True, slots=True)
 class PeerSystem:
-    """`mixing` is a name of `roambench.aggregation.mixing_rule.MIXINGS`, or a rule of one's own."""
+    """`mixing` is a name of `roambench.aggregation.mixing_rule.MIXINGS`, or a rule of one's own. With
+    `sees_energy` that is also given `energy`, the `SpentEnergy` of every device before the iteration."""
 
     name: str
     mixing: str | MixingRule
     description: str
+    sees_energy: bool = False
 
 
 def _mistakes(_name: str, row: PeerSystem) -> Iterator[str]:
     if row.mixing not in MIXINGS and not callable(row.mixing):
         yield f"mixing: expected one of {', '.join(MIXINGS)}, or a function, got {row.mixing!r}"
+    elif row.sees_energy and isinstance(row.mixing, str):
+        yield f"sees_energy: expected a function as mixing, got {row.mixing!r}"
 
 
 #: A row is all that the command line, the configuration and the report need.

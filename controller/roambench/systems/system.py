@@ -128,7 +128,9 @@ class EdgeInput:
     `step - trainings[i].step`.
     `memory` is what the rule last returned for this AP; empty the first time. `vectors` came behind the
     models, by name, parallel to them; the AP merges them by itself, as the local algorithm says. `trained` is
-    how many entries of a model training moves: the first ones, before buffers; 0 in a rehearsal.
+    how many entries of a model training moves: the first ones, before buffers; 0 in a rehearsal. `energy` of
+    all devices is that before the step's uploads, and empty unless the system `sees_energy`; `charges` are
+    those of all devices, and empty without batteries.
     """
 
     reference: Vector
@@ -141,6 +143,8 @@ class EdgeInput:
     memory: Memory = field(default_factory=dict)
     vectors: Mapping[str, Sequence[Vector]] = field(default_factory=dict)
     trained: int = 0
+    energy: Mapping[int, SpentEnergy] = field(default_factory=dict)
+    charges: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ class CloudInput:
     """AP models that the cloud aggregates, ascending by AP. `reference` is the previous global model.
 
     `aps`, `models`, `aggregated_samples` and `work` are parallel. `memory` is what the rule last returned;
-    empty the first time. `trained` as an AP's rule sees it.
+    empty the first time. `trained`, `energy` and `charges` as an AP's rule sees them.
     """
 
     reference: Vector
@@ -191,6 +195,8 @@ class CloudInput:
     work: Sequence[ApWork] = ()  # per AP: the trainings behind it, their counts and losses, the newest step
     memory: Memory = field(default_factory=dict)
     trained: int = 0
+    energy: Mapping[int, SpentEnergy] = field(default_factory=dict)
+    charges: Mapping[int, float] = field(default_factory=dict)
 
 
 #: Applies a placement rule to a trace; the seed only matters to rules that draw.
@@ -274,6 +280,8 @@ class System:
     lookahead: bool = False
     #: A cloud aggregation that is due while no AP aggregated anything still empties Tr (Alg. 1 line 29).
     empty_sync_clears: bool = True
+    #: Its edge and cloud rules see the joules so far.
+    sees_energy: bool = False
 
     def cloud_due(self, step: int) -> bool:
         """c % k2 == 0 with c = t where uploads come a step later (t = 0 only trains), else c = t + 1,

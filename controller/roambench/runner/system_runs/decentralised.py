@@ -22,18 +22,21 @@ from roambench.mobility.peer_movement import (
 )
 from roambench.mobility.walks.grid_walk import GridWalkParameters
 from roambench.mobility.walks.reflected_walk import ReflectedWalkParameters
+from roambench.rounds.energy_seen import NO_ENERGY, RulesEnergy
 from roambench.rounds.peer_loop import run_peers
 from roambench.rounds.peer_run import OnCollected, OnPeerStep, PeerSettings, PeerState
 from roambench.rounds.ports import Journal
 from roambench.rounds.run import Pace
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.model_files import saved_average_model
+from roambench.runner.replayed_orders import replayed_energy
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
 from roambench.runner.system_runs.system_run import FleetNeeds
 from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of
 from roambench.runs.folder import RunFolder
+from roambench.runs.so_far import energy_so_far
 from roambench.systems.peers import PEER_SYSTEMS, is_peer_system
 
 
@@ -109,7 +112,7 @@ class DecentralisedRun:
     ) -> None:
         """Run every remaining iteration; the mean of all models lies in `folder`, however it ends."""
         if not self.trains:
-            await self._run(fleet, journal, pace, np.zeros(4, dtype=np.float32), None, None)
+            await self._run(fleet, folder, journal, pace, np.zeros(4, dtype=np.float32), None, None)
             return
 
         def step_closed(_step: object, now: PeerState) -> None:
@@ -117,18 +120,23 @@ class DecentralisedRun:
                 checkpoints.after_peers(now, self.settings.steps, fleet.keeper)
 
         with saved_average_model(folder, self.system, self.world.learning_task, self.settings) as follow:
-            await self._run(fleet, journal, pace, self.world.learning_task.initial_model, step_closed, follow)
+            first = self.world.learning_task.initial_model
+            await self._run(fleet, folder, journal, pace, first, step_closed, follow)
 
     async def _run(
         self,
         fleet: ReadyFleet,
+        folder: RunFolder,
         journal: Journal,
         pace: Pace,
         first_model: Vector,
         on_step: OnPeerStep | None,
         on_collected: OnCollected | None,
     ) -> None:
-        world = self.world
+        world, energy = self.world, NO_ENERGY
+        if self.settings.sees_energy:
+            journal, so_far = energy_so_far(folder, journal)
+            energy = RulesEnergy(so_far, replayed_energy(world.experiment.rounds.orders, folder.info))
         evaluator = TestSetEvaluator(world.experiment, world.learning_task) if self.trains else None
         await run_peers(
             replace(self.settings, orders_to_absent=fleet.orders_to_absent),
@@ -142,6 +150,7 @@ class DecentralisedRun:
             on_collected=on_collected,
             pace=pace,
             state=self._state,
+            energy=energy,
         )
 
     def notes(self, folder: RunFolder) -> Sequence[str]:
@@ -236,6 +245,7 @@ def peer_settings(
         steps=steps,
         samples=tuple(len(part) for part in learning_task.parts),
         mixing=PEER_SYSTEMS.load(system).mixing,
+        sees_energy=PEER_SYSTEMS.load(system).sees_energy,
         alpha=section.alpha,
         training=replace(training, steps=steps_each),
         evaluate_every=section.evaluate_every,

@@ -23,6 +23,7 @@ from roambench.mobility.association import (
     distance_statistics,
 )
 from roambench.mobility.trace import Trace
+from roambench.rounds.energy_seen import RulesEnergy
 from roambench.rounds.extra_vectors import ExtraVectors
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import Batteries, EnergySoFar, Evaluator, Journal
@@ -31,7 +32,7 @@ from roambench.rounds.run import OnStep, Pace, RunSettings, StepSummary, Through
 from roambench.rounds.state import RoundState
 from roambench.runner.agents.checkpoints import Checkpoints
 from roambench.runner.model_files import saved_global_model
-from roambench.runner.replayed_orders import replayed_batteries, with_orders
+from roambench.runner.replayed_orders import replayed_batteries, replayed_energy, with_orders
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.screen import say, warn
 from roambench.runner.system_runs.ready_fleet import ReadyFleet
@@ -46,8 +47,7 @@ from roambench.runner.world import (
 )
 from roambench.runs.batteries import MeasuredBatteries, ModelledBatteries, RecordedBatteries
 from roambench.runs.folder import RunFolder
-from roambench.runs.measured.so_far import MeasuredSoFar
-from roambench.runs.modelled.so_far import ModelledSoFar
+from roambench.runs.so_far import energy_so_far
 from roambench.systems.system import System
 
 
@@ -149,14 +149,12 @@ class HierarchicalRun:
         self, fleet: ReadyFleet, folder: RunFolder, journal: Journal, pace: Pace, on_step: OnStep | None
     ) -> None:
         world = self.world
-        section, kind = world.experiment.battery, folder.info.kind
+        section = world.experiment.battery
         energy: EnergySoFar | None = None
         batteries: Batteries | None = None
-        sees_energy = self.rounds.system.selection.sees_energy
-        if kind.is_virtual and (sees_energy or section.capacity_wh):
-            journal = energy = ModelledSoFar(folder, journal)
-        elif kind.has_agents and (sees_energy or section.capacity_wh):
-            energy = MeasuredSoFar(folder)
+        system = self.rounds.system
+        if system.sees_energy or system.selection.sees_energy or section.capacity_wh:
+            journal, energy = energy_so_far(folder, journal)
         if recorded := replayed_batteries(world.experiment.rounds.orders, self.system):
             batteries = RecordedBatteries(recorded)
         elif section.capacity_wh and energy is not None:
@@ -176,7 +174,8 @@ class HierarchicalRun:
                 evaluator = await beside.enter_async_context(program_evaluator(scorer, folder))
             elif self.trains:
                 evaluator = TestSetEvaluator(world.experiment, world.learning_task)
-            await self._rounds(fleet, journal, pace, on_step, evaluator, energy, batteries)
+            seen = RulesEnergy(energy, replayed_energy(world.experiment.rounds.orders, folder.info))
+            await self._rounds(fleet, journal, pace, on_step, evaluator, seen, batteries)
 
     async def _rounds(
         self,
@@ -185,7 +184,7 @@ class HierarchicalRun:
         pace: Pace,
         on_step: OnStep | None,
         evaluator: Evaluator | None,
-        energy: EnergySoFar | None,
+        energy: RulesEnergy,
         batteries: Batteries | None,
     ) -> None:
         await run_rounds(

@@ -11,7 +11,14 @@ from roambench.contract.phases import Phase
 from roambench.energy.energy_value import Energy, total
 from roambench.energy.ledger import PHASES
 from roambench.rounds.ports import Journal
-from roambench.rounds.records import BatteriesSeen, EnergySeen, OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import (
+    BatteriesSeen,
+    EnergySeen,
+    ModelsExchanged,
+    OrderAnswered,
+    OrderGiven,
+    RoundRecord,
+)
 from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.modelled.accounts import energy_model, ledger_of_log
@@ -55,7 +62,7 @@ class ModelledSoFar:
         return found
 
     def _follow(self, record: RoundRecord) -> None:
-        if isinstance(record, OrderGiven | OrderAnswered):
+        if isinstance(record, OrderGiven | OrderAnswered | ModelsExchanged):
             self._open.append(record)
         elif isinstance(record, EnergySeen | BatteriesSeen):
             self._book()

@@ -12,6 +12,7 @@ import pytest
 from roambench.contract.orders import Answer, Order, TrainOrder, TrainReply, Vector
 from roambench.energy.energy_value import Energy
 from roambench.mobility.trace import Trace
+from roambench.rounds.energy_seen import RulesEnergy
 from roambench.rounds.loop import run_rounds
 from roambench.rounds.ports import OnAnswer, keep_all
 from roambench.rounds.records import BatteriesSeen, EnergySeen, OrderGiven, RoundRecord, StepOpened
@@ -174,7 +175,7 @@ def play(
             journal,
             np.ones(6, dtype=np.float32),
             throughput=lambda distance_m, direction: 100.0,
-            energy=cells,
+            energy=RulesEnergy(cells),
             batteries=cells if batteries else None,
             stopwatch=lambda: 0.0,
         )
