@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 from roambench.contract.draws import generator
@@ -29,10 +30,14 @@ class _Fold(ABC):
         folder: RunFolder,
         step_s: float,
         start_utc_s: float = 0.0,
+        now_ns: Callable[[], int] | None = None,
     ) -> None:
-        """`step_s` and `start_utc_s` are the trace's. RunError where the run's log cannot be read."""
+        """`step_s` and `start_utc_s` are the trace's, `now_ns` the clock of agents. RunError where the run's
+        log cannot be read."""
         self._section = section
         self._energy = energy
+        self._folder = folder
+        self._now_ns = now_ns
         self._step_s = step_s
         self._start_utc_s = start_utc_s
         devices = range(len(folder.info.device_names))
@@ -42,7 +47,8 @@ class _Fold(ABC):
     async def seen(self, step: int, present: Collection[int]) -> BatteriesSeen:
         """The batteries at the beginning of a step; `present`: whom the trace has at access points."""
         section, last, devices = self._section, self._last, range(len(self._start))
-        at_s = self._at_s()
+        start_ns = self._folder.info.start_device_ns or 0
+        at_s = 0.0 if self._now_ns is None else (self._now_ns() - start_ns) / 1e9
         spent = await self._energy.of(devices)
         charges = self._start if last is None else self._charges(last, spent, at_s)
         off = [
@@ -93,10 +99,6 @@ class _Fold(ABC):
         return charges
 
     @abstractmethod
-    def _at_s(self) -> float:
-        """Device time since the run began; 0 where there is none."""
-
-    @abstractmethod
     def _passed_s(self, last: BatteriesSeen, at_s: float) -> float:
         """Seconds that the step lasted which `last` opened."""
 
@@ -109,20 +111,10 @@ class ModelledBatteries(_Fold):
     """Batteries of virtual devices: what leaves one is the gross joules of a step's orders, and the idle
     power of a device that is on for the rest of the step's seconds."""
 
-    def __init__(
-        self,
-        section: BatterySection,
-        energy: EnergySoFar,
-        folder: RunFolder,
-        step_s: float,
-        start_utc_s: float = 0.0,
-    ) -> None:
-        super().__init__(section, energy, folder, step_s, start_utc_s)
-        power = energy_model(folder)[0].power
-        self._idle_w = [power.of(device).idle_w for device in range(len(folder.info.device_names))]
-
-    def _at_s(self) -> float:
-        return 0.0
+    @cached_property
+    def _idle_w(self) -> list[float]:
+        power = energy_model(self._folder)[0].power
+        return [power.of(device).idle_w for device in range(len(self._start))]
 
     def _passed_s(self, last: BatteriesSeen, at_s: float) -> float:
         return self._step_s
@@ -138,22 +130,6 @@ class ModelledBatteries(_Fold):
 class MeasuredBatteries(_Fold):
     """Batteries of agents: what leaves one is what a board's meter saw, as far as it is drained when a step
     begins; what comes later counts in the next. What no meter saw leaves no battery."""
-
-    def __init__(
-        self,
-        section: BatterySection,
-        energy: EnergySoFar,
-        folder: RunFolder,
-        now_ns: Callable[[], int],
-        step_s: float,
-        start_utc_s: float = 0.0,
-    ) -> None:
-        super().__init__(section, energy, folder, step_s, start_utc_s)
-        self._folder = folder
-        self._now_ns = now_ns
-
-    def _at_s(self) -> float:
-        return (self._now_ns() - (self._folder.info.start_device_ns or 0)) / 1e9
 
     def _passed_s(self, last: BatteriesSeen, at_s: float) -> float:
         start_ns = self._folder.info.start_device_ns or 0

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.draws import generator
-from roambench.contract.errors import ConfigError
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
 from roambench.systems.options import SystemOptions
+from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import (
     Candidates,
     Participants,
@@ -33,15 +33,7 @@ class MohawkParameters:
     period_steps: int = 24
 
     def __post_init__(self) -> None:
-        mistakes = [
-            f"{name}: expected a share of 0 to 1, got {getattr(self, name)}"
-            for name in ("least_chance", "least_charge", "share")
-            if not 0.0 <= getattr(self, name) <= 1.0
-        ]
-        if self.period_steps < 1:
-            mistakes.append(f"period_steps: expected 1 or more, got {self.period_steps}")
-        if mistakes:
-            raise ConfigError(mistakes)
+        check_numbers(self, shares=("least_chance", "least_charge", "share"), least={"period_steps": 1})
 
 
 _AS_PRINTED: Final = MohawkParameters()

@@ -103,7 +103,7 @@ async def test_what_a_meter_saw_leaves_the_battery_of_a_board(tmp_path: Path, cu
     section = SECTION.model_copy(update={"charging": "never", "cut": cut})
     energy, now_s = Given(), 0.0
     with RunFolder.open(tmp_path / "run") as folder:
-        batteries = MeasuredBatteries(section, energy, folder, lambda: round(now_s * 1e9), STEP_S)
+        batteries = MeasuredBatteries(section, energy, folder, STEP_S, now_ns=lambda: round(now_s * 1e9))
         seen = [await batteries.seen(0, ())]
         energy.spent, now_s = {0: (60.0, 5.0), 1: (10.0, 5.0)}, 25.0
         seen.append(await batteries.seen(1, ()))
@@ -121,7 +121,7 @@ async def test_a_board_is_charged_for_as_long_as_a_step_lasted(tmp_path: Path) -
     now_s = 0.0
     section = SECTION.model_copy(update={"start": 0.5, "charging": "always"})
     with RunFolder.open(tmp_path / "run") as folder:
-        batteries = MeasuredBatteries(section, Given(), folder, lambda: round(now_s * 1e9), STEP_S)
+        batteries = MeasuredBatteries(section, Given(), folder, STEP_S, now_ns=lambda: round(now_s * 1e9))
         await batteries.seen(0, ())
         now_s = 4.0
         assert (await batteries.seen(1, ())).charges == pytest.approx((0.62, 0.62))

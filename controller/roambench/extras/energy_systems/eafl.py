@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from roambench.contract.errors import ConfigError
 from roambench.extras.energy_systems.counts import per_device, training_j
 from roambench.systems import choices
 from roambench.systems.fedavg import fedavg
 from roambench.systems.options import SystemOptions
+from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import Candidates, Selected, Selection, System
 
 _J_PER_WH = 3600.0
@@ -31,15 +31,7 @@ class EaflParameters:
 
     def __post_init__(self) -> None:
         shares = ("f", "exploration", "exploration_decay", "least_exploration")
-        mistakes = [
-            f"{name}: expected a share of 0 to 1, got {getattr(self, name)}"
-            for name in shares
-            if not 0.0 <= getattr(self, name) <= 1.0
-        ]
-        if not self.capacity_wh > 0.0:
-            mistakes.append(f"capacity_wh: expected watt hours above 0, got {self.capacity_wh}")
-        if mistakes:
-            raise ConfigError(mistakes)
+        check_numbers(self, shares=shares, positive=("capacity_wh",))
 
 
 def eafl(options: SystemOptions, own: EaflParameters) -> System:
@@ -54,6 +46,10 @@ def eafl(options: SystemOptions, own: EaflParameters) -> System:
 
     Deviations: each AP selects K of those it serves; the exploring share is rounded to a whole device; Oort's
     (T / t_i)^alpha is 1, as every device may use its whole step; ties are drawn.
+
+    We found no code of the authors. Oort's own (`OortSelector.getTopK` and `get_norm`, as adapted in
+    github.com/dos-group/fedzero, `fedzero/oort.py`) clips at an entry of the sorted utilities, not between
+    two, scales by the unclipped range from 0.999 of the smallest, and draws by score among the best.
     """
     capacity_j = _J_PER_WH * (options.capacity_wh or own.capacity_wh)
 

@@ -11,12 +11,12 @@ import numpy as np
 import scipy
 
 from roambench.contract.draws import generator
-from roambench.contract.errors import ConfigError
 from roambench.extras.energy_systems.counts import per_device, training_j
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
 from roambench.systems.fedavg import fedavg
 from roambench.systems.options import SystemOptions
+from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import Candidates, Selected, Selection, System
 
 _TRAININGS, _BLOCKED = "trainings", "blocked"
@@ -37,22 +37,12 @@ class FedZeroParameters:
     training_j: float = 40.0
 
     def __post_init__(self) -> None:
-        mistakes = [
-            f"{name}: expected 1 or more, got {getattr(self, name)}"
-            for name in ("clients", "longest_steps", "period_steps")
-            if getattr(self, name) < 1
-        ]
-        mistakes += [
-            f"{name}: expected a number above 0, got {getattr(self, name)}"
-            for name in ("excess_j", "training_j")
-            if not 0.0 < getattr(self, name) < math.inf
-        ]
-        if not 0.0 <= self.alpha < math.inf:
-            mistakes.append(f"alpha: expected 0 or more, got {self.alpha}")
-        if not 0.0 <= self.clouds <= 1.0:
-            mistakes.append(f"clouds: expected a share of 0 to 1, got {self.clouds}")
-        if mistakes:
-            raise ConfigError(mistakes)
+        check_numbers(
+            self,
+            shares=("clouds",),
+            positive=("excess_j", "training_j"),
+            least={"clients": 1, "longest_steps": 1, "period_steps": 1, "alpha": 0},
+        )
 
     def clear_j(self, step: int) -> float:
         """Excess energy of an AP in a step under a clear sky: 0 at night, `excess_j` at noon."""
@@ -90,6 +80,12 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
     whole (m_min = m_max = 1) and ends in its step: energy of a round's later steps is lent to it. Spare
     capacity is the chance that the device is there (`PresenceForecast`). n is at most the devices offered.
     Nothing holds the bench's joules to the excess energy.
+
+    The authors' code (github.com/dos-group/fedzero): `FedZeroSelectionStrategy` in
+    `fedzero/selection_strategy.py`. As there, an AP without excess energy now has no candidates. Its
+    `_update_excluded_clients` releases with min(1, alpha / (p - omega)), which is this with the default alpha
+    of 1, takes omega over a day and blocks the less useful of the last round's, by a factor; utilities that
+    `StatUtilityJudge` scales to 0..1 select the same devices.
     """
 
     def choose(offered: Candidates) -> Selected:
@@ -104,6 +100,7 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
                 blocked[device] = 0.0
         known = [offered.past[device].utility for device in offered.devices if device in offered.past]
         unknown = max(known, default=1.0)
+        excess_j = {ap: _forecast_j(own, offered.seed, ap, offered.step) for ap in set(offered.aps)}
         clients = [
             Client(
                 device,
@@ -116,9 +113,8 @@ def fedzero(options: SystemOptions, own: FedZeroParameters) -> System:
                 ),
             )
             for device, ap in zip(offered.devices, offered.aps, strict=True)
-            if not blocked[device]
+            if not blocked[device] and excess_j[ap][0] > 0.0
         ]
-        excess_j = {ap: _forecast_j(own, offered.seed, ap, offered.step) for ap in set(offered.aps)}
         chosen = select(clients, excess_j, min(own.clients, len(offered.devices)), own.longest_steps)
         trainings[chosen] += 1.0
         blocked[chosen] = 1.0

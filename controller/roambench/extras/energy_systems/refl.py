@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from roambench.aggregation import data_size_weights
-from roambench.contract.errors import ConfigError
 from roambench.contract.orders import Vector
 from roambench.extras.energy_systems.counts import per_device
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
 from roambench.systems.mohawk import mohawk
 from roambench.systems.options import SystemOptions
+from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import Candidates, CloudInput, EdgeInput, Selected, Selection, System
 from roambench.vectors import Weights, norm, weighted_mean
 
@@ -24,23 +24,22 @@ _CHOSEN = "steps chosen"
 
 @dataclass(frozen=True)
 class ReflParameters:
-    """`beta` of the weights; the steps for which a selected device is left alone; the oldest update that is
-    taken (0: any); the steps after which availability is taken to repeat."""
+    """`beta` of the weights, and what the exponential is divided by; the steps for which a selected device is
+    left alone; the oldest update that is taken (0: any); the steps after which availability is taken to
+    repeat."""
 
     beta: float = 0.35
+    scale: float = 1.0
     hold_off_steps: int = 5
     stale_steps: int = 0
     period_steps: int = 24
 
     def __post_init__(self) -> None:
-        mistakes = []
-        if not 0.0 <= self.beta <= 1.0:
-            mistakes.append(f"beta: expected a share of 0 to 1, got {self.beta}")
-        for name, least in (("hold_off_steps", 0), ("stale_steps", 0), ("period_steps", 1)):
-            if getattr(self, name) < least:
-                mistakes.append(f"{name}: expected {least} or more, got {getattr(self, name)}")
-        if mistakes:
-            raise ConfigError(mistakes)
+        check_numbers(
+            self,
+            shares=("beta",),
+            least={"scale": 1.0, "hold_off_steps": 0, "stale_steps": 0, "period_steps": 1},
+        )
 
 
 def refl(options: SystemOptions, own: ReflParameters) -> System:
@@ -52,13 +51,20 @@ def refl(options: SystemOptions, own: ReflParameters) -> System:
     `PresenceForecast`.
 
     Aggregation (SAA): an update that comes tau steps after the next step is stale for tau > 0. It weighs
-    w_s = (1 - beta) / (tau_s + 1) + beta (1 - exp(-Lambda_s / Lambda_max)), a fresh one 1, over their sum.
+    w_s = (1 - beta) / (tau_s + 1) + beta (1 - exp(-Lambda_s / Lambda_max) / scale), a fresh one 1, over their
+    sum.
     Lambda_s = |u_F - (u_s + n_F u_F) / (n_F + 1)|^2 / |u_F|^2, u_F the mean of the n_F fresh updates.
 
     Deviations: each AP is the paper's server of the models that reach it, and the cloud weighs APs by how
     many these were; an update is the model's difference to the AP's model of now, not to the one that its
     training began from; without fresh updates Lambda is 0; devices do not forecast themselves (the paper's do
     by Prophet) and there is no adaptive number of participants.
+
+    The authors' code (github.com/ahmedcs/REFL): IPS is `clientManager.getPriority` and `resampleClients` in
+    `core/client_manager.py`, which knows the next two windows and draws: first of the devices that will be
+    there in the first and not in the second. SAA is `Aggregator.update_importance` and `normalize_importance`
+    in `core/aggregator.py`, whose `scale_coff` is 10 where the paper has 1. Its `prohibit_reselect` of 5
+    leaves a device alone for four rounds.
     """
 
     def choose(offered: Candidates) -> Selected:
@@ -85,7 +91,7 @@ def refl(options: SystemOptions, own: ReflParameters) -> System:
         late = [edge.step - 1 - training.step for training in edge.trainings]
         raw = np.ones(len(late))
         stale = [index for index, steps in enumerate(late) if steps > 0]
-        for index, boost in zip(stale, _boosts(edge, late, stale), strict=True):
+        for index, boost in zip(stale, _boosts(edge, late, stale, own.scale), strict=True):
             raw[index] = (1.0 - own.beta) / (late[index] + 1) + own.beta * boost
         # With beta = 1 and no boost nothing would count.
         weights = data_size_weights(raw) if raw.any() else data_size_weights(np.ones(len(late)))
@@ -101,8 +107,8 @@ def refl(options: SystemOptions, own: ReflParameters) -> System:
     )
 
 
-def _boosts(edge: EdgeInput, late: Sequence[int], stale: Sequence[int]) -> Weights:
-    """1 - exp(-Lambda_s / Lambda_max) of each stale update."""
+def _boosts(edge: EdgeInput, late: Sequence[int], stale: Sequence[int], scale: float) -> Weights:
+    """1 - exp(-Lambda_s / Lambda_max) / scale of each stale update."""
     part = slice(edge.trained or None)
     fresh = [model[part] for model, steps in zip(edge.models, late, strict=True) if steps == 0]
     if not fresh or not stale:
@@ -115,7 +121,7 @@ def _boosts(edge: EdgeInput, late: Sequence[int], stale: Sequence[int]) -> Weigh
     apart = [norm(np.subtract(mean, edge.models[index][part], dtype=np.float64)) for index in stale]
     deviations = (np.array(apart) / (len(fresh) + 1) / length) ** 2
     largest = float(deviations.max())
-    return 1.0 - np.exp(-deviations / largest) if largest else np.zeros(len(stale))
+    return 1.0 - np.exp(-deviations / largest) / scale if largest else np.zeros(len(stale))
 
 
 def _by_models(cloud: CloudInput) -> tuple[Vector, Weights]:

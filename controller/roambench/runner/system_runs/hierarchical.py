@@ -159,11 +159,8 @@ class HierarchicalRun:
             batteries = RecordedBatteries(recorded)
         elif section.capacity_wh and energy is not None:
             trace = world.movement.trace
-            when = (trace.step_s, trace.start_utc_s)
-            if fleet.now_ns is None:
-                batteries = ModelledBatteries(section, energy, folder, *when)
-            else:
-                batteries = MeasuredBatteries(section, energy, folder, fleet.now_ns, *when)
+            fold = ModelledBatteries if fleet.now_ns is None else MeasuredBatteries
+            batteries = fold(section, energy, folder, trace.step_s, trace.start_utc_s, fleet.now_ns)
         async with AsyncExitStack() as beside:
             if batteries is not None:
                 batteries = await beside.enter_async_context(fleet.batteries(batteries))

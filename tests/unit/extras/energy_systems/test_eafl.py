@@ -82,5 +82,5 @@ def test_more_is_left_in_the_emptiest_battery_than_by_utility_alone(played) -> N
 def test_numbers_out_of_range_are_named() -> None:
     with pytest.raises(ConfigError, match=r"f: expected a share of 0 to 1, got 2"):
         make_system("eafl", SystemOptions(), {"f": 2.0})
-    with pytest.raises(ConfigError, match=r"capacity_wh: expected watt hours above 0, got 0"):
+    with pytest.raises(ConfigError, match=r"capacity_wh: expected a number above 0, got 0"):
         make_system("eafl", SystemOptions(), {"capacity_wh": 0.0})
