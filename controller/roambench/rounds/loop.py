@@ -235,14 +235,14 @@ class _Run:
             offered = replace(offered, energy=energy)
         if self.charges:
             offered = replace(offered, charges={one: self.charges[one] for one in offered.devices})
-        chosen, memory = plan.select(self.system, offered)
+        chosen, memory, epochs = plan.select(self.system, offered)
         if memory is not None:
             state = replace(state, memories={**state.memories, SELECTION_KEY: memory})
         if self.system.lookahead:
             chosen = returning(
                 self.system, self.association, here.step, self.settings.steps, state.last_sync_step, chosen
             )
-        orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput)
+        orders = plan.plan_trainings(self.settings, self.system, state, here, chosen, self.throughput, epochs)
         state, answers = await self._perform(state, here, orders, opening)
         keeps_bases = self.settings.keeps_bases
         settled = settle.settle_trainings(orders, answers, here.distances_m, keeps_bases=keeps_bases)
@@ -264,7 +264,9 @@ class _Run:
         busy = {order.device for order in orders}
         background = plan.plan_background(self.settings, here, busy) if opening else []
         given: list[Order] = [*discards, *background, *orders]
-        self.journal.extend([plan.order_record(order, here, self.throughput) for order in given])
+        usual = self.system.training.epochs
+        records = [plan.order_record(order, here, self.throughput, usual) for order in given]
+        self.journal.extend(records)
         answers = settle.answers_by_order(given, await self.fleet.perform(given, on_answer) if given else [])
         self.journal.extend([settle.answer_record(answer) for answer in answers.values()])
         self.orders += len(orders)

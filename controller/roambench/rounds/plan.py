@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import Literal
 
 from roambench.contract.draws import draw_key
@@ -45,15 +45,18 @@ def candidates(
         last_sync_step=state.last_sync_step,
         distances_m=tuple(here.distances_m[device] for device in free),
         memory=state.memories.get(SELECTION_KEY, {}),
+        accuracy=None if state.score is None else state.score.accuracy,
     )
 
 
-def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory | None]:
-    """The devices that train, ascending, and what the selection keeps (None: what it kept before).
-    PluginError if the system chose what is no device that is there."""
+def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory | None, Mapping[int, int]]:
+    """The devices that train, ascending, what the selection keeps (None: what it kept before), and epochs
+    of devices. PluginError if the system chose what is no device that is there, or no number of epochs."""
     where = f"system {system.name!r}: selection.choose at step {offered.step}"
     answer = system.selection.choose(offered)
-    devices, memory = (answer.devices, answer.memory) if isinstance(answer, Selected) else (answer, None)
+    devices, memory, epochs = (
+        (answer.devices, answer.memory, answer.epochs) if isinstance(answer, Selected) else (answer, None, {})
+    )
     if memory is not None:
         memory = checked_memory(memory, where)
     try:
@@ -65,7 +68,10 @@ def select(system: System, offered: Candidates) -> tuple[tuple[int, ...], Memory
         raise PluginError(
             f"system {system.name!r} selected device {min(strangers)}, absent at step {offered.step}"
         )
-    return chosen, memory
+    for device, count in epochs.items():
+        if not isinstance(count, int) or count < 1:
+            raise PluginError(f"{where}: expected epochs of 1 or more for device {device}, got {count!r}")
+    return chosen, memory, epochs
 
 
 def asked_for(system: System, state: RoundState, here: Presence) -> list[Training]:
@@ -106,8 +112,11 @@ def plan_trainings(
     here: Presence,
     chosen: Sequence[int],
     throughput: Throughput,
+    epochs: Mapping[int, int] | None = None,
 ) -> list[TrainOrder]:
-    """One training per chosen device (ascending, as `select` gives them), from its AP's model of now."""
+    """One training per chosen device (ascending, as `select` gives them), from its AP's model of now;
+    `epochs` of those that have their own."""
+    own = epochs or {}
     rules = system.start_model
     usual = {item.name: getattr(system.training, item.name) for item in fields(system.training)}
     return [
@@ -120,6 +129,7 @@ def plan_trainings(
             training=LocalTraining(  # `replace` takes three times as long, and months have millions
                 **usual
                 | {
+                    "epochs": own.get(device, system.training.epochs),
                     "seed": draw_key(settings.seed, "train", device, here.step),
                     "start_rule": rules.moved if _moved(state, here, device) else rules.stayed,
                 }
@@ -188,11 +198,14 @@ def plan_background(settings: RunSettings, here: Presence, busy: Collection[int]
     ]
 
 
-def order_record(order: Order, here: Presence, throughput: Throughput) -> OrderGiven:
-    """The journal's line of an order; `throughput` is Eq. 2, whether or not the link is paced to it."""
+def order_record(order: Order, here: Presence, throughput: Throughput, usual_epochs: int = 0) -> OrderGiven:
+    """The journal's line of an order; `throughput` is Eq. 2, whether or not the link is paced to it. Epochs
+    are told where they are not the usual ones."""
     match order:
         case TrainOrder(start_digest=digest):
-            return _transfer_record(order, "train", digest, "down", order.download_mbit_s, here, throughput)
+            made = _transfer_record(order, "train", digest, "down", order.download_mbit_s, here, throughput)
+            own = order.training.epochs
+            return made if own == usual_epochs else replace(made, epochs=own)
         case ProgramOrder(digest=digest):
             kind: Literal["train", "evaluate"] = "evaluate" if order.evaluates else "train"
             return _transfer_record(order, kind, digest, "down", order.download_mbit_s, here, throughput)

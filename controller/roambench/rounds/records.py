@@ -88,6 +88,7 @@ class OrderGiven:
     link: str = ""  # "wifi" or "lte" by the placement's distance
     throughput_mbit_s: float = 0.0  # Eq. 2 in the order's direction, 0 where it names no transfer
     paced_mbit_s: float = 0.0  # what the link is held to; below `throughput_mbit_s`: clipped; 0: native
+    epochs: int = 0  # of a training whose selection chose its epochs; 0: the system's
 
 
 @dataclass(frozen=True, slots=True)

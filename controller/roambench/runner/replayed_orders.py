@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,7 @@ from roambench.experiment.rounds_section import REPLAY
 from roambench.rounds.records import BatteriesSeen, EnergyRules, EnergySeen, OrderGiven
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunInfo, RunState
-from roambench.systems.system import Candidates, System
+from roambench.systems.system import Candidates, Selected, System
 
 _KEY: Final = "rounds.orders"
 
@@ -45,8 +44,10 @@ def with_orders(
         _refuse_another(folder, name, seed, trace_hash, devices)
         trained = _trained(folder)
 
-    def choose(offered: Candidates) -> Sequence[int]:
-        return tuple(device for device in offered.devices if device in trained.get(offered.step, ()))
+    def choose(offered: Candidates) -> Selected:
+        then = trained.get(offered.step, {})
+        chosen = [device for device in offered.devices if device in then]
+        return Selected(chosen, offered.memory, {one: then[one] for one in chosen if then[one]})
 
     return replace(system, selection=replace(system.selection, choose=choose))
 
@@ -87,12 +88,13 @@ def _refuse_another(folder: RunFolder, name: str, seed: int, trace_hash: str, de
         raise ConfigError(problems)
 
 
-def _trained(folder: RunFolder) -> dict[int, set[int]]:
-    """Step -> the devices with an order to train."""
-    trained: dict[int, set[int]] = {}
+def _trained(folder: RunFolder) -> dict[int, dict[int, int]]:
+    """Step -> the devices with an order to train, and the epochs that their selection chose (0: the
+    system's)."""
+    trained: dict[int, dict[int, int]] = {}
     for order in folder.read_log().only(OrderGiven):
         if order.kind == "train":
-            trained.setdefault(order.step, set()).add(order.device)
+            trained.setdefault(order.step, {})[order.device] = order.epochs
     return trained
 
 

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.draws import generator
+from roambench.contract.errors import ConfigError
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
+from roambench.systems.marginal_epochs import marginal_epochs
 from roambench.systems.options import SystemOptions
 from roambench.systems.own_numbers import check_numbers
 from roambench.systems.system import (
@@ -25,15 +27,18 @@ from roambench.systems.system import (
 @dataclass(frozen=True)
 class MohawkParameters:
     """Ours, off by default: the least chance that an AP will take its model, and the least charge, at which a
-    device trains; the share of these that is drawn; the steps after which presence is taken to repeat."""
+    device trains; the share of these that is drawn; the steps after which presence is taken to repeat; the
+    most local epochs where each device's are chosen by marginal accuracy per joule (0: all have the same)."""
 
     least_chance: float = 0.0
     least_charge: float = 0.0
     share: float = 1.0
     period_steps: int = 24
+    most_epochs: int = 0
 
     def __post_init__(self) -> None:
-        check_numbers(self, shares=("least_chance", "least_charge", "share"), least={"period_steps": 1})
+        least = {"period_steps": 1, "most_epochs": 0}
+        check_numbers(self, shares=("least_chance", "least_charge", "share"), least=least)
 
 
 _AS_PRINTED: Final = MohawkParameters()
@@ -50,7 +55,7 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
         training=options.training,
         k2=options.k2,
         association=choices.nearest(options.ties),
-        selection=_worthwhile(options.k2, own) if own != _AS_PRINTED else choices.ALL_AVAILABLE,
+        selection=_worthwhile(options, own) if own != _AS_PRINTED else choices.ALL_AVAILABLE,
         start_model=StartModel(),
         upload=UploadRule.NEXT_STEP,
         eligible=choices.trained_since_sync,
@@ -63,14 +68,17 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
     )
 
 
-def _worthwhile(k2: int, own: MohawkParameters) -> Selection:
+def _worthwhile(options: SystemOptions, own: MohawkParameters) -> Selection:
     """The devices that will be seen again, with `least_chance` or more, no later than at the next cloud
     aggregation, which takes what was uploaded in its step. The chance is learned from the steps before. Of
-    devices with batteries those of `least_charge` or more; of all these a share, drawn by seed and step."""
+    devices with batteries those of `least_charge` or more; of all these a share, drawn by seed and step.
+    Their epochs are those of all, or of `marginal_epochs`."""
+    if own.most_epochs and options.local_steps:
+        raise ConfigError(["most_epochs: expected 0 beside learning.local_steps, which trains no epochs"])
 
     def choose(offered: Candidates) -> Selected:
         available = PresenceForecast.at(offered, own.period_steps)
-        left = k2 - offered.step % k2
+        left = options.k2 - offered.step % options.k2
         lots = generator(offered.seed, "mohawk share", offered.step).random(len(offered.devices))
         chosen = [
             device
@@ -79,6 +87,9 @@ def _worthwhile(k2: int, own: MohawkParameters) -> Selection:
             and available.chance_within(device, offered.step, left) >= own.least_chance
             and offered.charges.get(device, 1.0) >= own.least_charge
         ]
-        return Selected(chosen, available.memory)
+        if not own.most_epochs:
+            return Selected(chosen, available.memory)
+        epochs, memory = marginal_epochs(offered, chosen, options.k1, own.most_epochs)
+        return Selected(chosen, {**available.memory, **memory}, epochs)
 
-    return Selection(choose)
+    return Selection(choose, sees_energy=own.most_epochs > 0)

@@ -98,7 +98,8 @@ class Candidates:
     """Selection's view of one step: parallel tuples of the present devices (ascending), their APs and the
     distances to these. `memory` is what `choose` last returned; empty the first time. `energy` is by device,
     and empty unless the selection `sees_energy`; `charges` are by device, as shares of a full battery, and
-    empty without batteries."""
+    empty without batteries. `accuracy` is the last score of a global model, on the server's test set; None
+    where there is none."""
 
     step: int
     seed: int
@@ -110,14 +111,17 @@ class Candidates:
     memory: Memory = field(default_factory=dict)
     energy: Mapping[int, SpentEnergy] = field(default_factory=dict)
     charges: Mapping[int, float] = field(default_factory=dict)
+    accuracy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """The devices that train, any order, and the memory that `choose` wants to find next time."""
+    """The devices that train, any order, the memory that `choose` wants to find next time, and the local
+    epochs of devices that shall not have those of the system's training."""
 
     devices: Sequence[int]
     memory: Memory
+    epochs: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
