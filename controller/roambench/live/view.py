@@ -158,7 +158,7 @@ class RunView:
         drained = self._records.read(_MOST) if self._records is not None else 0
         if events or drained:
             self._grew_s = self.now_s()
-        more = len(events) == _MOST or drained >= _MOST
+        more = len(events) >= _MOST or drained >= _MOST
         self._caught_up |= not more
         return more
 

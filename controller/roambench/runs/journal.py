@@ -1,11 +1,14 @@
-"""The event log of a run: every RoundRecord in order, one row each, readable to the last row after a kill."""
+"""The event log of a run: every RoundRecord in order, readable to the last row after a kill.
+
+A row is a record as JSON, or many of one kind and step as Parquet.
+"""
 
 from __future__ import annotations
 
 import json
 import secrets
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Final, get_args
@@ -14,6 +17,7 @@ from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
 from roambench.rounds.records import LASTING, RoundRecord
 from roambench.runs.database import close_writer, naming, open_writer, sync_log
+from roambench.runs.record_columns import COLUMNS, MOST_PACKED
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS event (
@@ -21,7 +25,7 @@ CREATE TABLE IF NOT EXISTS event (
     step   INTEGER NOT NULL,
     kind   TEXT    NOT NULL,
     device INTEGER,
-    body   TEXT    NOT NULL
+    body   TEXT    NOT NULL -- or a BLOB
 );
 CREATE INDEX IF NOT EXISTS resumed ON event (id) WHERE kind = 'RunResumed';
 """
@@ -41,6 +45,8 @@ _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 #: Stands between two records in the JSON of many, and nowhere else: records hold no objects, and in a text
 #: there would be backslashes before the quotation marks.
 _BETWEEN: Final = '},"",{'
+#: Records that are written together, with the devices that they list, are packed from this number on.
+_PACKED_FROM: Final = 1_000
 _KINDS: dict[str, type[RoundRecord]] = {kind.__name__: kind for kind in get_args(RoundRecord)}
 _NAMES = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
 
@@ -59,7 +65,7 @@ class SqliteJournal:
 
     @property
     def rows(self) -> int:
-        """The number of records that were ever written to it."""
+        """The number of rows that were ever written to it."""
         with self._lock, naming(self.path):
             return int(self._connection.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0])
 
@@ -113,11 +119,13 @@ class SqliteJournal:
             close_writer(self._connection)
 
 
-def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, str]]:
+def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, str | bytes]]:
     """Records are flat: what `dataclasses.asdict` copies item by item needs no copy. The JSON of all is made
-    at once, which takes half of the time of one each."""
+    at once, which takes half of the time of one each. Of many, those of a kind are put together."""
     if not records:
         return []
+    if len(records) >= _PACKED_FROM or sum(map(_items, records)) >= _PACKED_FROM:
+        return list(_packed(records))
     listed: list[object] = []
     for record in records:
         listed += ({name: getattr(record, name) for name in _NAMES[type(record)]}, "")
@@ -126,6 +134,21 @@ def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, st
         (record.step, type(record).__name__, getattr(record, "device", None), f"{{{body}}}")
         for record, body in zip(records, bodies, strict=True)
     ]
+
+
+def _items(record: RoundRecord) -> int:
+    return max(1, len(getattr(record, "devices", ())))
+
+
+def _packed(records: Iterable[RoundRecord]) -> Iterator[tuple[int, str, None, bytes]]:
+    groups: dict[tuple[type[RoundRecord], int], list[RoundRecord]] = {}
+    for record in records:
+        groups.setdefault((type(record), record.step), []).append(record)
+    for (kind, step), group in groups.items():
+        for first in range(0, len(group), MOST_PACKED):
+            columns = COLUMNS[kind]
+            body = columns.pack(columns.table(group[first : first + MOST_PACKED]))
+            yield step, kind.__name__, None, body
 
 
 def decode(kind: str, body: str, where: str) -> RoundRecord:

@@ -39,7 +39,7 @@ def gaps(folder: Path) -> list[str]:
     phrase, or nothing. RunError where it cannot be read."""
     path = folder / EVENTS
     ((lacking,),) = _rows(path, "SELECT coalesce(max(id), 0) - count(*) FROM event")
-    return [f"{path.name} lacks {count(lacking, 'record')} in its middle"] if lacking else []
+    return [f"{path.name} lacks {count(lacking, 'row')} in its middle"] if lacking else []
 
 
 def _losses_of_log(path: Path, marks: Marks) -> Iterator[str]:
@@ -57,7 +57,7 @@ def _losses_of_log(path: Path, marks: Marks) -> Iterator[str]:
     if log != marks.log:
         yield f"{path.name} is not the event log that this run wrote"
     elif events < marks.events:
-        yield f"{path.name} has {events:,} of {marks.events:,} records"
+        yield f"{path.name} has {events:,} of {marks.events:,} rows"
 
 
 def _losses_of_records(path: Path, marks: Marks) -> Iterator[str]:

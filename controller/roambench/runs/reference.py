@@ -77,7 +77,7 @@ _EVENT_ROW: Final[columns.Columns] = {
     "step": ("", "step of the record; -1 before the first"),
     "kind": ("", "kind of record, see below"),
     "device": ("", "number of its device in `run.json`'s `device_names`; null for none"),
-    "body": ("", "all its fields, as JSON"),
+    "body": ("", "all its fields, as JSON; of many records of one kind and step: Parquet"),
 }
 _INTRODUCTION: Final = """\
 <!-- Made by `python -m roambench.runs.reference docs/run-files.md`; do not edit. -->

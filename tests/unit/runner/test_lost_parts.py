@@ -91,7 +91,7 @@ def lose_trace(run: Path) -> None:
     [
         (lose_log, "cannot be resumed: events.sqlite is not there, so what came before would be missing"),
         (empty_log, "cannot be resumed: events.sqlite is not the event log that this run wrote"),
-        (cut_log, r"cannot be resumed: events.sqlite has 3 of \d+ records"),
+        (cut_log, r"cannot be resumed: events.sqlite has 3 of \d+ rows"),
         (another_log, "cannot be resumed: events.sqlite is not the event log that this run wrote"),
         (another_checkpoint, "cannot be resumed: events.sqlite is not the event log that this run wrote"),
         (lose_checkpoint, "nothing to resume: its checkpoint.json is not there, though steps were closed"),

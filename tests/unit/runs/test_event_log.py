@@ -38,7 +38,9 @@ from roambench.rounds.records import (
     StepOpened,
 )
 from roambench.runs.event_log import EventLog, read_event_log
+from roambench.runs.event_tail import EventTail
 from roambench.runs.journal import ROWS_THAT_COUNT, SqliteJournal, decode
+from roambench.runs.record_columns import COLUMNS
 
 LOG = [
     FleetEvent(-1, -1, 'pi-x\n<b>é "mean_loss": \\', "refused", ""),
@@ -96,6 +98,68 @@ def test_every_record_class_comes_back_equal_and_in_order_however_it_is_read(pat
     assert list(log) == LOG
     assert {type(record) for record in LOG} == set(typing.get_args(RoundRecord))
     assert [type(value) for value in (log[4].mean_loss, log[10].outcome)] == [type(None), Outcome]
+
+
+def packed(path, names=range(1_500)):
+    """A journal with a row of many records between rows of one."""
+    many = [OrderGiven(1, name, f"run/1/{name}/train", "train", 1, "", "ab" * 32, name / 3) for name in names]
+    edges = [EdgeAggregated(1, 2, tuple(names), tuple(map(str, names)), (1 / 3,) * len(names), "cd")]
+    one = OrderGiven(1, 0, "one", "idle", -1)
+    journal = SqliteJournal(path)
+    journal.append(one)
+    journal.extend(many)
+    journal.append(one)
+    journal.extend(edges)
+    journal.close()
+    return [one, *many, one, *edges]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 20_000])
+def test_many_records_in_a_row_come_back_equal_and_in_order(tmp_path, chunk):
+    expected = packed(tmp_path / "events.sqlite")
+    log = read_event_log(tmp_path / "events.sqlite", chunk)
+    assert list(log) == expected
+    assert [log[1], log[1500], log[-2]] == [expected[1], expected[1500], expected[-2]]
+    assert log.count(OrderGiven) == 1_502
+    assert log.array(OrderGiven, "distance_m").tolist() == [one.distance_m for one in expected[:-1]]
+    assert log.table(EdgeAggregated).num_rows == 1
+    with closing(EventTail(tmp_path / "events.sqlite")) as tail:
+        assert [*tail.more(1), *tail.more(1), *tail.more(20_000)] == expected
+        assert tail.more(1) == []
+    with closing(sqlite3.connect(tmp_path / "events.sqlite")) as connection:
+        rows, size = connection.execute("SELECT count(*), sum(length(body)) FROM event").fetchone()
+    assert rows == 4
+    assert size < 20 * len(expected)
+
+
+def test_a_row_of_many_records_that_is_damaged_is_refused_in_one_sentence(tmp_path):
+    path = tmp_path / "events.sqlite"
+    packed(path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        (body,) = connection.execute("SELECT body FROM event WHERE id = 2").fetchone()
+    table = COLUMNS[OrderGiven].table([OrderGiven(1, 0, "one", "idle", -1)])
+    for wrong, why in {
+        body[:-40]: "damaged",
+        body[:2_000] + bytes(200) + body[2_200:]: "damaged",
+        COLUMNS[OrderAnswered].pack(COLUMNS[OrderAnswered].table([LOG[4]])): "unknown field 'coding_s'",
+        COLUMNS[OrderGiven].pack(table.drop_columns(["step"])): "step: missing",
+        COLUMNS[OrderGiven].pack(table.slice(1)): "0 records",
+        COLUMNS[OrderGiven].pack(table.set_column(3, "kind", [["nap"]])): "kind: not a value of OrderGiven",
+    }.items():
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE event SET body = ? WHERE id = 2", (wrong,))
+        with pytest.raises(RunError, match=f"events.sqlite: event 2: .*{why}"):
+            read_event_log(path)
+
+
+def test_a_field_that_was_added_since_has_its_default_in_rows_of_many(tmp_path):
+    path = tmp_path / "events.sqlite"
+    (one, *_) = packed(path)
+    columns = COLUMNS[OrderGiven]
+    body = columns.pack(columns.table([one, one]).drop_columns(["paced_mbit_s", "link"]))
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE event SET body = ? WHERE id = 2", (body,))
+    assert read_event_log(path)[1:3] == (one, one)
 
 
 def test_a_log_is_a_sequence(path):

@@ -156,7 +156,7 @@ def test_a_finished_run_whose_last_score_was_taken_out_is_named(run: Path) -> No
             "run.json: chance_accuracy",
         ),
         (lambda run: edit(run / "run.json", model_parameters=7), "final model", "run.json: model_parameters"),
-        (lambda run: without_an_answer(run), "records", "events.sqlite lacks 1 record in its middle"),
+        (lambda run: without_an_answer(run), "records", "events.sqlite lacks 1 row in its middle"),
         (lambda run: (run / "ledger_modelled.parquet").unlink(), "ledger_modelled.parquet", "is not there"),
         (lambda run: (run / "steps.parquet").write_bytes(b"PAR1"), "steps.parquet", "not a table"),
         (lambda run: (run / "trace.parquet").write_bytes(b"PAR1"), "trace", "trace.parquet"),
