@@ -50,22 +50,23 @@ class Intake:
         self._taken: set[str] = set()
         self._edges: dict[int, _Edge] = {}
         for order in self._orders.values():
-            reference = state.models[state.ap_digests[order.ap]]
-            where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
-            memory = state.memories.get(edge_key(order.ap), {})
-            fresh = _Edge(
-                system.edge_weights,
-                extra,
-                reference,
-                order.step,
-                order.ap,
-                memory,
-                distances_m,
-                where,
-                spent or {},
-                charges or {},
-            )
-            edge = self._edges.setdefault(order.ap, fresh)
+            edge = self._edges.get(order.ap)
+            if edge is None:
+                reference = state.models[state.ap_digests[order.ap]]
+                where = f"system {system.name!r}: edge_weights at step {order.step}, AP {order.ap}"
+                memory = state.memories.get(edge_key(order.ap), {})
+                edge = self._edges[order.ap] = _Edge(
+                    system.edge_weights,
+                    extra,
+                    reference,
+                    order.step,
+                    order.ap,
+                    memory,
+                    distances_m,
+                    where,
+                    spent or {},
+                    charges or {},
+                )
             edge.expected.append(order)
         self._given_up: dict[str, GivenUp] = {}
         self._failed: dict[str, AnswerStatus] = {}

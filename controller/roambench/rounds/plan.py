@@ -118,7 +118,17 @@ def plan_trainings(
     `epochs` of those that have their own."""
     own = epochs or {}
     rules = system.start_model
-    usual = {item.name: getattr(system.training, item.name) for item in fields(system.training)}
+    names = [item.name for item in fields(system.training)]
+    usual = [getattr(system.training, name) for name in names]
+    epochs_at, seed, start_rule = (names.index(name) for name in ("epochs", "seed", "start_rule"))
+
+    def training(device: int) -> LocalTraining:
+        """`replace` takes four times as long, and months have millions."""
+        usual[epochs_at] = own.get(device, system.training.epochs)
+        usual[seed] = draw_key(settings.seed, "train", device, here.step)
+        usual[start_rule] = rules.moved if _moved(state, here, device) else rules.stayed
+        return LocalTraining(*usual)
+
     return [
         TrainOrder(
             order_id=order_id(settings.run_id, here.step, device, "train"),
@@ -126,14 +136,7 @@ def plan_trainings(
             step=here.step,
             ap=here.aps[device],
             start_digest=state.ap_digests[here.aps[device]],
-            training=LocalTraining(  # `replace` takes three times as long, and months have millions
-                **usual
-                | {
-                    "epochs": own.get(device, system.training.epochs),
-                    "seed": draw_key(settings.seed, "train", device, here.step),
-                    "start_rule": rules.moved if _moved(state, here, device) else rules.stayed,
-                }
-            ),
+            training=training(device),
             download_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[device], "down"),
             previous_digest=_previous_digest(system, state, here, device),
         )

@@ -56,11 +56,13 @@ class RehearsalFleet:
     model_bytes: int = 0
     spread: float = 0.01
     _models: dict[str, Vector] = field(default_factory=dict)
+    _replies: dict[tuple[int, int], TrainReply] = field(default_factory=dict)  # by samples and models
     _trained: dict[str, Vector] = field(default_factory=dict)  # by train_order_id
     _draws: tuple[int, npt.NDArray[np.float64]] = (-1, np.empty((0, 0)))  # of the latest step, a row a device
 
     async def perform(self, orders: Sequence[Order], on_answer: OnAnswer = keep_all) -> list[Answer]:
         """Answer every order at once, without training."""
+        self._train([order for order in orders if isinstance(order, TrainOrder)])
         return [on_answer(self._carry_out(order)) for order in orders]
 
     def publish(self, model: Vector | bytes) -> str:
@@ -78,16 +80,7 @@ class RehearsalFleet:
     def _carry_out(self, order: Order) -> Answer:
         reply: TrainReply | UploadReply | SyncReply | None = None
         if isinstance(order, TrainOrder):
-            model = self._train(order)
-            self._trained[order.order_id] = model
-            reply = TrainReply(
-                samples=self.samples[order.device],
-                sgd_steps=0,
-                mean_loss=0.0,
-                mean_squared_loss=0.0,
-                model_digest="",
-                downloaded_bytes=self.model_bytes * len(order.model_digests),
-            )
+            reply = self._reply(self.samples[order.device], len(order.model_digests))
         elif isinstance(order, UploadOrder):
             model = self._trained.pop(order.train_order_id)
             reply = UploadReply(model, "", uploaded_bytes=self.model_bytes)
@@ -95,13 +88,27 @@ class RehearsalFleet:
             reply = SyncReply(0 if order.free else self.model_bytes)
         return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, reply=reply)
 
-    def _train(self, order: TrainOrder) -> Vector:
-        start = self._models[order.start_digest]
-        if self._draws[0] != order.step:  # one generator a step: each takes as long as the draws of many
-            normal = generator(self.seed, "rehearsal", step=order.step).standard_normal
-            self._draws = order.step, normal((len(self.samples), start.size))
-        model: Vector = (start + self.spread * self._draws[1][order.device]).astype(np.float32)
-        return model
+    def _reply(self, samples: int, models: int) -> TrainReply:
+        """The same object for the same figures: there may be millions."""
+        if (samples, models) not in self._replies:
+            moved = self.model_bytes * models
+            self._replies[samples, models] = TrainReply(samples, 0, 0.0, 0.0, "", downloaded_bytes=moved)
+        return self._replies[samples, models]
+
+    def _train(self, orders: Sequence[TrainOrder]) -> None:
+        """Models that begin with the same one are made together. One generator a step: each takes as long as
+        the draws of many."""
+        together: dict[tuple[int, str], list[TrainOrder]] = {}
+        for order in orders:
+            together.setdefault((order.step, order.start_digest), []).append(order)
+        for (step, digest), those in together.items():
+            start = self._models[digest]
+            if self._draws[0] != step:
+                normal = generator(self.seed, "rehearsal", step=step).standard_normal
+                self._draws = step, normal((len(self.samples), start.size))
+            rows = self._draws[1][[order.device for order in those]]
+            models: npt.NDArray[np.float32] = (start + self.spread * rows).astype(np.float32)
+            self._trained |= zip((order.order_id for order in those), models, strict=True)
 
 
 def _digest(model: Vector) -> str:

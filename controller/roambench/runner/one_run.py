@@ -75,7 +75,8 @@ async def run_system(
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
     write_figures(folder.path)
-    write_page(folder.path)
+    if trains:  # of a rehearsal it would take as long as all else: `watch` reads the log
+        write_page(folder.path)
     if checkpoints is not None:
         checkpoints.forget()
 
@@ -103,8 +104,11 @@ class ProgressJournal:
     def extend(self, records: Sequence[RoundRecord]) -> None:
         """Write records to the event log and show them."""
         self._journal.extend(records)
-        for record in records:
-            self._show(record)
+        if self._watch is None:
+            self._progress.on_records(records)
+        else:
+            for record in records:
+                self._show(record)
 
     def _show(self, record: RoundRecord) -> None:
         if self._watch is not None:

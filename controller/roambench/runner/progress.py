@@ -7,11 +7,11 @@ finished step is one plain line.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 from rich.console import Console
 from rich.live import Live
@@ -21,9 +21,11 @@ from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.mobility.trace import Trace
 from roambench.rounds.records import (
+    EdgeAggregated,
     MetricsScored,
     OrderAnswered,
     OrderGiven,
+    OutcomeDecided,
     RoundRecord,
     StepClosed,
     StepOpened,
@@ -31,6 +33,7 @@ from roambench.rounds.records import (
 from roambench.runner.screen import detail, say, tells_all
 
 _HOUR_S = 3600.0
+_COUNTED = ("train", "upload", "exchange")  # orders
 
 
 @dataclass(slots=True)
@@ -110,6 +113,21 @@ class RunProgress:
             self._live.stop()
             self._live = None
 
+    def on_records(self, records: Sequence[RoundRecord]) -> None:
+        """The same of many: orders and answers of a big step are counted together."""
+        kinds = set(map(type, records))
+        if kinds == {OrderGiven}:
+            given = cast("Sequence[OrderGiven]", records)
+            self._step.out.update(order.order_id for order in given if order.kind in _COUNTED)
+        elif kinds == {OrderAnswered} and not tells_all():
+            answers = cast("Sequence[OrderAnswered]", records)
+            counted = [answer.status for answer in answers if answer.order_id in self._step.out]
+            self._step.answered += len(counted)
+            self._step.failed += len(counted) - counted.count(AnswerStatus.DONE)
+        elif not kinds <= {EdgeAggregated, OutcomeDecided}:
+            for record in records:
+                self.on_record(record)
+
     def on_record(self, record: RoundRecord) -> None:
         """Any record of the round loop; those that do not concern progress change nothing."""
         match record:
@@ -131,7 +149,7 @@ class RunProgress:
 
     def on_order_given(self, record: OrderGiven) -> None:
         """Count an order that is out."""
-        if record.kind in ("train", "upload", "exchange"):
+        if record.kind in _COUNTED:
             self._step.out.add(record.order_id)
 
     def on_order_answered(self, record: OrderAnswered) -> None:

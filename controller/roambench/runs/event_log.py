@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast, overload
+from typing import Any, Final, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from roambench.runs.record_columns import COLUMNS, KINDS, PackedRecords, is_pack
 
 Record = TypeVar("Record", bound=RoundRecord)
 Codes = npt.NDArray[np.int64]
-_Part = pa.Table | PackedRecords
+_Part: TypeAlias = pa.Table | PackedRecords
 
 _CODES: Final = {kind: code for code, kind in enumerate(KINDS)}
 _NAMED: Final = {kind.__name__.encode(): kind for kind in KINDS}

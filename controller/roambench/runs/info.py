@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -86,7 +86,9 @@ class RunInfo:
 
     def to_json(self) -> str:
         """The text of run.json."""
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False) + "\n"
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        lines = (f'  "{name}": {json.dumps(one, ensure_ascii=False, default=asdict)}' for name, one in values)
+        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def read(cls, path: Path) -> RunInfo:

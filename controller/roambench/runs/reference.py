@@ -35,7 +35,8 @@ FILES: Final[Mapping[str, str]] = {
     "devices.parquet": "a row for each virtual device",
     "summary.json": "figures of a run on virtual devices: [simulating](simulating.md)",
     "figures.json": "figures of a finished run by their names, with `u` (k = 1) of energies",
-    "page.zip": "of a run with more than 32 MB of events and records: what [watch](watching.md) shows of it",
+    "page.zip": "of a run, but no rehearsal, with more than 32 MB of events and records: what "
+    "[watch](watching.md) shows of it; its end writes it, or the first `watch`",
     "manifest.sha256": "digests of all other files at the run's end: [check](exporting.md#check)",
     "link_model.json": "the link model of a run on virtual devices, unless it is the built-in one",
     "bench.json": "of a bench: its description, hosts, meters, what was waived, users' `packages`",

@@ -296,6 +296,9 @@ class UploadReport:
     coding_s: float = 0.0
 
 
+_NOTHING: Final[Vector] = np.empty(0, np.float32)
+
+
 @dataclass(frozen=True, slots=True)
 class UploadReply:
     """An uploaded model: float32 vector, shape (parameters,), verified against its digest. Where a program's
@@ -310,9 +313,8 @@ class UploadReply:
 
     def without_model(self) -> UploadReply:
         """Return what it tells besides its model. (`dataclasses.replace` takes three times as long.)"""
-        nothing: Vector = np.empty(0, self.model.dtype)
         return UploadReply(
-            nothing, self.model_digest, self.uploaded_bytes, self.upload_s, self.message, self.coding_s
+            _NOTHING, self.model_digest, self.uploaded_bytes, self.upload_s, self.message, self.coding_s
         )
 
 

@@ -41,7 +41,8 @@ class UnrulyFleet(RehearsalFleet):
         async def carry_out(index, order):
             delay = generator(self.seed + 1, "delay", index, order.step).random()
             await asyncio.sleep(0.002 * delay)
-            finished.append((index, on_answer(self._carry_out(order))))
+            (answer,) = await RehearsalFleet.perform(self, [order], on_answer)
+            finished.append((index, answer))
 
         await asyncio.gather(*(carry_out(index, order) for index, order in enumerate(orders)))
         indices = [index for index, _ in finished]
@@ -51,7 +52,7 @@ class UnrulyFleet(RehearsalFleet):
 
 class ReversedFleet(RehearsalFleet):
     async def perform(self, orders, on_answer):
-        return [on_answer(self._carry_out(order)) for order in reversed(orders)]
+        return await super().perform(orders[::-1], on_answer)
 
 
 class ReadingFleet(RehearsalFleet):
