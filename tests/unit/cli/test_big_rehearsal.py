@@ -45,7 +45,7 @@ def said(day, monkeypatch, capsys, *words):
     monkeypatch.chdir(day)
     with pytest.raises(SystemExit) as ended:
         main([*words, *(str(run_of(day, system).relative_to(day)) for system in ("mohawk", "hierfavg"))])
-    return ended.value.code, capsys.readouterr().out
+    return ended.value.code, "".join(capsys.readouterr())
 
 
 def test_the_logs_hold_the_same_records_in_a_tenth_of_the_bytes(days):
