@@ -133,15 +133,44 @@ def companions_of(module: nn.Module) -> dict[str, str | npt.NDArray[Any]]:
 
 
 def misfits_of(module: nn.Module) -> list[str]:
-    """Entries that no flat model could hold, each with what was expected of it."""
-    problems = []
+    """State that no flat model could hold, each part of it with what was expected."""
+    problems = [
+        f"{name or 'the model'}: expected parameters and buffers alone as state, got get_extra_state"
+        for name, part in module.named_modules()
+        if type(part).get_extra_state is not nn.Module.get_extra_state
+    ]
     for name, entry in _tensors(module):
         if is_lazy(entry):
             problems.append(f"{name} has no shape: expected the sizes of its layer, got a lazy module")
         elif entry.dtype not in (torch.float32, torch.float16, torch.bfloat16, dtype_of(module)):
             kept = "" if isinstance(entry, nn.Parameter) else ", or a buffer with persistent=False"
             problems.append(f"{name}: expected float32, in which models travel{kept}, got {entry.dtype}")
-    return problems
+    return [*problems, *_views_of(module)]
+
+
+def _views_of(module: nn.Module) -> Iterator[str]:
+    """Buffers whose values share memory, among each other or with another tensor's."""
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    spans = {name: _span(tensor) for name, tensor in tensors if not (is_lazy(tensor) or tensor.is_meta)}
+    for name, buffer in module.named_buffers():
+        if not is_lazy(buffer) and 0 in (
+            step for step, size in zip(buffer.stride(), buffer.shape, strict=True) if size > 1
+        ):
+            yield f"{name}: expected a buffer with a place for each value, got an expanded one: clone() it"
+        elif name in spans:
+            storage, first, stop = spans.pop(name)
+            for other, (theirs, start, end) in spans.items():
+                if storage == theirs and first < end and start < stop:
+                    yield f"{name}: expected a buffer of its own, got a view of {other}'s memory: clone() it"
+                    break
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int, int]:
+    """The memory of a tensor: its storage, the first byte and the one behind the last."""
+    first = tensor.storage_offset()
+    steps = (step * (size - 1) for step, size in zip(tensor.stride(), tensor.shape, strict=True))
+    stop = first + 1 + sum(steps) if tensor.numel() else first
+    return tensor.untyped_storage().data_ptr(), first * tensor.itemsize, stop * tensor.itemsize
 
 
 def _entries(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:

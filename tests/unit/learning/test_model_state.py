@@ -204,6 +204,43 @@ def test_models_that_no_flat_model_could_hold_are_refused_with_all_that_is_wrong
     ]
 
 
+class Counting(nn.Linear):
+    """A layer with state that is no tensor."""
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": 3}
+
+    def set_extra_state(self, state: dict[str, int]) -> None: ...
+
+
+def test_state_that_is_no_tensor_is_refused_by_the_name_of_its_module() -> None:
+    for name, module in (("1", nn.Sequential(nn.Flatten(), Counting(2, 2))), ("the model", Counting(2, 2))):
+        with pytest.raises(ConfigError) as refused:
+            refuse_misfits("model 'x'", module)
+        assert list(refused.value.problems) == [
+            f"model 'x': {name}: expected parameters and buffers alone as state, got get_extra_state"
+        ]
+
+
+def test_buffers_that_are_views_are_refused_with_what_they_view() -> None:
+    module = Buffered(mask=torch.ones(1).expand(3), places=torch.arange(2)[:1].expand(2))
+    module.register_buffer("corner", module.fc.weight.detach()[:1])
+    module.register_buffer("whole", module.fc.weight.detach())
+    with pytest.raises(ConfigError) as refused:
+        refuse_misfits("model 'x'", module)
+    expanded = "expected a buffer with a place for each value, got an expanded one: clone() it"
+    assert list(refused.value.problems) == [
+        f"model 'x': mask: {expanded}",
+        f"model 'x': places: {expanded}",
+        "model 'x': corner: expected a buffer of its own, got a view of fc.weight's memory: clone() it",
+        "model 'x': whole: expected a buffer of its own, got a view of fc.weight's memory: clone() it",
+    ]
+    halves = torch.arange(6.0)
+    refuse_misfits(
+        "model 'x'", Buffered(first=halves[:3], last=halves[3:], none=halves[:0], one=torch.ones(1, 1))
+    )
+
+
 @pytest.mark.parametrize("lazy", [nn.LazyLinear(3), nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d())])
 def test_lazy_modules_are_refused_by_the_name_of_what_has_no_shape(lazy: nn.Module):
     with pytest.raises(ConfigError, match=r"model 'x': (1\.)?weight has no shape: expected the sizes"):
