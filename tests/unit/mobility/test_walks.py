@@ -182,6 +182,19 @@ def test_devices_may_move_among_few_edges():
             EdgeHoppingParameters(aps=10, places=places)
 
 
+def test_devices_may_go_back_to_their_first_edge():
+    edges = hops(EdgeHoppingParameters(devices=200, steps=301, aps=10, p=0.2, places=2, back=0.8), 42)
+    away = edges != edges[0]
+    # Of a chain that leaves at .2 and is back at .8, each step draws anew: away .2, sd sqrt(.16 / 60,000).
+    assert away[1:].mean() == pytest.approx(0.2, abs=5 * math.sqrt(0.16 / 60_000))
+    assert (away[:-1] & away[1:]).sum() == pytest.approx(0.2 * away[:-1].sum(), abs=5 * math.sqrt(1_920))
+    among_all = hops(EdgeHoppingParameters(devices=50, steps=101, aps=10, p=0.5, back=1.0), 1)
+    left = among_all[:-1] != among_all[0]
+    assert (among_all[1:] == among_all[0])[left].all()  # from wherever it was
+    with pytest.raises(ConfigError, match=r"back is 1\.5, expected 0 to 1"):
+        EdgeHoppingParameters(back=1.5)
+
+
 def test_each_device_may_have_a_chance_of_its_own():
     edges = hops(EdgeHoppingParameters(devices=3, steps=1001, aps=4, p=[0.0, 1.0, 0.1]), 1)
     moves = (edges[1:] != edges[:-1]).sum(axis=0)

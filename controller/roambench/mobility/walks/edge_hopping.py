@@ -36,6 +36,7 @@ class EdgeHoppingParameters:
     aps: int = 10
     p: float | Sequence[float] = 0.5  # chance to move per step; a list gives each device its own
     places: int = 0  # edges that a device moves among, its first and drawn others; 0: all
+    back: float = 0.0  # chance of a device that is away to be back at its first edge; 0: it moves as p says
     moves_at: Sequence[int] = ()  # the only steps at which a device moves; none: at every step
     spacing_m: float = 1000.0  # between neighbouring edges
     reach_m: float = 100.0  # how far a device's spot is from its edge, at most
@@ -51,6 +52,8 @@ class EdgeHoppingParameters:
             problems.append("p is more than 0, but with one access point there is no other to move to")
         if self.places and not 2 <= self.places <= self.aps:
             problems.append(f"places is {self.places}, expected 2 to {self.aps} (aps), or 0 for all")
+        if not 0 <= self.back <= 1:
+            problems.append(f"back is {self.back}, expected 0 to 1")
         if not 2 * self.reach_m < self.spacing_m:
             problems.append(f"reach_m is {self.reach_m:g}, expected less than half of spacing_m")
         refuse(
@@ -83,14 +86,17 @@ def hops(parameters: EdgeHoppingParameters, seed: int) -> IntColumn:
     ap = np.empty((parameters.steps, parameters.devices), np.int32)
     ap[0] = fixed_assignment(parameters.devices, parameters.aps)
     devices = np.arange(parameters.devices)
-    at = np.argmax(own == ap[0][:, None], axis=1)
+    home = np.argmax(own == ap[0][:, None], axis=1)
+    at = home
     for step in range(1, parameters.steps):
         if parameters.moves_at and step not in parameters.moves_at:
             ap[step] = ap[step - 1]
             continue
         draws = generator(seed, "edge hops", step=step).random((parameters.devices, 2))
         further = 1 + np.minimum((draws[:, 1] * (places - 1)).astype(np.int32), places - 2)
-        at = np.where(draws[:, 0] < chance, (at + further) % places, at)
+        away = (at != home) & (parameters.back > 0.0)
+        there = np.where(away, home, (at + further) % places)
+        at = np.where(draws[:, 0] < np.where(away, parameters.back, chance), there, at)
         ap[step] = own[devices, at]
     return ap
 
