@@ -90,6 +90,10 @@ class RawRun:
         merged = sum(len(row["devices"]) for row in self.of("EdgeAggregated") if row["step"] > 0)
         return merged / (steps - 1)
 
+    def distance_km(self) -> float:
+        """Of the devices that are there to their access points, over all steps."""
+        return statistics.mean(metres for row in self.of("StepOpened") for metres in row["distances_m"]) / 1e3
+
     def wasted_percent(self) -> float:
         found = [row["outcome"] for row in self.of("OutcomeDecided")]
         return 100.0 * found.count("wasted") / len(found)
