@@ -28,7 +28,7 @@ _TABLES_HEAD: Final = ("study", "scale", "table", "row", "column", "bound", "val
 _RAN_HEAD: Final = ("study", "scale", "day (UTC)")
 _FIGURE: Final = re.compile(
     r"(?:(?P<bound>≥|≤|>|not in) )?(?P<value>[+-]?[\d,]+(?:\.\d+)?(?:e[+-]?\d+)?|∞)(?: ± (?P<half>[\d,.]+))?"
-    r"(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
+    r"(?: \[± (?P<meters>[\d,.]+)\])?(?: (?P<unit>%|J|kJ|MJ|km|s|points|×))?(?: \((?P<note>.+)\))?"
 )
 #: Differs from run to run of the same figures.
 _TIME: Final = "wall time"
@@ -37,11 +37,12 @@ Rows = list[list[str]]
 
 @dataclass(frozen=True, slots=True)
 class CellParts:
-    """A cell of a table in its parts; a cell that is no figure is all `note`."""
+    """A cell of a table in its parts; a cell that is no figure is all `note`. `meters`: their uncertainty."""
 
     bound: str = ""
     value: str = ""
     half: str = ""
+    meters: str = ""
     unit: str = ""
     note: str = ""
 
@@ -54,7 +55,7 @@ class CellParts:
         if match is None:
             return cls(note=text)
         parts = {name: part or "" for name, part in match.groupdict().items()}
-        digits = {name: parts[name].replace(",", "") for name in ("value", "half")}
+        digits = {name: parts[name].replace(",", "") for name in ("value", "half", "meters")}
         return cls(**{**parts, **digits})
 
 
@@ -152,7 +153,12 @@ def _wide(table: ReportTable) -> Rows:
         units = {one.unit for one in figures if one.value}
         unit = f" ({units.pop()})" if len(units) == 1 and units != {""} else ""
         columns.append([f"{name}{unit}", *(one.value for one in figures)])
-        for part, heading in (("half", f"sd{unit}"), ("bound", "bound"), ("note", "note")):
+        for part, heading in (
+            ("half", f"sd{unit}"),
+            ("meters", "± of meters"),
+            ("bound", "bound"),
+            ("note", "note"),
+        ):
             values = [getattr(one, part) for one in figures]
             if any(values):
                 columns.append([f"{name} {heading}", *values])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from roambench.contract.counts import count
+from roambench.energy.energy_value import Energy
 from roambench.extras.papers.alike import leaves, taken_together
 from roambench.extras.papers.finished_runs import FinishedRun
 from roambench.extras.papers.mohawk_page import mohawk_page
@@ -24,7 +25,7 @@ from roambench.extras.reproduce.claims import (
 )
 from roambench.extras.reproduce.scale import Scale
 from roambench.report.numbers import NONE
-from roambench.report.spread import spread
+from roambench.report.spread import spread, spread_of
 from roambench.report.table import ReportTable
 from roambench.study.sweep.points import FREE, text
 from roambench.study.sweep.results_files import cell as spread_cell
@@ -77,7 +78,7 @@ def study_page(
         f"{one.claim.says}: **{one.verdict.of_ours if ours else one.verdict}**. "
         f"{one.claim.why.get(scale, '')}".rstrip()
         for one in found
-        if one.verdict is not ClaimVerdict.REPRODUCED
+        if one.verdict is not ClaimVerdict.REPRODUCED or scale in one.claim.why
     ]
     foreword = [paragraph for paragraph in foreword if paragraph]
     if study.beside == "mohawk":
@@ -173,18 +174,24 @@ def _settings(runs: Sequence[FinishedRun], metrics: Sequence[str]) -> ReportTabl
         (
             *place,
             str(len(found)),
-            *(spread_cell(m, spread([run.outcome.figure(m) for run in found]), len(found)) for m in metrics),
+            *(spread_cell(m, spread_of([_figure(run, m) for run in found]), len(found)) for m in metrics),
         )
         for place, found in groups.items()
     ]
     return ReportTable(
         "settings",
         "Every setting",
-        "Mean ± sd over the seeds; in brackets how many of them have a figure, where not all do.",
+        "Mean ± sd over the seeds [± of meters]; in brackets how many have a figure, where not all do.",
         (*(key.rpartition(".")[2] for key in keys), "seeds", *(m.replace("_", " ") for m in metrics)),
         tuple(rows),
         numeric_from=len(keys),
     )
+
+
+def _figure(run: FinishedRun, metric: str) -> Energy | float | None:
+    """With its uncertainty, if meters measured it."""
+    measured = run.outcome.energy(metric) if run.outcome.basis == "measured" else None
+    return measured or run.outcome.figure(metric)
 
 
 def _said(value: Any) -> str:

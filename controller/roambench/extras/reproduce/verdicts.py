@@ -92,7 +92,7 @@ def _claim(claim: Claim, rows: Sequence[Sequence[str]]) -> Iterator[str]:
         _, scale, says, outcome, ours, unit, beside, _, whom, bound, lead, half, lead_unit, _ = row
         verdict = _BY_TEXT[outcome]
         first = cell(says) if place == 0 else f"at `{scale}`"
-        if verdict in (ClaimVerdict.WRONG_SIGN, ClaimVerdict.FITTED) and (why := _reason(claim, scale)):
+        if verdict is not ClaimVerdict.UNDECIDED and (why := _reason(claim, scale)):
             first += f" *({cell(why)})*"
         pair = (f"{ours}, {beside}", unit, f"({cell(_rival(claim, whom))})")
         cells = (

@@ -75,6 +75,7 @@ def test_the_kept_page_is_made_of_the_kept_claims_and_the_catalogue() -> None:
         ("≥ +112.2 ± 18.8", CellParts("≥", "+112.2", "18.8")),
         ("2,690,005.0 J", CellParts(value="2690005.0", unit="J")),
         ("54.3 ± 9.8 (7 of 8)", CellParts(value="54.3", half="9.8", note="7 of 8")),
+        ("378.4 ± 1.1 [± 4.2] J", CellParts(value="378.4", half="1.1", meters="4.2", unit="J")),
         ("not in 167", CellParts("not in", "167")),
         ("–", CellParts()),
         ("1 : ≥ 7.59 : ≥ 7.59", CellParts(note="1 : ≥ 7.59 : ≥ 7.59")),
