@@ -87,6 +87,34 @@ def test_the_table_of_a_hand_made_trace_is_what_one_counts_on_paper(tmp_path: Pa
     assert again.stdout.split("\n")[-4:] == [*done.stdout.split("\n")[-7:-4], ""]
 
 
+def test_runs_of_a_version_with_fewer_keys_are_kept_where_new_keys_have_their_defaults(
+    tmp_path: Path,
+) -> None:
+    write_trace(two_walks(), tmp_path / "walks.parquet")
+    (tmp_path / "s.toml").write_text(
+        'fleet = "rehearsal"\nmetrics = ["wasted_share"]\n[experiment]\ntrace = { file = "walks.parquet" }\n'
+        'fleet = { agents = 2, aps = 0 }\n[grid]\nsystems = ["mohawk", "hierfavg"]\n'
+    )
+    folder = tmp_path / "runs" / "s"
+    assert sweep("s.toml", "--jobs", "1", cwd=tmp_path).returncode == 0
+    table = (folder / "table.csv").read_bytes()
+    for number, path in enumerate(sorted(folder.glob("points/*"))):  # HierFAVG's first
+        for name in ("point.json", "result.json"):
+            kept = json.loads((path / name).read_text())
+            if name == "point.json":
+                del kept["config"]["battery"]
+                if number == 0:
+                    kept["config"]["fleet"]["deadline_s"] = 7.0  # of another experiment
+            (path / name).write_text(json.dumps(kept | {"key": str(number) * 32}))
+        path.rename(path.with_name(f"{path.name[:-10]}{str(number) * 10}"))
+    again = sweep("s.toml", "--jobs", "1", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+    assert "1 finished already, 1 to run" in again.stdout
+    assert (folder / "table.csv").read_bytes() == table
+    assert "2 finished already, 0 to run" in sweep("s.toml", "--jobs", "1", cwd=tmp_path).stdout
+    assert len(list(folder.glob("points/*"))) == 3
+
+
 def test_a_killed_sweep_goes_on_and_ends_with_the_table_of_one_that_was_not(tmp_path: Path) -> None:
     """The second point, ten days long, is killed with its sweep; the first is kept as it is."""
     (tmp_path / "days.toml").write_text(

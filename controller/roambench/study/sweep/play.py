@@ -55,6 +55,7 @@ def play(
         folder.path.mkdir(parents=True, exist_ok=True)
     lock = WriterLock(folder.path / "lock")
     try:
+        folder.rename_of_fewer_keys(points)
         folder.put_aside_of_other_inputs(points, report)
         todo = left()
         begin(todo)

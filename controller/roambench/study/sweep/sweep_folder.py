@@ -22,11 +22,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from roambench.contract.errors import ConfigError
 from roambench.contract.json_values import kept_in, without_nan
 from roambench.contract.metric import Better
 from roambench.energy.energy_value import Energy, Term
 from roambench.energy.ledger import Basis
-from roambench.experiment.sections import resolved
+from roambench.experiment.sections import from_resolved, resolved
 from roambench.report.quantities import number_of
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.input_files import changes
@@ -37,7 +38,7 @@ from roambench.runs.info import RunInfo, RunState
 from roambench.runs.whole_file import write_whole
 from roambench.study.sweep.class_metrics import class_metric_of
 from roambench.study.sweep.metrics import METRICS, accuracy_in, figures, is_of_task, rounds_to, scored
-from roambench.study.sweep.points import Point
+from roambench.study.sweep.points import Point, point_key
 
 if TYPE_CHECKING:  # a sweep need not load what makes a report; its points do
     from roambench.report.summaries.run import RunSummary
@@ -193,6 +194,27 @@ class SweepFolder:
             (folder / "result.json").replace(aside / "result.json")  # last: from here on it is aside
             for old in self._aside(point)[:-_MOST_RUNS]:
                 shutil.rmtree(old / "runs", ignore_errors=True)
+
+    def rename_of_fewer_keys(self, points: Sequence[Point]) -> None:
+        """Give points their folders that an older version named: its experiments had fewer keys, and runs
+        where the new ones have their defaults are the same."""
+        missing = {point.key: point for point in points if not self.folder_of(point).exists()}
+        known = {point.folder_name for point in points}
+        for path in sorted(self.path.glob("points/*/point.json")) if missing else ():
+            if path.parent.name in known:
+                continue
+            described, outcome = kept_in(PointFile, path), kept_in(PointEnd, path.with_name("result.json"))
+            if described is None:
+                continue
+            try:
+                experiment = from_resolved(described.config, str(path))
+                point = missing.pop(point_key(experiment, described.fleet, described.code))
+            except (ConfigError, OSError, KeyError):
+                continue  # of another setting, or of a file that is gone
+            write_whole(path, json.dumps(asdict(replace(described, key=point.key)), indent=2) + "\n")
+            if outcome is not None:
+                write_outcome(path.parent, replace(outcome, key=point.key))
+            path.parent.replace(self.folder_of(point))  # last: until then it is renamed next time
 
     def put_aside_of_other_inputs(self, points: Sequence[Point], report: Callable[[str], None]) -> None:
         """Points that finished with files that are no longer what they were are open again; `report` gets a
