@@ -161,7 +161,7 @@ def _views_of(module: nn.Module) -> Iterator[str]:
             storage, first, stop = spans.pop(name)
             for other, (theirs, start, end) in spans.items():
                 if storage == theirs and first < end and start < stop:
-                    yield f"{name}: expected a buffer of its own, got a view of {other}'s memory: clone() it"
+                    yield f"{name}: expected a buffer that shares no memory, got a view of {other}: clone() it"
                     break
 
 

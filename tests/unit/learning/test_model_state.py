@@ -232,8 +232,8 @@ def test_buffers_that_are_views_are_refused_with_what_they_view() -> None:
     assert list(refused.value.problems) == [
         f"model 'x': mask: {expanded}",
         f"model 'x': places: {expanded}",
-        "model 'x': corner: expected a buffer of its own, got a view of fc.weight's memory: clone() it",
-        "model 'x': whole: expected a buffer of its own, got a view of fc.weight's memory: clone() it",
+        "model 'x': corner: expected a buffer that shares no memory, got a view of fc.weight: clone() it",
+        "model 'x': whole: expected a buffer that shares no memory, got a view of fc.weight: clone() it",
     ]
     halves = torch.arange(6.0)
     refuse_misfits(
