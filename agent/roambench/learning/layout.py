@@ -150,19 +150,20 @@ def misfits_of(module: nn.Module) -> list[str]:
 
 def _views_of(module: nn.Module) -> Iterator[str]:
     """Buffers whose values share memory, among each other or with another tensor's."""
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    spans = {name: _span(tensor) for name, tensor in tensors if not (is_lazy(tensor) or tensor.is_meta)}
+    spans = {name: _span(tensor) for name, tensor in module.named_parameters() if not is_lazy(tensor)}
     for name, buffer in module.named_buffers():
-        if not is_lazy(buffer) and 0 in (
-            step for step, size in zip(buffer.stride(), buffer.shape, strict=True) if size > 1
-        ):
+        if is_lazy(buffer) or buffer.is_meta:
+            continue
+        if 0 in (step for step, size in zip(buffer.stride(), buffer.shape, strict=True) if size > 1):
             yield f"{name}: expected a buffer with a place for each value, got an expanded one: clone() it"
-        elif name in spans:
-            storage, first, stop = spans.pop(name)
-            for other, (theirs, start, end) in spans.items():
-                if storage == theirs and first < end and start < stop:
-                    yield f"{name}: expected a buffer that shares no memory, got a view of {other}: clone() it"
-                    break
+        storage, first, stop = spans[name] = _span(buffer)
+        found = (
+            other
+            for other, (at, begin, end) in spans.items()
+            if at == storage and begin < stop and first < end
+        )
+        if (other := next(found, name)) != name:
+            yield f"{name}: expected a buffer that shares no memory, got a view of {other}: clone() it"
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int, int]:
