@@ -168,8 +168,8 @@ def _views_of(module: nn.Module) -> Iterator[str]:
 
 def _span(tensor: torch.Tensor) -> tuple[int, int, int]:
     """The memory of a tensor: its storage, the first byte and the one behind the last."""
-    first = tensor.storage_offset()
-    steps = (step * (size - 1) for step, size in zip(tensor.stride(), tensor.shape, strict=True))
+    first = int(tensor.storage_offset())
+    steps = (int(step) * (size - 1) for step, size in zip(tensor.stride(), tensor.shape, strict=True))
     stop = first + 1 + sum(steps) if tensor.numel() else first
     return tensor.untyped_storage().data_ptr(), first * tensor.itemsize, stop * tensor.itemsize
 
