@@ -142,3 +142,26 @@ def test_three_figures_of_each_page_follow_from_the_rows_kept_beside_it(study: s
                 assert float(row["lead ± (95 %)"]) == pytest.approx(half, abs=1.6 * step), row["claim"]
                 compared += 1
     assert compared >= 3
+
+
+def test_the_table_at_the_papers_local_work_has_each_run_that_ended() -> None:
+    section = (KEPT / "README.md").read_text("utf-8").split("## MOHAWK's Table 4")[1]
+    runs = rows_of(KEPT / "mohawk-medium.csv")
+    shown = [
+        [cell.split(" ") for cell in line.strip("| ").split(" | ")]
+        for line in section.splitlines()
+        if line.startswith("| ") and "IID" in line
+    ]
+    found = {
+        (k2.rstrip(","), data, system): (t, j, a)
+        for (k2, data), (system,), (t, *_), (j, *_), (a, *_) in shown
+    }
+    assert found == {
+        (run["k2"], run["data"], run["system"]): (
+            run["rounds"],
+            f"{float(run['J per client']):.1f}",
+            run["last (%)"],
+        )
+        for run in runs
+    }
+    assert f"{len(runs)} of 54 runs have ended" in section
