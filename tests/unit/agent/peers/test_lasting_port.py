@@ -64,3 +64,14 @@ async def test_a_path_that_is_no_text_does_not_take_a_peer_port_away(tmp_path: P
     assert [one.received_bytes for one in mixed] == [len(blob), len(blob)]
     await hurt.close()
     await bad.close()
+
+
+@pytest.mark.asyncio
+async def test_a_peer_port_is_at_an_ipv6_address_where_the_controller_has_one(tmp_path: Path) -> None:
+    peers = Peers(Authority.create().issue("pi-00"), DeviceClock(), tmp_path, Refused(print))
+    await peers.open("run", "[::1]:50052")
+    host, _, port = peers.address.rpartition(":")
+    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    writer.close()
+    await peers.close()
+    assert host == "[::1]"
