@@ -18,6 +18,7 @@ from roambench.identity.authority import Credential
 from roambench.provision import layout
 from roambench.provision.bench import Bench
 from roambench.provision.changes.removal import _SWAPPED
+from roambench.provision.claims import claim_by
 from roambench.provision.facts import BoardFacts, Facts, FileFacts, UnitFacts
 from roambench.provision.planning import plan, unfit
 from roambench.provision.step import HostStep, RemoteFile, Skip
@@ -112,6 +113,11 @@ def test_a_fresh_board_needs_everything_in_this_order(wanted: Wanted) -> None:
         "agent",
     ]
     assert all(step.reason for step in plan(FRESH, wanted).steps)
+
+
+def test_a_board_is_claimed_before_anything_is_done_to_it(wanted: Wanted) -> None:
+    claiming = replace(wanted, claim=claim_by(wanted.bench))
+    assert _subjects(FRESH, claiming) == ["claim", *_subjects(FRESH, wanted)]
 
 
 def test_a_board_that_is_as_it_should_be_needs_nothing(wanted: Wanted) -> None:
