@@ -18,8 +18,10 @@ from roambench.contract.records import RecordKind
 from roambench.emulation.electric.power import IDLE, Activity
 from roambench.emulation.virtual import emulate
 from roambench.report.report import report
+from roambench.runner.influx_live import write_joules
 from roambench.runner.readings_source import span_of
 from roambench.runs.folder import RunFolder
+from roambench.spool.influx_settings import InfluxSettings
 
 pytestmark = pytest.mark.lengthy
 
@@ -117,6 +119,24 @@ def test_the_runs_own_section_and_a_token_lead_to_the_database(
     # What a run leaves behind may be given away: no token is in it.
     for path in (path for path in emulated.rglob("*") if path.is_file()):
         assert b"may-read" not in path.read_bytes()
+
+
+def test_the_section_of_the_runs_bench_leads_to_the_database(emulated: Path, influxd: Influxd):
+    values = {"url": influxd.url, "bucket": "bench", "org": "", "api": "v1"}
+    (emulated / "bench.json").write_text(json.dumps({"file": "lab.toml", "influxdb": values}))
+    assert asked("report", emulated, "--json", "--readings", "influxdb") == report([emulated]).json()
+
+
+def test_joules_by_phase_are_there_for_queries_when_a_run_has_ended(emulated: Path, influxd: Influxd):
+    settings = InfluxSettings(influxd.url, "bench", api="v1", token_env="")
+    with RunFolder.open(emulated) as folder:
+        for _ in range(2):  # it may be resumed and end again
+            write_joules(folder, settings, "lab", pytest.fail)
+    query = 'SELECT sum("gross_j") FROM "energy" WHERE "bench" = \'lab\' GROUP BY "phase"'
+    phases = json.loads(report([emulated]).json())["runs"][0]["energy"]["phases"]
+    assert {row["phase"]: row["sum"] for row in influxd.rows(query, "bench")} == {
+        phase: pytest.approx(values["gross"]["joules"], rel=1e-12) for phase, values in phases.items()
+    }
 
 
 @pytest.mark.parametrize(
