@@ -148,13 +148,13 @@ def test_a_command_as_root_asks_whose_the_board_is_and_one_of_the_login_user_doe
     assert CliRunner().invoke(fleet, ["exec", bens, "--", "echo done"]).stdout == "pi-01: done\n"
 
 
-@pytest.mark.parametrize("words", [("rollback",), ("power", "off")])
+@pytest.mark.parametrize("words", ["rollback BENCH", "power BENCH off", "certs rotate BENCH"])
 def test_a_command_that_changes_a_board_asks_whose_it_is(
-    words: tuple[str, ...], server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    words: str, server: SshServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provisioned_claim(bench(server, tmp_path, "ann", monkeypatch))
     bens = str(bench(server, tmp_path, "ben", monkeypatch).file)
-    asked = CliRunner().invoke(fleet, [words[0], bens, *words[1:]])
+    asked = CliRunner().invoke(fleet, words.replace("BENCH", bens).split())
     assert asked.exit_code == 1
     assert "it belongs to bench bench of ann@" in asked.stdout
 
