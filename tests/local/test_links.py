@@ -39,16 +39,9 @@ MODELLED = (
 CALIBRATE = """
 name = "bench"
 seed = 5
-[fleet]
-agents = 2
-[learning]
-model = "mlp"
-images_per_device = 20
-test_images = 50
-[local]
-time_scale = 10.0
-radio_spread = 0.3
-power_shape = "steady"
+fleet = { agents = 2 }
+learning = { model = "mlp", images_per_device = 20, test_images = 50 }
+local = { time_scale = 10.0, radio_spread = 0.3, power_shape = "steady" }
 """
 
 

@@ -28,8 +28,7 @@ class MeterTraits:
 
     An uncalibrated meter of the type reads `gain` x true power, known within `u_gain` (relative) and
     `u_offset_w` (k = 1).
-    `checksummed`: its lines carry a checksum, so that hardly any false line passes. `step_w`: what its watts
-    are rounded to, which no number of equal readings averages away.
+    `step_w`: what its watts are rounded to, which no number of equal readings averages away.
     """
 
     name: str
@@ -38,7 +37,6 @@ class MeterTraits:
     latch_s: float
     u_gain: float
     u_offset_w: float
-    checksummed: bool = False
     step_w: float = _SP2_STEP_W
     gain: float = 1.0
 
@@ -142,7 +140,6 @@ def _smartpower3(interval_ms: int) -> MeterTraits:
         0.0,
         _SP3_U_GAIN,
         _SP3_U_OFFSET_W,
-        checksummed=True,
         step_w=5.1e-3,  # whole mA at 5.1 V
     )
 

@@ -81,7 +81,6 @@ def test_a_smart_power_3_has_a_row_of_traits_for_each_interval():
     assert slow.window_s == pytest.approx(0.625, abs=0.01)
     assert fast.window_s == pytest.approx(0.0128, abs=1e-4)
     assert fast.latch_s == 0.0
-    assert fast.checksummed
 
 
 def test_power_is_unavailable_where_nothing_can_switch_and_the_reason_is_told():
