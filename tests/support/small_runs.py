@@ -23,11 +23,34 @@ from roambench.runs.info import RunState
 S = 1_000_000_000
 
 
+def a_run(
+    path: Path,
+    fleet: str,
+    devices: Sequence[str] = ("pi-01",),
+    experiment: Experiment | None = None,
+    *,
+    run_id: str = "",
+    trace_hash: str = "",
+) -> RunFolder:
+    """A new run of MOHAWK, called as its folder."""
+    return RunFolder.create(
+        path,
+        experiment or Experiment(seed=1),
+        run_id=run_id or path.name,
+        system="mohawk",
+        trace_hash=trace_hash,
+        fleet=fleet,
+        device_names=devices,
+    )
+
+
 def folder_of(
     path: Path, fleet: str, records: Sequence[RoundRecord], *, seed: int = 1, alpha: float = 0.5
 ) -> RunFolder:
-    folder = RunFolder.create(
+    folder = a_run(
         path,
+        fleet,
+        ["pi-01", "pi-02"],
         Experiment.model_validate(
             {
                 "seed": seed,
@@ -36,10 +59,6 @@ def folder_of(
             }
         ),
         run_id="demo",
-        system="mohawk",
-        trace_hash="",
-        fleet=fleet,
-        device_names=["pi-01", "pi-02"],
     )
     for record in records:
         folder.journal.append(record)

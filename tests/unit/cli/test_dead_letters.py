@@ -12,7 +12,6 @@ import pytest
 from roambench.agent.readings.unsent import Unsent
 from roambench.cli.main import main
 from roambench.contract.records import Reading, RecordKind
-from roambench.experiment.sections import Experiment
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.ssh.hosts import HostLink
@@ -21,6 +20,7 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, Drain
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import CONTROLLER, Spool
+from small_runs import a_run
 from ssh_server import ssh_server
 
 AGENT = Path(__file__).parents[2] / "support" / "ctl_of_a_spool.py"
@@ -39,15 +39,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    RunFolder.create(
-        tmp_path / "demo",
-        Experiment(seed=1),
-        run_id="demo",
-        system="mohawk",
-        trace_hash="0",
-        fleet="bench",
-        device_names=["pi-01"],
-    ).close()
+    a_run(tmp_path / "demo", "bench").close()
     return tmp_path / "demo"
 
 

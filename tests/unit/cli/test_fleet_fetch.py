@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from roambench.cli.main import main
-from roambench.experiment.sections import Experiment
 from roambench.provision import journal_lines
 from roambench.provision.bench import Bench
 from roambench.provision.ssh.host_error import HostError
 from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
+from small_runs import a_run
 from ssh_server import SshServer, ssh_server
 
 EVENT = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 1, "kind": 3, "payload": "bm90aGluZw=="}
@@ -47,15 +47,7 @@ def agent(tmp_path: Path, server: SshServer) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     path = tmp_path / "demo"
-    RunFolder.create(
-        path,
-        Experiment(seed=1),
-        run_id="demo",
-        system="mohawk",
-        trace_hash="0",
-        fleet="bench",
-        device_names=["pi-01"],
-    ).close()
+    a_run(path, "bench", run_id="demo").close()
     return path
 
 

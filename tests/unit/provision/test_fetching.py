@@ -25,6 +25,7 @@ from roambench.provision.ssh.hosts import HostLink
 from roambench.runs.folder import RunFolder
 from roambench.spool.record_context import RecordContext
 from roambench.spool.spool import Spool
+from small_runs import a_run
 
 _RECORD = {"run": "demo", "spool_uuid": "ab" * 16, "seq": 7, "kind": 1, "payload": "AAEC"}
 _END = {"end": 1, "device": "pi1"}
@@ -124,10 +125,7 @@ class Answering:
 
 
 def test_records_under_numbers_that_the_folder_has_for_others_stay_on_the_host_and_the_rest_comes(tmp_path):
-    folder = RunFolder.create(
-        tmp_path / "demo", Experiment(seed=1), run_id="demo", system="mohawk", trace_hash="", fleet="bench",
-        device_names=["pi1"],
-    )  # fmt: skip
+    folder = a_run(tmp_path / "demo", "bench", ["pi1"])
     seen = [AgentEvent("seen", seq, "").to_bytes() for seq in range(4)]
     folder.records.insert("pi1", "ab" * 16, [(2, 3, AgentEvent("another", 2, "").to_bytes())])
     lines = [{**_RECORD, "seq": seq, "kind": 3, "payload": b64encode(seen[seq]).decode()} for seq in range(4)]

@@ -35,6 +35,7 @@ from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import OrderAnswered, OrderGiven, OutcomeDecided, StepOpened
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from small_runs import a_run
 
 pytestmark = pytest.mark.lengthy
 
@@ -99,14 +100,12 @@ def shaped_run(
 ) -> Shaped:
     net_j: dict[tuple[str, str], float] = {}
     radios = {}
-    with RunFolder.create(
+    with a_run(
         path,
+        "local",
+        BOARDS,
         Experiment.model_validate({"seed": seed, "energy": sort.energy}),
-        run_id=path.name,
-        system="mohawk",
         trace_hash="ab" * 32,
-        fleet="local",
-        device_names=BOARDS,
     ) as folder:
         end_ns = 0
         devices = tuple(range(len(BOARDS)))

@@ -24,7 +24,7 @@ from roambench.provision.meter_map import MapEntry, MeterMap, Proof, cabling, me
 from roambench.runner.benches import bench_gate
 from roambench.runner.benches.bench_gate import energy_doubts, passed_gate
 from roambench.runner.benches.void_proofs import void_proofs
-from roambench.runs.folder import RunFolder
+from small_runs import a_run
 
 GOOD = Check("SSH", CheckVerdict.PASS, "10.0.0.1")
 HOT = Check("power supply", CheckVerdict.WARN, "since boot: throttled", "no throttling", "better cooling")
@@ -108,10 +108,7 @@ def test_what_a_run_saw_of_its_meters_voids_their_proofs(bench: Bench, tmp_path:
         return MeterDescription("smartpower2", "/dev/ttyUSB0", "smartpower2", unit=unit).to_event(ns)
 
     lost = AgentEvent(EventKind.METER_LOST, now_ns + 1, "the port has gone")
-    with RunFolder.create(
-        tmp_path / "run", Experiment(), run_id="run", system="mohawk", trace_hash="", fleet="bench",
-        device_names=["pi-01", "pi-02"],
-    ) as folder:  # fmt: skip
+    with a_run(tmp_path / "run", "bench", ["pi-01", "pi-02"], Experiment()) as folder:
         for name, units in (("pi-01", ("usb a", "usb a")), ("pi-02", ("usb b", ""))):
             events = [opened(units[0], now_ns), lost, opened(units[1], now_ns + 2)]
             rows = [(seq, int(RecordKind.EVENT), event.to_bytes()) for seq, event in enumerate(events)]

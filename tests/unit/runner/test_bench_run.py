@@ -34,8 +34,8 @@ from roambench.runner.places.local import LocalPlace
 from roambench.runner.places.place import new_run_folder
 from roambench.runner.screen import warn
 from roambench.runner.stopping import to_its_end
-from roambench.runs.folder import RunFolder
 from roambench.spool.record_context import RecordContext
+from small_runs import a_run
 
 BENCH = """
 state_dir = "state"
@@ -216,15 +216,7 @@ def test_no_two_runs_share_an_id_and_equal_ones_give_equal_orders(tmp_path):
 
 
 def test_a_run_whose_lease_was_lost_says_so_in_its_folder(tmp_path, file):
-    folder = RunFolder.create(
-        tmp_path / "run",
-        Experiment(seed=1),
-        run_id="demo",
-        system="mohawk",
-        trace_hash="0",
-        fleet="bench",
-        device_names=["a"],
-    )
+    folder = a_run(tmp_path / "run", "bench", ["a"], run_id="demo")
     context = BenchPlace.of(experiment(tmp_path), file, WAIVED).held(quiet())
     with folder:
         place = context.__enter__()

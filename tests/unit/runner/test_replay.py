@@ -16,7 +16,6 @@ from rich.console import Console
 from roambench.cli.pause import pause
 from roambench.contract.errors import RunError, TraceError
 from roambench.experiment.load import load_experiment
-from roambench.experiment.sections import Experiment
 from roambench.mobility.association import hash_of_steps
 from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
@@ -28,6 +27,7 @@ from roambench.runner.composition import run_experiment
 from roambench.runner.world import movement_of
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from small_runs import a_run
 
 CLI = [sys.executable, "-m", "roambench.cli.main"]
 # Device 0 moves from AP0 to AP1 and back, device 1 stays at AP1, nobody is there at step 3.
@@ -188,15 +188,7 @@ def test_a_running_run_is_paused_and_goes_on_to_the_same_end(experiment, tmp_pat
 
 
 def test_a_run_that_is_not_paused_cannot_be_resumed(tmp_path):
-    folder = RunFolder.create(
-        tmp_path / "r",
-        Experiment(seed=1),
-        run_id="r",
-        system="mohawk",
-        trace_hash="",
-        fleet="local",
-        device_names=["a"],
-    )
+    folder = a_run(tmp_path / "r", "local", ["a"])
     with folder:
         done = command("resume-replay", tmp_path / "r")
         folder.close(RunState.FINISHED)

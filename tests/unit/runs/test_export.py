@@ -18,6 +18,7 @@ from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import account_run
+from small_runs import a_run
 
 S = 1_000_000_000
 SP2 = TRAITS.load("smartpower2")  # what an undescribed meter is taken for
@@ -26,15 +27,7 @@ SP2 = TRAITS.load("smartpower2")  # what an undescribed meter is taken for
 @pytest.fixture
 def run(tmp_path):
     """One board at 2 W for 60 s: idle to 10, train to 40, idle to 60. Its training of step 0 is wasted."""
-    folder = RunFolder.create(
-        tmp_path / "demo",
-        Experiment(seed=1),
-        run_id="demo",
-        system="mohawk",
-        trace_hash="",
-        fleet="local",
-        device_names=["pi-01"],
-    )
+    folder = a_run(tmp_path / "demo", "local")
     journal = folder.journal
     journal.append(StepOpened(0, (0,), (0,), (50.0,)))
     journal.append(OrderGiven(0, 0, "t", "train", 0))

@@ -23,7 +23,6 @@ from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Outcome
 from roambench.energy.clocks.clock_fit import ClockExchange
-from roambench.experiment.sections import Experiment
 from roambench.fleet.clock_probes import clock_probed
 from roambench.meters.traits import TRAITS, MeterDescription
 from roambench.report.summaries.evidence import read_runs
@@ -33,6 +32,7 @@ from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 from roambench.spool.record_context import RecordContext
+from small_runs import a_run
 
 pytestmark = pytest.mark.lengthy
 
@@ -158,15 +158,7 @@ LIARS = tuple(f"pi-{number:03d}" for number in range(1, len(ABSURD) + 1))
 def bench(path: Path, liars: Sequence[str] = LIARS) -> Iterator[RunFolder]:
     """A finished run of the honest board pi-000, whose training of 30 s took 2 W, and of `liars`."""
     names = ["pi-000", *liars]
-    made = RunFolder.create(
-        path / "run",
-        Experiment(seed=1),
-        run_id="run",
-        system="mohawk",
-        trace_hash="",
-        fleet="bench",
-        device_names=names,
-    )
+    made = a_run(path / "run", "bench", names)
     journal, devices = made.journal, tuple(range(len(names)))
     journal.append(StepOpened(0, devices, (0,) * len(names), (50.0,) * len(names)))
     for device in devices:

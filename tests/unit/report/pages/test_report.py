@@ -14,7 +14,6 @@ from jinja2 import UndefinedError
 from page_data import page_data
 from roambench.contract.errors import RunError
 from roambench.contract.events import EventKind
-from roambench.experiment.sections import Experiment
 from roambench.report.comparison import compare_runs
 from roambench.report.figures.figure import drawn, safe
 from roambench.report.figures.power_data import MOST_POINTS, thin
@@ -23,6 +22,7 @@ from roambench.report.report import report
 from roambench.report.templates.rendering import packed, rendered
 from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven
 from roambench.runs.info import RunState
+from small_runs import a_run
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -143,17 +143,8 @@ def test_every_kind_of_run_renders(hand_made, changes):
 
 
 def test_a_run_that_died_before_its_first_step_renders(hand_made, tmp_path):
-    from roambench.runs.folder import RunFolder
 
-    RunFolder.create(
-        tmp_path / "early",
-        Experiment(seed=1),
-        run_id="early",
-        system="mohawk",
-        trace_hash="",
-        fleet="local",
-        device_names=["pi-01"],
-    ).close()
+    a_run(tmp_path / "early", "local").close()
     page = page_of(tmp_path / "early")
     assert "no meter readings" in page.words
 

@@ -11,13 +11,13 @@ import pytest
 
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import Reading, RecordKind, phase_to_bytes
-from roambench.experiment.sections import Experiment
 from roambench.report.summaries.evidence import read_runs
 from roambench.rounds.records import StepOpened
 from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounted import energy_of
 from roambench.runs.measured.accounts import RunEnergy
+from small_runs import a_run
 
 S = 1_000_000_000
 
@@ -29,15 +29,7 @@ def reading(second: int) -> bytes:
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunFolder]:
     """One board at 2 W for a minute."""
-    folder = RunFolder.create(
-        tmp_path / "run",
-        Experiment(seed=1),
-        run_id="run",
-        system="mohawk",
-        trace_hash="",
-        fleet="local",
-        device_names=["pi-01"],
-    )
+    folder = a_run(tmp_path / "run", "local")
     folder.journal.append(StepOpened(0, (0,), (0,), (50.0,)))
     records = [(second, RecordKind.READING, reading(second)) for second in range(60)]
     span = PhaseSpan("pi-01", "b", Phase.IDLE, -1, 0, 60 * S)

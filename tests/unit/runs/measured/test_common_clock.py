@@ -9,13 +9,13 @@ import pytest
 from roambench.contract.events import EventKind
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, HostSample, Reading, RecordKind, phase_to_bytes
-from roambench.experiment.sections import Experiment
 from roambench.meters.traits import TRAITS
 from roambench.rounds.records import ClockProbed
 from roambench.runs.folder import RunFolder
 from roambench.runs.measured.accounts import account_run
 from roambench.runs.measured.common_clock import OneClock, boots_of, on_one_clock
 from roambench.spool.record_context import RecordContext
+from small_runs import a_run
 
 S = 1_000_000_000
 NAMES = ("pi-01", "pi-02")
@@ -72,15 +72,7 @@ class Agent:
 
 @pytest.fixture
 def folder(tmp_path):
-    made = RunFolder.create(
-        tmp_path / "run",
-        Experiment(seed=1),
-        run_id="run",
-        system="mohawk",
-        trace_hash="",
-        fleet="bench",
-        device_names=NAMES,
-    )
+    made = a_run(tmp_path / "run", "bench", NAMES)
     yield made
     made.close()
 

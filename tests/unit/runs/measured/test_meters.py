@@ -31,6 +31,7 @@ from roambench.runs.info import RunState
 from roambench.runs.measured.accounts import DeviceEnergy, account_run
 from roambench.runs.measured.analysis import analysis_of
 from roambench.runs.measured.meters import DeviceMeter, device_meter
+from small_runs import a_run
 
 S = 10**9
 MS = 10**6
@@ -66,14 +67,11 @@ def measured(
     records: Sequence[RoundRecord] = (),
     others: Sequence[str] = (),
 ) -> DeviceEnergy:
-    with RunFolder.create(
+    with a_run(
         folder / "run",
+        "bench",
+        ["pi-01", *others],
         Experiment.model_validate({"seed": 1, "energy": energy or {}}),
-        run_id="run",
-        system="mohawk",
-        trace_hash="",
-        fleet="bench",
-        device_names=["pi-01", *others],
     ) as run:
         rows = [(RecordKind.READING, reading.to_bytes()) for reading in readings]
         rows += [(RecordKind.PHASE, phase_to_bytes(span)) for span in SPANS]

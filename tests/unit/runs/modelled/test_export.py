@@ -33,6 +33,7 @@ from roambench.runs.modelled.accounts import (
     read_link_model_json,
     save_link_model_json,
 )
+from small_runs import a_run
 
 SIMULATED = {"idle_w": 2.0, "train_w": 1.0, "power_spread": 0.0}
 
@@ -83,8 +84,10 @@ def simulated(
     fleet: str = "simulated",
     told: Sequence[RoundRecord] = (),
 ) -> RunFolder:
-    folder = RunFolder.create(
+    folder = a_run(
         path,
+        fleet,
+        ["pi-01", "pi-02", "pi-03"],
         Experiment.model_validate(
             {
                 "seed": 1,
@@ -93,10 +96,7 @@ def simulated(
             }
         ),
         run_id="demo",
-        system="mohawk",
         trace_hash="ab",
-        fleet=fleet,
-        device_names=["pi-01", "pi-02", "pi-03"],
     )
     for record in told or records():
         folder.journal.append(record)
@@ -251,15 +251,7 @@ def test_orders_that_were_not_done_have_no_modelled_joules(tmp_path: Path) -> No
 
 
 def test_powers_that_a_folder_does_not_name_are_those_of_an_experiment_that_does_not(tmp_path: Path) -> None:
-    with RunFolder.create(
-        tmp_path / "run",
-        Experiment(seed=1),
-        run_id="demo",
-        system="mohawk",
-        trace_hash="ab",
-        fleet="simulated",
-        device_names=["pi-01"],
-    ) as folder:
+    with a_run(tmp_path / "run", "simulated", run_id="demo", trace_hash="ab") as folder:
         (folder.path / "experiment.json").write_text("{}")
         account = modelled_account(folder, [])
     assert account is not None
