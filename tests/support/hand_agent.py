@@ -18,6 +18,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
+from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import TrainOrder
 from roambench.fleet.drain_writer import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -26,6 +27,7 @@ from roambench.fleet.limits import AgentLimits
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
 from roambench.wire.v1 import control_pb2 as wire
+from roambench.wire.v1 import data_pb2
 from roambench.wire.v1.methods import MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION
 
 LAYOUT = "a" * 32
@@ -214,3 +216,15 @@ def done(order: wire.Order, **fields: Any) -> wire.AgentFrame:
 
 
 REPORT = wire.TrainReply(samples=5, sgd_steps=1, model_digest=b"d" * 32, mean_loss=1.5)
+
+
+def upload_header(order: wire.Order, blob: bytes) -> data_pb2.UploadHeader:
+    """What pi-01 sends before the model that an order asks for."""
+    return data_pb2.UploadHeader(
+        device="pi-01",
+        order_id=order.order_id,
+        train_order_id=order.upload.train_order_id,
+        ap=order.upload.ap,
+        total_bytes=len(blob),
+        digest=bytes.fromhex(digest_of(blob)),
+    )

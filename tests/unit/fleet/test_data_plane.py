@@ -10,7 +10,18 @@ import grpc
 import numpy as np
 import pytest
 
-from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done, hand_agent, train_order
+from hand_agent import (
+    LAYOUT,
+    MODEL,
+    REPORT,
+    HandAgent,
+    bench,
+    connected,
+    done,
+    hand_agent,
+    train_order,
+    upload_header,
+)
 from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
@@ -84,14 +95,11 @@ async def test_a_spoilt_upload_is_refused_and_logged_and_the_controller_stays_up
     }.get(spoil, good)
 
     async def spoilt(agent: HandAgent, order: wire.Order) -> None:
-        header = data_pb2.UploadHeader(
-            device="pi-01",
-            order_id=order.order_id,
-            train_order_id=order.upload.train_order_id,
-            ap=order.upload.ap,
-            total_bytes=len(blob) + (10_000_000_000 if spoil == "oversize" else 0),
-            digest=bytes(32) if spoil == "digest" else bytes.fromhex(digest_of(blob)),
-        )
+        header = upload_header(order, blob)
+        if spoil == "oversize":
+            header.total_bytes += 10_000_000_000
+        if spoil == "digest":
+            header.digest = bytes(32)
 
         async def messages() -> AsyncIterator[bytes]:
             if spoil == "random":
@@ -278,14 +286,7 @@ async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
     blob = encode(MODEL, LAYOUT)
 
     async def stumble(agent: HandAgent, order: wire.Order) -> None:
-        header = data_pb2.UploadHeader(
-            device="pi-01",
-            order_id=order.order_id,
-            train_order_id=order.upload.train_order_id,
-            ap=order.upload.ap,
-            total_bytes=len(blob),
-            digest=bytes.fromhex(digest_of(blob)),
-        )
+        header = upload_header(order, blob)
 
         async def half() -> AsyncIterator[bytes]:
             yield header.SerializeToString()

@@ -13,6 +13,7 @@ from hand_agent import (
     done,
     hand_agent,
     train_order,
+    until,
 )
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus, IdleOrder
@@ -30,20 +31,19 @@ async def test_a_silent_agent_times_out_and_an_absent_one_is_lost() -> None:
         assert absent.status is AnswerStatus.LOST
 
 
-async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back() -> None:
-    async def begin(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(
-            wire.AgentFrame(event=wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
-        )
+async def begin(agent: HandAgent, order: wire.Order) -> None:
+    """Say that the training of an order has begun, and no more."""
+    began = wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
+    agent.link.send(wire.AgentFrame(event=began))
 
+
+async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back() -> None:
     async with bench(deadline_s=30) as where:
         async with hand_agent(where, on_order=begin, started=1):
             await connected(where)
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
-            async with asyncio.timeout(60):
-                while EventKind.TRAIN_STARTED not in where.kinds():
-                    await asyncio.sleep(0.01)
+            await until(lambda: EventKind.TRAIN_STARTED in where.kinds(), 60)
         async with hand_agent(where, started=2):
             (answer,) = await asyncio.wait_for(asked, 60)
     assert answer.status is AnswerStatus.LOST
@@ -51,11 +51,6 @@ async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back()
 
 
 async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts() -> None:
-    async def begin(agent: HandAgent, order: wire.Order) -> None:
-        agent.link.send(
-            wire.AgentFrame(event=wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED))
-        )
-
     async def finish(agent: HandAgent, order: wire.Order) -> None:
         agent.link.send(done(order, train=REPORT))
 
@@ -65,9 +60,7 @@ async def test_an_agent_back_with_its_model_is_asked_again_and_its_answer_counts
             await connected(where)
             digest = where.fleet.publish(MODEL)
             asked = asyncio.create_task(where.fleet.perform([train_order(digest)]))
-            async with asyncio.timeout(60):
-                while EventKind.TRAIN_STARTED not in where.kinds():
-                    await asyncio.sleep(0.01)
+            await until(lambda: EventKind.TRAIN_STARTED in where.kinds(), 60)
         async with hand_agent(where, on_order=finish, started=2, trained=["run/1/0/train"]):
             (answer,) = await asyncio.wait_for(asked, 60)
     assert answer.status is AnswerStatus.DONE

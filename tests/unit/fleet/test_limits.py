@@ -23,11 +23,12 @@ from hand_agent import (
     lines,
     train_order,
     until,
+    upload_header,
 )
 from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import RecordKind
 from roambench.fleet.limits import AgentLimits, Allowance, Bucket, QuotaExceeded
@@ -235,14 +236,7 @@ async def test_an_upload_in_tiny_pieces_is_refused_before_it_costs_memory(size: 
         if not order.HasField("upload"):
             return
         blob = encode(MODEL, LAYOUT)
-        header = data_pb2.UploadHeader(
-            device="pi-01",
-            order_id=order.order_id,
-            train_order_id=order.upload.train_order_id,
-            ap=order.upload.ap,
-            total_bytes=len(blob),
-            digest=bytes.fromhex(digest_of(blob)),
-        )
+        header = upload_header(order, blob)
 
         async def messages() -> AsyncIterator[bytes]:
             nonlocal sent

@@ -54,7 +54,8 @@ def whole_shard() -> Shard:
     return Shard(images, draws.integers(0, 10, 12))
 
 
-def setting_in(folder: Path, model: str = "mlp") -> WorkerSetting:
+def files_in(folder: Path) -> list[str]:
+    """The files of the whole shard, and of who has which part of it."""
     shard = whole_shard()
     arrays = {
         "images": shard.images,
@@ -64,10 +65,13 @@ def setting_in(folder: Path, model: str = "mlp") -> WorkerSetting:
     }
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
+    return [str(folder / f"{name}.npy") for name in arrays]
+
+
+def setting_in(folder: Path, model: str = "mlp") -> WorkerSetting:
     spec = LearningSpec(model, 1, 10, 0.01, 0.9, 0.0, 8, "")
     size = flatten(build("mlp", 1, 10)).size
-    paths = [str(folder / f"{name}.npy") for name in ("images", "labels", "parts", "offsets")]
-    return WorkerSetting(spec, *paths, str(folder / "models.bin"), size, 40)
+    return WorkerSetting(spec, *files_in(folder), str(folder / "models.bin"), size, 40)
 
 
 @asynccontextmanager

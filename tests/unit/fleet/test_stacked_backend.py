@@ -25,9 +25,10 @@ from roambench.learning.models.build import build
 from roambench.learning.shards import Shard
 from samples import sampled
 
+from .test_simulated_fleet import PARTS, files_in, whole_shard
+
 pytestmark = [pytest.mark.asyncio, pytest.mark.usefixtures("one_thread")]
 
-PARTS = ([0, 5, 9, 11], [1, 2, 3], [4, 6, 7, 8, 10])
 SIZE = flatten(build("mlp", 1, 10)).size
 
 
@@ -35,26 +36,10 @@ def spec(model: str = "mlp") -> LearningSpec:
     return LearningSpec(model, 1, 10, 0.05, 0.9, 0.0, 2, "", precision="float64")
 
 
-def whole_shard() -> Shard:
-    draws = np.random.default_rng(3)
-    images = draws.standard_normal((12, 1, 32, 32)).astype(np.float32)
-    return Shard(images, draws.integers(0, 10, 12))
-
-
 def setting_in(
     folder: Path, model: str = "mlp", device: str = "cpu", compute: str = "float64"
 ) -> StackedSetting:
-    shard = whole_shard()
-    arrays = {
-        "images": shard.images,
-        "labels": shard.labels,
-        "parts": np.concatenate([np.array(part) for part in PARTS]),
-        "offsets": np.cumsum([0, *(len(part) for part in PARTS)]),
-    }
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    paths = [str(folder / f"{name}.npy") for name in ("images", "labels", "parts", "offsets")]
-    worker = WorkerSetting(spec(model), *paths, str(folder / "models.bin"), SIZE, 40)
+    worker = WorkerSetting(spec(model), *files_in(folder), str(folder / "models.bin"), SIZE, 40)
     return StackedSetting(worker, 2, device, 1, compute)
 
 

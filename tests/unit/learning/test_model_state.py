@@ -90,6 +90,21 @@ class Shared(nn.Module):
         return out
 
 
+def saved_and_loaded(folder: Path, module: nn.Module, vector: np.ndarray, other: nn.Module) -> Path:
+    """Save `vector` as the model `module`; it comes whole into `other`. Returns the file."""
+    layout = layout_of(module)
+    path = save_model(
+        folder / "m.safetensors",
+        vector,
+        names=layout.names,
+        shapes=layout.shapes,
+        companions=companions_of(module),
+    )
+    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
+    assert flatten(other).tobytes() == vector.tobytes()
+    return path
+
+
 @pytest.mark.parametrize("device", ["meta", "cpu"])
 def test_a_block_with_two_names_and_parametrizations_trains_alike_and_loads_back(device: str, tmp_path: Path):
     module, layout = Shared(device), layout_of(Shared(device))
@@ -100,16 +115,7 @@ def test_a_block_with_two_names_and_parametrizations_trains_alike_and_loads_back
     assert np.isfinite(once).all()
     assert again.tobytes() == once.tobytes()
     assert not any(name.startswith("again") for name in layout.names)
-    path = save_model(
-        tmp_path / "m.safetensors",
-        once,
-        names=layout.names,
-        shapes=layout.shapes,
-        companions=companions_of(module),
-    )
-    other = Shared("cpu")
-    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
-    assert flatten(other).tobytes() == once.tobytes()
+    saved_and_loaded(tmp_path, module, once, Shared("cpu"))
 
 
 def test_one_training_leaves_nothing_for_the_next_in_the_same_worker():
@@ -153,17 +159,8 @@ def test_dropout_draws_by_the_trainings_seed_and_leaves_torchs_generator_alone()
 def test_what_is_saved_of_a_model_is_its_whole_state_dict(tmp_path):
     module = drawn()
     vector = np.arange(layout_of(module).size, dtype=np.float32)
-    layout = layout_of(module)
-    path = save_model(
-        tmp_path / "m.safetensors",
-        vector,
-        names=layout.names,
-        shapes=layout.shapes,
-        companions=companions_of(module),
-    )
     other = Tied(device="cpu")
-    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
-    assert flatten(other).tobytes() == vector.tobytes()
+    path = saved_and_loaded(tmp_path, module, vector, other)
     assert other.scale.shape == ()
     assert other.places.dtype == torch.int64
     assert load_model(path).tobytes() == vector.tobytes()
@@ -171,17 +168,7 @@ def test_what_is_saved_of_a_model_is_its_whole_state_dict(tmp_path):
 
 def test_a_module_in_the_test_mode_of_float64_can_be_saved_whole_too(tmp_path):
     module = drawn().double()
-    layout, vector = layout_of(module), flatten(module)
-    path = save_model(
-        tmp_path / "m.safetensors",
-        vector,
-        names=layout.names,
-        shapes=layout.shapes,
-        companions=companions_of(module),
-    )
-    other = Tied(device="cpu").double()
-    other.load_state_dict({name: torch.from_numpy(t) for name, t in load_tensors(path).items()}, strict=True)
-    assert flatten(other).tobytes() == vector.tobytes()
+    saved_and_loaded(tmp_path, module, flatten(module), Tied(device="cpu").double())
 
 
 class Buffered(nn.Module):
