@@ -318,11 +318,8 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
         drawing = ElementTree.parse(tmp_path / "saved/energy.svg").getroot()
         words = {element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text")}
         assert {"download", "train", "upload", "gross energy, J"} <= words
-        printed = browser.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
-    (tmp_path / "report.pdf").write_bytes(base64.b64decode(printed))
-    boxes = subprocess.run(
-        ["pdftotext", "-bbox", tmp_path / "report.pdf", "-"], capture_output=True, text=True, check=True
-    ).stdout
+        note = browser.value("document.querySelector('details.routine:not([open]) li').textContent")
+        boxes = printed(browser, tmp_path / "report.pdf")
     sheets = [float(width) for width in re.findall(r'<page width="([\d.]+)"', boxes)]
     right_edges = [float(x) for x in re.findall(r'xMax="([\d.]+)"', boxes)]
     margin_pt = 14.0 / 25.4 * 72.0
@@ -332,8 +329,27 @@ def test_a_table_is_copied_a_figure_saved_and_the_page_printed_whole(
         "Accuracy and loss",
         "Energy used for learning and wasted",
         "Availability, and what became",
+        " ".join(note.split()[:6]),
     ):
         assert title in told
+
+
+def printed(browser: Browser, path: Path) -> str:
+    """The words of the page on A4, with their places."""
+    sheets = browser.call("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
+    path.write_bytes(base64.b64decode(sheets))
+    command = ["pdftotext", "-bbox", path, "-"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def test_on_paper_panels_stand_below_each_other_and_closed_tables_say_so(tmp_path: Path) -> None:
+    roambench("trace", "generate", "city", "-o", tmp_path / "t.parquet", "--set", "devices=20")
+    roambench("trace", "plot", tmp_path / "t.parquet", "-o", tmp_path)
+    with chromium(tmp_path / "profile") as browser:
+        show(browser, tmp_path / "trace.html")
+        told = " ".join(re.findall(r">([^<>]+)</word>", printed(browser, tmp_path / "trace.pdf")))
+    assert "(a) even (b) map of (a)" in told
+    assert "(closed: open it to print it)" in told
 
 
 #: What reaches beyond the paper's width, but for the drawings of figures, which are drawn again for paper.

@@ -37,9 +37,10 @@
 
   // --- what each figure is now
   const figures = new Map(report.figures.map((figure) => [figure.key, figure]));
-  const now = (key) => {
+  const now = (key, paper) => {
     const { data, layout, narrow } = key === "power" && power ? powerFigure() : figures.get(key);
-    return { data, layout: phone.matches ? roomy(data, { ...layout, ...narrow }) : layout };
+    if (phone.matches) return { data, layout: roomy(data, { ...layout, ...narrow }) };
+    return { data, layout: paper && layout.xaxis3 ? { ...layout, ...narrow } : layout }; // three beside each other: too many
   };
   // On a phone a legend has a row for each name, and the plot keeps its height.
   const roomy = (data, layout) => {
@@ -49,7 +50,7 @@
   };
   const drawn = new Set();
   const draw = async (place, paper) => {
-    const { data, layout } = now(place.id.slice("plot-".length));
+    const { data, layout } = now(place.id.slice("plot-".length), paper);
     const style = getComputedStyle(root);
     const whole = painted({ ...layout, template: report.template }, style);
     if (paper) Object.assign(whole, { width: paper.width, height: Math.min(layout.height, paper.height) });
@@ -135,6 +136,7 @@
   const PAPER_PX = { width: 640, height: 740 }; // what A4 and Letter have room for, a heading and a caption besides
   window.addEventListener("beforeprint", () => {
     root.classList.add("paper");
+    for (const notes of document.querySelectorAll("details.routine")) notes.open = true;
     for (const place of places) draw(place, PAPER_PX);
   });
   window.addEventListener("afterprint", () => {
