@@ -181,7 +181,7 @@ class Follower:
     """Pages that are open, and the runs of a folder that they show."""
 
     def __init__(self, folder: WatchedFolder, parent: int | None = None, say: Say = str) -> None:
-        """It ends with the process `parent`, where one is given; `say` is told what takes long."""
+        """It ends with the process `parent`, where one is given; `say` gets what takes long."""
         self._say = say
         self._folder = folder
         self._parent = parent

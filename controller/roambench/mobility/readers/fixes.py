@@ -26,7 +26,7 @@ class Stations:
     ids: tuple[str, ...]
     latitude: FloatColumn  # metres north on a plane
     longitude: FloatColumn  # metres east on a plane
-    file: str = ""  # that lists them, if it is one of its own
+    file: str = ""  # the list of access points, if it is a separate file
 
 
 @dataclass(frozen=True, eq=False)
