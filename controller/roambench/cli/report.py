@@ -96,6 +96,7 @@ def show(
         shown = list(dict.fromkeys(map(source_of, runs)))
         if made.settings.repeated:  # the folder of all of them
             common = Path(os.path.commonpath(shown))
+            common = common.parent if common.name == "points" else common
             shown = [common] if runs_at([common]) == shown else shown
         again = shlex.join(["roambench", "report", *map(str, shown), "--full"])
         say(console, f"all tables: {again}")

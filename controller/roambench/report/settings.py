@@ -91,6 +91,7 @@ class Best:
     quantity: Quantity
     setting: RepeatedSetting
     beside: tuple[tuple[RepeatedSetting, Improvement], ...]
+    without: int = 0  # settings that have no such value
 
     @property
     def sentence(self) -> str:
@@ -99,7 +100,8 @@ class Best:
         heading = heading[0].upper() + heading[1:]
         mean = interval_text(self.setting.spread(self.quantity), share=self.quantity.share)
         if all(found.difference == 0.0 for _, found in self.beside):
-            return f"{heading}: all settings have the same mean, {mean}."
+            those = f"the {len(self.beside) + 1} settings that have one" if self.without else "all settings"
+            return f"{heading}: {those} have the same mean, {mean}."
         unsure = [other.name for other, found in self.beside if found.winner != "A"]
         others = count(len(self.beside), "other setting")
         if len(unsure) == len(self.beside):
@@ -182,4 +184,4 @@ def _best(quantity: Quantity, rows: Sequence[RepeatedSetting]) -> Best | None:
         pairs = [(own[seed], theirs[seed]) for seed in own if seed in theirs]
         if other is not best and pairs:
             beside.append((other, improvement(pairs, quantity.better, confidence)))
-    return Best(quantity, best, tuple(beside)) if beside else None
+    return Best(quantity, best, tuple(beside), len(rows) - len(means)) if beside else None

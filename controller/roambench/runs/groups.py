@@ -127,13 +127,22 @@ def run_folders(folder: Path, depth: int = _DEPTH, *, half: bool = False) -> Ite
 
 
 def runs_at(paths: Sequence[Path]) -> list[Path]:
-    """The run folders that a user means by these: a run itself; the runs of a group, of a sweep, or below
-    another folder; of an experiment's folder those of its last start. What holds no run stays as it is."""
+    """The run folders that a user means by these: a run itself; the runs of a group, of a sweep by name, or
+    below another folder; of an experiment's folder those of its last start. What holds no run stays as it is.
+    """
     found: list[Path] = []
     for path in paths:
         if is_run(path):
             found.append(path)
             continue
         latest = path / LATEST
-        found += list(run_folders(latest if latest.is_dir() else path, ANY_DEPTH, half=True)) or [path]
+        below = list(run_folders(latest if latest.is_dir() else path, ANY_DEPTH, half=True))
+        names = names_in_sweeps(below)
+        found += sorted(below, key=lambda run: _by_value(names.get(run.resolve(), ""))) or [path]
     return found
+
+
+def _by_value(name: str) -> list[tuple[str, float]]:
+    """A name for sorting, its numbers by their values."""
+    parts = re.split(r"(\d+(?:\.\d+)?(?:e[-+]?\d+)?)", name)
+    return [("", float(part)) if at % 2 else (part, 0.0) for at, part in enumerate(parts)]

@@ -18,6 +18,7 @@ from roambench.report.pages.page import footer_of
 from roambench.report.quantities import QUANTITIES
 from roambench.report.report import report
 from roambench.report.settings import settings_of
+from roambench.report.summaries.report_flags import shared_flags
 from roambench.report.table import ReportTable
 from roambench.report.tables.settings import latex, pairs_table, settings_csv, settings_table
 from roambench.rounds.records import MixingPlanned, ModelsScored, PeersDescribed
@@ -92,6 +93,23 @@ def test_a_setting_has_the_means_of_its_seeds_and_the_best_is_found_by_pairs(gri
     assert wasted.sentence == "Trainings wasted: all settings have the same mean, 50 ± 0 %."
 
 
+def test_of_settings_that_never_reach_a_threshold_nothing_is_said(grid: Path) -> None:
+    found = settings_of(report(runs_at([grid])).summaries)
+    rounds = next(best for best in found.best if best.quantity.name == "rounds_to_threshold")
+    assert rounds.sentence == (
+        "Rounds to threshold: the 2 settings that have one have the same mean, 1.0 ± 0.0."
+    )
+
+
+def test_runs_of_a_sweep_come_by_setting_and_seed_and_a_note_of_all_names_none(grid: Path) -> None:
+    runs = report(runs_at([grid])).summaries
+    assert [run.label for run in runs][:5] == [
+        *(f"mohawk alpha=0.1 seed={seed}" for seed in (1, 2, 3, 4)),
+        "mohawk alpha=0.5 seed=1",
+    ]
+    assert "all 10 runs" in {labels for labels, _ in shared_flags(runs)}
+
+
 def test_its_tables_are_ready_for_a_paper(grid: Path) -> None:
     found = settings_of(report(runs_at([grid])).summaries)
     table = settings_table(found)
@@ -119,7 +137,7 @@ def test_a_sweep_is_reported_and_drawn_by_its_settings(grid: Path, tmp_path: Pat
     said = CliRunner().invoke(app, ["report", str(grid), "-o", str(page)])
     assert said.exit_code == 0, said.output
     assert "Final accuracy: alpha=0.9 is best with" in said.output
-    assert f"all tables: roambench report {grid / 'points'} --full" in said.output
+    assert f"all tables: roambench report {grid} --full" in said.output
     assert "<h1>Final accuracy: alpha=0.9 is best with" in page.read_text()
     out = tmp_path / "figs"
     drawn = CliRunner().invoke(

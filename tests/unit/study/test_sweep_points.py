@@ -252,6 +252,7 @@ def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None
     head = shown.getvalue().splitlines()[0]
     assert head.split("  ")[-4:] == ["trainings wasted ↓", "trainings", "final rmse ↓", "best R2 ↑"]
     assert {"↑ higher is better", "↓ lower is better"} <= set(shown.getvalue().splitlines())
+    assert "±" not in shown.getvalue()  # one run
     write_results(SweepFolder(tmp_path), table, [point], [outcome])
     assert json.loads((tmp_path / "table.json").read_text())["better"] == dict(table.better)
     better = Columns(pq.read_table(tmp_path / "table.parquet")).better

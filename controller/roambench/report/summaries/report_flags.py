@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from roambench.contract.metric import ACCURACY
 from roambench.report.summaries.flag import Flag, grave, gravest_first
@@ -11,6 +12,7 @@ from roambench.runs.info import RunState
 
 #: (labels of the runs that say it, "" for all of them together; the flag).
 SaidBy = tuple[str, Flag]
+_NAMED: Final = 4  # runs that are named one by one although all say the same
 
 
 def report_flags(runs: Sequence[RunSummary]) -> list[SaidBy]:
@@ -31,9 +33,11 @@ def shared_flags(runs: Sequence[RunSummary]) -> list[SaidBy]:
         for run in runs:
             if place < len(run.doubts):
                 labels_of.setdefault(run.doubts[place], []).append(run.label)
-    return sorted(
-        ((", ".join(labels), flag) for flag, labels in labels_of.items()), key=lambda said: said[1].routine
+    said_by = (
+        (f"all {len(runs)} runs" if len(labels) == len(runs) > _NAMED else ", ".join(labels), flag)
+        for flag, labels in labels_of.items()
     )
+    return sorted(said_by, key=lambda said: said[1].routine)
 
 
 def sentence_of(said: SaidBy) -> str:

@@ -86,6 +86,8 @@ def print_table(table: SweepTable, console: Console) -> None:
     )
     for way in sorted({table.better[name] for name in metrics} - {""}):
         say(console, f"{_ARROWS[way].strip()} {way} is better")
+    if any((row.metrics[name].n or 0) > 1 for row in table.rows for name in metrics):
+        say(console, "±: the standard deviation over the runs; `roambench report` has intervals of the mean")
     if any(row.metrics[name].u for row in table.rows for name in metrics):
         say(console, "[± ]: what meters, or models, may have wrong in the mean (k = 2)")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
