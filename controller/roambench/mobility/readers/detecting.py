@@ -154,9 +154,9 @@ def _trial(reader: str, head: Head, options: SourceOptions, most: float = 0.1) -
 
 
 def _needs_pattern(head: Head) -> bool:
-    """Tell if the table's dates begin with the day or the month."""
+    """Tell if the table's dates begin with the day or the month, or its times are milliseconds."""
     proposal = propose(head) if head.rows else None
-    return proposal is not None and "%" in proposal.time_format
+    return proposal is not None and proposal.time_format != "auto"
 
 
 def _guesses(heads: Sequence[tuple[str, Head]]) -> tuple[Guess, ...]:

@@ -102,6 +102,12 @@ def test_a_table_of_our_own_names_gets_the_pattern_of_its_dates(tmp_path):
     assert [guess.reader for guess in detect([path], time_format="%d/%m/%Y %H:%M")] == ["csv"]
 
 
+def test_a_table_of_our_own_names_gets_its_milliseconds(tmp_path):
+    rows = [f"tag{at % 2},{1588291200000 + at},48.1{at},11.5" for at in range(4)]
+    (tmp_path / "t.csv").write_text("\n".join(["device,time,lat,lon", *rows]))
+    assert advice(tmp_path / "t.csv")[0].endswith("--time-format unix_ms")
+
+
 @pytest.mark.parametrize(
     "text",
     [
