@@ -155,7 +155,7 @@ def test_a_sweeps_runs_are_called_by_what_varies(tmp_path: Path) -> None:
 def test_names_that_boards_could_choose_stay_inside_their_label() -> None:
     name = 'pi"} 1\n# EOF\\'
     family = Family("roambench_x", "gauge", "", 'help\n"', (({"device": name}, 1.5),))
-    text = "\n".join([*family.lines(), "# EOF", ""])
+    text = "\n".join([*family.lines({}), "# EOF", ""])
     (read,) = text_string_to_metric_families(text)
     assert [(sample.labels, sample.value) for sample in read.samples] == [({"device": name}, 1.5)]
 

@@ -13,7 +13,9 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.printable import printable
 from roambench.contract.sources import own_code
+from roambench.experiment.sections import resolved
 from roambench.live.messages import encoded
 from roambench.live.saved_page import METRICS, PAGE, SavedPage, page_messages
 from roambench.mobility.files import content_hash, read_trace
@@ -33,14 +35,17 @@ from roambench.runs.info import RunState
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
 from roambench.runs.marks import gaps
 from roambench.runs.modelled.export import modelled_results
+from roambench.runs.settings import named, setting
 from roambench.runs.whole_file import read_whole
+from roambench.systems.catalogue import SYSTEMS
 
 _FILES: Final = "files"
 _WITHOUT: Final = "this run was killed, or an older version made it"
 #: What no check can compute again, said below every one of them.
 LIMITS: Final = (
     "scores of steps before the last model, and raw records and settings that were changed together with "
-    "their digests, can only be checked by repeating the run: roambench run RUN"
+    "their digests, can only be checked by repeating the run: roambench run RUN; pages are compared by their "
+    "digest alone: roambench report makes them anew"
 )
 
 
@@ -65,6 +70,7 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
         findings.append(_records(folder))
         findings.append(_trace(folder))
         try:
+            findings += _name(folder)
             log = folder.read_log()
             findings += check_model(folder, log, download=download)
             findings += _tables(folder, log)
@@ -92,6 +98,22 @@ def _files(path: Path) -> CheckFinding:
     # A page that was written later is compared with the records.
     wrong = [text for text in differences(path, manifest) if text != f"{PAGE} was added"]
     return compared(_FILES, wrong, f"{count} files have the digests of the run's end")
+
+
+def _name(folder: RunFolder) -> Iterator[CheckFinding]:
+    """The folder's name, by which reports call the run, where it names another system, seed or setting."""
+    values = setting(folder.info.system, folder.info.seed, resolved(folder.experiment))
+    first, *words = folder.path.name.split()
+    wrong = []
+    if first in SYSTEMS.names() and first != folder.info.system:
+        wrong.append(f"it names {first}, the run is of {folder.info.system}")
+    for word in words:
+        key = word.partition("=")[0]
+        own = [named(values, [name]) for name in values if name == key or name.endswith(f".{key}")]
+        if own and not any(word.partition("=")[2] == text.partition("=")[2] for text in own):
+            wrong.append(f"it names {word}, the run has {own[0]}")
+    if wrong:
+        yield CheckFinding("name", CheckOutcome.DIFFERS, tuple(map(printable, wrong)))
 
 
 def _records(folder: RunFolder) -> CheckFinding:

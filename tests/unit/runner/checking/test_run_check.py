@@ -204,6 +204,19 @@ def test_a_page_of_a_big_run_is_compared_with_its_records(run: Path) -> None:
     assert "not what a run's end writes" in differing(run)[PAGE]
 
 
+def test_a_folder_that_is_named_after_another_setting_is_told(run: Path) -> None:
+    experiment = json.loads((run / "experiment.json").read_text())
+    alpha, seed = experiment["learning"]["alpha"], experiment["seed"]
+    right = run.with_name(f"mohawk alpha={alpha} seed={seed}")
+    run.rename(right)
+    assert differing(right) == {}
+    wrong = right.with_name(f"hierfavg alpha=7.5 seed={seed} b=c")
+    right.rename(wrong)
+    told = differing(wrong)["name"]
+    assert "it names hierfavg, the run is of mohawk" in told
+    assert f"it names alpha=7.5, the run has alpha={alpha}" in told
+
+
 def test_a_run_that_goes_on_cannot_be_checked_yet(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "run", "simulated", [])
     with pytest.raises(RunError, match="goes on; check it when it has ended"):
