@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from roambench.contract.counts import count
 from roambench.contract.metric import ACCURACY
 from roambench.report.summaries.flag import Flag, grave, gravest_first
 from roambench.report.summaries.run import RunSummary, comparison_flags
@@ -34,7 +35,7 @@ def shared_flags(runs: Sequence[RunSummary]) -> list[SaidBy]:
             if place < len(run.doubts):
                 labels_of.setdefault(run.doubts[place], []).append(run.label)
     said_by = (
-        (f"all {len(runs)} runs" if len(labels) == len(runs) > _NAMED else ", ".join(labels), flag)
+        (f"all {count(len(runs), 'run')}" if len(labels) == len(runs) > _NAMED else ", ".join(labels), flag)
         for flag, labels in labels_of.items()
     )
     return sorted(said_by, key=lambda said: said[1].routine)
