@@ -229,6 +229,7 @@ def test_measured_joules_have_what_the_meters_may_have_wrong_in_their_mean(tmp_p
     print_table(table, Console(file=shown, width=200))
     assert "wasted (measured), J ↓" in shown.getvalue()
     assert "120.0 ± 28.3 [± 3.7]" in shown.getvalue()
+    assert "±: the standard deviation over the runs" in shown.getvalue()
     write_results(SweepFolder(tmp_path), table, seeds, outcomes)
     columns = Columns(pq.read_table(tmp_path / "table.parquet"))
     assert columns.units["wasted_j_mean"] == "J"
