@@ -97,9 +97,9 @@ def test_an_ina226_is_read_set_lost_and_found_again(stub: Stub) -> None:
                         assert (item.volts, item.amps) == (5.1, 0.64)
                         assert item.flags == ReadingFlag.NONE
                         seen.append(item.watts)
-                    if len(seen) == 3:
-                        assert seen == [3.2625] * 3
-                        stub.unbind()
+                        if len(seen) == 3:
+                            assert seen == [3.2625] * 3
+                            stub.unbind()
                     if isinstance(item, AgentEvent) and item.kind == EventKind.METER_LOST:
                         assert "the sensor is gone" in item.detail
                         stub.bind("ina226")

@@ -12,9 +12,11 @@ from roambench.contract.records import AgentEvent
 from roambench.runs.measured.accounts import DeviceEnergy
 
 #: Characters of a detail, which a board wrote.
-_MOST_TEXT: Final = 160
+_MOST_TEXT: Final = 240
 #: Noted before a run begins, and no less true in it.
 _AT_ANY_TIME: Final = frozenset({EventKind.SPOOL_DAMAGED, EventKind.AGENT_STATE_DAMAGED})
+#: Whose first detail is told, as it says why.
+_WITH_DETAIL: Final = frozenset({EventKind.METER_LOST, EventKind.METER_UNAVAILABLE, EventKind.METER_ALARM})
 #: What changes no joule by more than the report's ± holds.
 ROUTINE: Final = frozenset({EventKind.STORE_SLOW})
 #: What the report says of each kind, "{on}" being the boards and how often each noted it. Every other kind is
@@ -68,17 +70,22 @@ class BoardNote:
         if self.phases:
             return f"{self.phases:,} phases, {self.joules:,.1f} of {self.of_joules:,.1f} J"
         often = "once" if self.count == 1 else f"{self.count:,} times"
-        return f"{often}: {self.first}" if self.kind is EventKind.METER_ALARM else often
+        return f"{often}: {self.first}" if self.first and self.kind in _WITH_DETAIL else often
 
 
 def board_notes(device: DeviceEnergy, start_ns: int) -> tuple[BoardNote, ...]:
-    """The notes of its agent from the run's begin on, in the order of `SENTENCES`."""
+    """The notes of its agent from the run's begin on, in the order of `SENTENCES`; of a meter that was not
+    open then, why."""
     found: dict[EventKind, list[AgentEvent]] = {}
+    closed = None
+    for event in device.events:
+        if event.monotonic_ns < start_ns and event.kind in (EventKind.METER_UNAVAILABLE, EventKind.METER_OK):
+            closed = event if event.kind is EventKind.METER_UNAVAILABLE else None
     for event in device.events:
         kind = event.kind
         if not isinstance(kind, EventKind) or kind not in SENTENCES:
             continue
-        if event.monotonic_ns < start_ns and kind not in _AT_ANY_TIME:
+        if event.monotonic_ns < start_ns and kind not in _AT_ANY_TIME and event is not closed:
             continue
         if kind is EventKind.AGENT_STARTED and _after_a_cut(device.spans, event.monotonic_ns):
             continue

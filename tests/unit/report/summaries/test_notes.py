@@ -134,9 +134,20 @@ def test_what_meters_and_stores_did_is_counted_board_by_board(hand_made):
         EventKind.SPOOL_DAMAGED: 1,
         EventKind.METER_LOST: 2,
     }
-    assert all(note.first.isprintable() and len(note.first) < 200 for note in notes)
-    assert any(flag.startswith("the meter was lost in mid-run on pi-02 (2 times)") for flag in run.flags)
+    assert all(note.first.isprintable() and len(note.first) < 250 for note in notes)
+    lost = "the meter was lost in mid-run on pi-02 (2 times: /dev/ttyUSB0 "
+    assert any(flag.startswith(lost) for flag in run.flags)
     assert any(flag.startswith("a store was slow to take records on pi-02 (once)") for flag in run.flags)
+
+
+def test_a_meter_that_was_not_open_when_the_run_began_says_why(hand_made):
+    reason = "meter ina219: cannot be opened (1-0040/1: the kernel reckons with a shunt of 10000 uohm)"
+    refused = (EventKind.METER_UNAVAILABLE, -9, reason)
+    (run,) = report([hand_made("refused", own_events={"pi-01": noted(refused)})]).summaries
+    assert f"the meter could not be opened on pi-01 (once: {reason})" in run.flags
+    opened = noted(refused, (EventKind.METER_OK, -5, ""))
+    (run,) = report([hand_made("opened", own_events={"pi-01": opened})]).summaries
+    assert run.boards[0].notes == ()
 
 
 def test_a_run_in_which_nothing_was_noted_says_nothing_of_it(hand_made):
