@@ -12,10 +12,10 @@ from roambench.contract.records import AgentEvent
 from roambench.runs.measured.accounts import DeviceEnergy
 
 #: Characters of a detail, which a board wrote.
-_MOST_TEXT: Final = 240
+_MOST_TEXT: Final = 300
 #: Noted before a run begins, and no less true in it.
 _AT_ANY_TIME: Final = frozenset({EventKind.SPOOL_DAMAGED, EventKind.AGENT_STATE_DAMAGED})
-#: Whose first detail is told, as it says why.
+#: Kinds of which the report adds the first detail: it says why.
 _WITH_DETAIL: Final = frozenset({EventKind.METER_LOST, EventKind.METER_UNAVAILABLE, EventKind.METER_ALARM})
 #: What changes no joule by more than the report's ± holds.
 ROUTINE: Final = frozenset({EventKind.STORE_SLOW})

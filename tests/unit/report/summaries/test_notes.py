@@ -134,7 +134,7 @@ def test_what_meters_and_stores_did_is_counted_board_by_board(hand_made):
         EventKind.SPOOL_DAMAGED: 1,
         EventKind.METER_LOST: 2,
     }
-    assert all(note.first.isprintable() and len(note.first) < 250 for note in notes)
+    assert all(note.first.isprintable() and len(note.first) < 320 for note in notes)
     lost = "the meter was lost in mid-run on pi-02 (2 times: /dev/ttyUSB0 "
     assert any(flag.startswith(lost) for flag in run.flags)
     assert any(flag.startswith("a store was slow to take records on pi-02 (once)") for flag in run.flags)
