@@ -69,9 +69,8 @@ async def run_system(
         await fleet.end(folder.info.name_in_orders, world.movement.trace.steps)
     if trains:
         export_run(folder)
-    if place.kind.has_agents:
-        for note in run.notes(folder):
-            say(console, note)
+    for note in run.notes(folder, on_agents=place.kind.has_agents):
+        say(console, note)
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
     write_figures(folder.path)

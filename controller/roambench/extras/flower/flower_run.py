@@ -121,7 +121,7 @@ class FlowerRun:
     def restore(self, fleet: ReadyFleet, checkpoints: Checkpoints) -> None:
         """Nothing: runs of a ServerApp are not resumed."""
 
-    def notes(self, folder: RunFolder) -> Sequence[str]:
+    def notes(self, folder: RunFolder, *, on_agents: bool) -> Sequence[str]:
         """The places of the app's files."""
         return [
             f"what the ServerApp wrote and printed: {folder.path / SERVER_FOLDER}, {folder.path / SERVER_LOG}"

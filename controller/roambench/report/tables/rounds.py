@@ -30,7 +30,7 @@ def round_tables(run: RunSummary) -> list[ReportTable]:
             f"rounds-{run.label}",
             f"{run.label}: joules of each device in each round",
             f"Gross, {run.basis}: download, training, evaluation and upload of what was ordered in it. "
-            f"Beside them the model's {metric.name} after it.",
+            f"± is 2 u. Beside them the model's {metric.name} after it.",
             ("round", metric.name, *devices, "all"),
             tuple(rows),
         )

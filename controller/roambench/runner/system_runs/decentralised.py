@@ -153,7 +153,7 @@ class DecentralisedRun:
             energy=energy,
         )
 
-    def notes(self, folder: RunFolder) -> Sequence[str]:
+    def notes(self, folder: RunFolder, *, on_agents: bool) -> Sequence[str]:
         """No notes: links between devices are not paced by distance."""
         return ()
 

@@ -200,9 +200,9 @@ class HierarchicalRun:
             batteries=batteries,
         )
 
-    def notes(self, folder: RunFolder) -> Sequence[str]:
-        """Return how many transfers were paced, and clipped to the port (`link_notes`)."""
-        return link_notes(folder.read_log(), self.world.experiment.links.port_mbit_s)
+    def notes(self, folder: RunFolder, *, on_agents: bool) -> Sequence[str]:
+        """Return how many transfers of agents were paced, and clipped to the port (`link_notes`)."""
+        return link_notes(folder.read_log(), self.world.experiment.links.port_mbit_s) if on_agents else ()
 
 
 def extra_vectors_of(system: System, learning_task: LearningTask) -> ExtraVectors:

@@ -53,8 +53,8 @@ class SystemRun(Protocol):
         """Run every remaining step; the resulting model lies in `folder`, however the run ends."""
         ...
 
-    def notes(self, folder: RunFolder) -> Sequence[str]:
-        """Lines for the user about a finished run on agents."""
+    def notes(self, folder: RunFolder, *, on_agents: bool) -> Sequence[str]:
+        """Lines for the user about a finished run."""
         ...
 
 
