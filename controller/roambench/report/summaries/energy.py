@@ -106,7 +106,7 @@ class EnergySummary:
     wasted_by_phase: Mapping[Phase, float]
     consumed_by_step: Mapping[int, float]  # by the round of the training
     wasted_by_step: Mapping[int, float]
-    rounds: tuple[RoundEnergy, ...]
+    rounds: tuple[RoundEnergy, ...]  # of an app's run
     comparison: TransferComparison
     truth: TruthCheck | None
     wasted_truth: TruthCheck | None  # of what was wasted
@@ -155,10 +155,11 @@ def energy_summary(
     rounds: int,
     finished: bool,
     named: LinkModel | None = None,
+    by_round: bool = False,
 ) -> EnergySummary | None:
     """Sum up a run's energy; None for a run that has none. `finished`: pending models count as wasted.
 
-    `named` is one more link model to hold against the transfers.
+    `named` is one more link model to hold against the transfers; `by_round`: with its `rounds`.
     """
     if energy is None:
         return None
@@ -183,7 +184,7 @@ def energy_summary(
         },
         consumed_by_step=ledger.by_step("gross", active),
         wasted_by_step=ledger.by_step("gross", wasted),
-        rounds=rounds_of(ledger),
+        rounds=rounds_of(ledger) if by_round else (),
         comparison=compare_transfers(
             energy.rows,
             energy.spans,

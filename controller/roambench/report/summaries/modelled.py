@@ -37,7 +37,7 @@ class ModelledSummary:
     wasted_by_phase: Mapping[Phase, float]  # gross
     consumed_by_step: Mapping[int, float]  # gross, by the round of the training
     wasted_by_step: Mapping[int, float]
-    rounds: tuple[RoundEnergy, ...]
+    rounds: tuple[RoundEnergy, ...]  # of an app's run
     to_threshold: CommunicationToThreshold
 
 
@@ -48,8 +48,10 @@ def modelled_summary(
     steps: int,
     threshold_step: int | None,
     finished: bool,
+    by_round: bool = False,
 ) -> ModelledSummary | None:
-    """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted."""
+    """Sum up; None for a run that has no modelled energy. `finished`: pending models count as wasted;
+    `by_round`: with its `rounds`."""
     if modelled is None:
         return None
     rows = modelled.ledger
@@ -81,6 +83,6 @@ def modelled_summary(
         },
         consumed_by_step=rows.by_step(),
         wasted_by_step=rows.by_step("gross", wasted),
-        rounds=rounds_of(rows),
+        rounds=rounds_of(rows) if by_round else (),
         to_threshold=communication_to_threshold(rows, threshold_step, steps),
     )

@@ -101,7 +101,12 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
     learning = learning_summary(run.records, run.experiment.rounds.threshold_of)
     orders = order_summary(run.records, names)
     energy = energy_summary(
-        run.energy, run.records, rounds=len(learning.points), finished=finished, named=named
+        run.energy,
+        run.records,
+        rounds=len(learning.points),
+        finished=finished,
+        named=named,
+        by_round=bool(run.experiment.program.name),
     )
     boards = board_states(names, run.records, run.energy, run.host)
     trainings = training_summary(run.records)
@@ -131,6 +136,7 @@ def summarise(run: RunEvidence, named: LinkModel | None = None) -> RunSummary:
             steps=len(learning.points),
             threshold_step=learning.threshold_step,
             finished=finished,
+            by_round=bool(run.experiment.program.name),
         ),
         peers=peer_summary(run.records),
         batteries=battery_summary(run.records, names),

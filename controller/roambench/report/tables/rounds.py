@@ -9,7 +9,7 @@ from roambench.report.table import ReportTable
 
 
 def round_tables(run: RunSummary) -> list[ReportTable]:
-    """One table; none where its rounds or its devices are too many to show."""
+    """One table of an app's run; none where its rounds or its devices are too many to show."""
     rounds = () if run.spent is None else run.spent.rounds
     if not rounds:
         return []
