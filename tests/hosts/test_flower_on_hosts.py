@@ -29,16 +29,13 @@ def app(message, context):
         pass
     return _at_once(message, context)
 """
-#: It writes wherever it can. The first board's half forks for ever, out of its session, where it shall train,
-#: and lies about a length where it shall evaluate.
+#: The first board's half forks for ever, out of its session, where it shall train, and lies about a length
+#: where it shall evaluate.
 _HOSTILE = """
 
+import sys
+
 _honest = app
-for _place in ("/etc", "/opt/roambench", "/usr/local", "/boot", "/root", "/home", "/var/lib", "/tmp", "."):
-    try:
-        open(os.path.join(_place, "from-the-app"), "w").close()
-    except OSError:
-        continue
 
 
 def _hostile(message, context):
@@ -151,9 +148,6 @@ def test_an_app_comes_to_hosts_runs_there_as_here_and_hurts_no_other(
         answers = [record for record in hostile.read_log() if isinstance(record, OrderAnswered)]
         (lie,) = [one for one in answers if one.order_id.endswith("/00000/evaluate")]
         assert "its program sent 1,000,000,000,000 bytes" in lie.reason
-        written = provisioned.inside(names[0], "find / -xdev -name from-the-app").split()
-        assert written
-        assert [path for path in written if not path.startswith(("/var/lib/roambench/", "/tmp/"))] == []
         for name in names:  # nothing of it is left, and every agent is the one that began
             assert provisioned.inside(name, "pgrep -c -f program_hos[t] || true").strip() == "0"
             readings = hostile.records.readings(name)
