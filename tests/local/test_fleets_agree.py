@@ -242,6 +242,25 @@ def test_models_that_are_coded_on_their_way_are_the_same_on_both_fleets(codecs: 
         assert ("codec_down" in links) is (min(moved["train"]) < 0.6 * plain_bytes)
 
 
+def test_uploads_that_are_coded_in_turn_are_the_same_on_both_fleets(tmp_path: Path) -> None:
+    """Without joules MOHAWK's `code_by_joules` codes every other upload."""
+    changes = {
+        "links": {"codec_up": "topk:0.05"},
+        "algorithm": {"parameters": {"mohawk": {"code_by_joules": True}}},
+    }
+    told = asyncio.run(both_fleets(tmp_path.resolve(), changed(EXPERIMENT, changes), ("mohawk",)))
+    records = told["local"]["mohawk"]
+    assert decided(told["simulated"]["mohawk"]) == decided(records)
+    for fleet in told.values():
+        plain = {one.order_id: one.plain for one in of(fleet["mohawk"], OrderGiven) if one.kind == "upload"}
+        assert set(plain.values()) == {True, False}
+        for answer in of(fleet["mohawk"], OrderAnswered):
+            if answer.order_id in plain:
+                assert answer.status == "done"
+                assert bool(answer.coding_s) is not plain[answer.order_id]
+                assert (answer.transferred_bytes == 9736) is plain[answer.order_id]
+
+
 def test_a_device_that_fails_in_mid_run_fails_alike_on_both_fleets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

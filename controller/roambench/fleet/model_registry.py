@@ -68,7 +68,7 @@ class ModelRegistry:
                 raise ModelError(
                     f"upload announces {total_bytes} bytes, a message of this run has {most_bytes} at most"
                 )
-        elif self._up is not None:
+        elif self._up is not None and not order.plain:
             most_bytes = self._up.most_bytes(self._count)
             if total_bytes > most_bytes:
                 raise ModelError(
@@ -84,7 +84,7 @@ class ModelRegistry:
         the order asks for one."""
         if order.message_bytes:
             return decode_message(blob)
-        if self._up is None:
+        if self._up is None or order.plain:
             return decode(blob, layout=self._layout)
         return self._up.decode(blob, self._count, self._base(order.base_digest))
 

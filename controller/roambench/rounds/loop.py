@@ -35,7 +35,7 @@ from roambench.rounds.records import (
 )
 from roambench.rounds.run import OnStep, Pace, RunResult, RunSettings, StepSummary, Throughput
 from roambench.rounds.settle import GivenUp, Uploads
-from roambench.rounds.state import SELECTION_KEY, RoundState, initial_state
+from roambench.rounds.state import SELECTION_KEY, UPLOADS_KEY, RoundState, initial_state
 from roambench.systems.system import SpentEnergy, System, UploadRule
 
 
@@ -191,10 +191,20 @@ class _Run:
         """Uploads, edge aggregation, cloud aggregation when due, and what is wasted by now (parts 2-4)."""
         asked = plan.asked_for(self.system, state, here)
         state = self._give_up(state, here.step, settle.spoiled(asked))
-        uploads = plan.plan_uploads(self.settings, self.system, state, here, self.throughput)
         if self.system.sees_energy:
             everyone = range(len(self.settings.samples))
             self.spent = await self.energy.at(self.journal, here.step, "aggregation", everyone)
+        plain = plan.select_plain(self.settings, self.system, state, here, self.spent)
+        if plain is not None:
+            state = replace(state, memories={**state.memories, UPLOADS_KEY: plain.memory})
+        uploads = plan.plan_uploads(
+            self.settings,
+            self.system,
+            state,
+            here,
+            self.throughput,
+            frozenset(plain.devices) if plain else (),
+        )
         extra = self.settings.extra_vectors
         intake = Intake(self.system, uploads, state, here.distances_m, extra, self.spent, self.charges)
         state, answers = await self._perform(state, here, uploads, opening, intake.take)

@@ -26,8 +26,8 @@ from roambench.rounds.presence import Presence
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.rule_answers import checked_memory
 from roambench.rounds.run import RunSettings, Throughput
-from roambench.rounds.state import SELECTION_KEY, RoundState
-from roambench.systems.system import EDGE_PAIR, Candidates, Memory, Selected, System, Training
+from roambench.rounds.state import SELECTION_KEY, UPLOADS_KEY, RoundState
+from roambench.systems.system import EDGE_PAIR, Candidates, Memory, Selected, SpentEnergy, System, Training
 
 
 def candidates(
@@ -83,10 +83,35 @@ def asked_for(system: System, state: RoundState, here: Presence) -> list[Trainin
     ]
 
 
+def select_plain(
+    settings: RunSettings,
+    system: System,
+    state: RoundState,
+    here: Presence,
+    spent: Mapping[int, SpentEnergy],
+) -> Selected | None:
+    """The uploads that are not coded, and what the rule keeps; None without such a rule."""
+    if system.plain_uploads is None:
+        return None
+    away = here.aps.keys() - {training.device for training in asked_for(system, state, here)}
+    offered = candidates(settings, state, here, away)
+    seen = {device: spent.get(device, SpentEnergy()) for device in offered.devices}
+    memory = state.memories.get(UPLOADS_KEY, {})
+    answer = system.plain_uploads(replace(offered, energy=seen, memory=memory))
+    where = f"system {system.name!r}: plain_uploads at step {here.step}"
+    return replace(answer, memory=checked_memory(answer.memory, where))
+
+
 def plan_uploads(
-    settings: RunSettings, system: System, state: RoundState, here: Presence, throughput: Throughput
+    settings: RunSettings,
+    system: System,
+    state: RoundState,
+    here: Presence,
+    throughput: Throughput,
+    plain: Collection[int] = (),
 ) -> list[UploadOrder]:
-    """One upload per present holder of an eligible model, to the AP where it is now.
+    """One upload per present holder of an eligible model, to the AP where it is now, not coded of those in
+    `plain`.
 
     With the same-step rule that is the AP of the download: devices do not move within a step.
     """
@@ -100,6 +125,7 @@ def plan_uploads(
             upload_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[training.device], "up"),
             keeps_model=system.keeps_models,
             base_digest=training.start_digest,
+            plain=training.device in plain,
         )
         for training in asked_for(system, state, here)
     ]
@@ -257,6 +283,7 @@ def _transfer_record(
         link=link_name(distance_m),
         throughput_mbit_s=throughput(distance_m, direction),
         paced_mbit_s=paced_mbit_s,
+        plain=isinstance(order, UploadOrder) and order.plain,
     )
 
 

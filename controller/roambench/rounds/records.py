@@ -89,6 +89,7 @@ class OrderGiven:
     throughput_mbit_s: float = 0.0  # Eq. 2 in the order's direction, 0 where it names no transfer
     paced_mbit_s: float = 0.0  # what the link is held to; below `throughput_mbit_s`: clipped; 0: native
     epochs: int = 0  # of a training whose selection chose its epochs; 0: the system's
+    plain: bool = False  # an upload that was not coded, by the system's choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from roambench.systems.system import ApWork, Memory, PastTraining, Training
 CLOUD_KEY: Final = "cloud"
 #: Where it has the selection's.
 SELECTION_KEY: Final = "selection"
+UPLOADS_KEY: Final = "uploads"
 MEMORY_DTYPES: Final = ("float32", "float64")
 
 
@@ -49,7 +50,7 @@ class RoundState:
     unsynced: frozenset[int] = frozenset()  # devices that still have to get the global model as their own
     score: Score | None = None  # of the global model, once it was evaluated
     ended: bool = False  # before the trace did: the accuracy was reached
-    #: What the system's rules keep: by `edge_key` of an AP, `CLOUD_KEY` and `SELECTION_KEY`.
+    #: What the system's rules keep: by `edge_key` of an AP, `CLOUD_KEY`, `SELECTION_KEY`, `UPLOADS_KEY`.
     memories: Mapping[str, Memory] = field(default_factory=dict)
 
     @property

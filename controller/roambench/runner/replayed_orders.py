@@ -42,14 +42,19 @@ def with_orders(
         return system
     with RunFolder.open(log.parent) as folder:
         _refuse_another(folder, name, seed, trace_hash, devices)
-        trained = _trained(folder)
+        trained, plain = _trained(folder), _plain(folder)
+
+    def as_they_were(offered: Candidates) -> Selected:
+        sent = plain.get(offered.step, ())
+        return Selected([device for device in offered.devices if device in sent], offered.memory)
 
     def choose(offered: Candidates) -> Selected:
         then = trained.get(offered.step, {})
         chosen = [device for device in offered.devices if device in then]
         return Selected(chosen, offered.memory, {one: then[one] for one in chosen if then[one]})
 
-    return replace(system, selection=replace(system.selection, choose=choose))
+    uploads = as_they_were if system.plain_uploads is not None else None
+    return replace(system, selection=replace(system.selection, choose=choose), plain_uploads=uploads)
 
 
 def replayed_digest(orders: str, system: str) -> str:
@@ -96,6 +101,15 @@ def _trained(folder: RunFolder) -> dict[int, dict[int, int]]:
         if order.kind == "train":
             trained.setdefault(order.step, {})[order.device] = order.epochs
     return trained
+
+
+def _plain(folder: RunFolder) -> dict[int, set[int]]:
+    """Step -> the devices whose upload was not coded by the system's choice."""
+    plain: dict[int, set[int]] = {}
+    for order in folder.read_log().only(OrderGiven):
+        if order.plain:
+            plain.setdefault(order.step, set()).add(order.device)
+    return plain
 
 
 def _differences(info: RunInfo, name: str, seed: int, trace_hash: str, devices: int) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
 from roambench.systems import choices
 from roambench.systems.availability import PresenceForecast
+from roambench.systems.coded_uploads import costly_to_code
 from roambench.systems.marginal_epochs import marginal_epochs
 from roambench.systems.options import SystemOptions
 from roambench.systems.own_numbers import check_numbers
@@ -28,13 +29,15 @@ from roambench.systems.system import (
 class MohawkParameters:
     """Ours, off by default: the least chance that an AP will take its model, and the least charge, at which a
     device trains; the share of these that is drawn; the steps after which presence is taken to repeat; the
-    most local epochs where each device's are chosen by marginal accuracy per joule (0: all have the same)."""
+    most local epochs where each device's are chosen by marginal accuracy per joule (0: all have the same);
+    whether only uploads are coded that it saves joules."""
 
     least_chance: float = 0.0
     least_charge: float = 0.0
     share: float = 1.0
     period_steps: int = 24
     most_epochs: int = 0
+    code_by_joules: bool = False
 
     def __post_init__(self) -> None:
         least = {"period_steps": 1, "most_epochs": 0}
@@ -65,6 +68,8 @@ def mohawk(options: SystemOptions, own: MohawkParameters = _AS_PRINTED) -> Syste
         sync=SyncRule.APS,
         lookahead=options.lookahead,
         empty_sync_clears=options.empty_sync_clears,
+        sees_energy=own.code_by_joules,
+        plain_uploads=costly_to_code if own.code_by_joules else None,
     )
 
 

@@ -286,6 +286,8 @@ class System:
     empty_sync_clears: bool = True
     #: Its edge and cloud rules see the joules so far.
     sees_energy: bool = False
+    #: The devices, of those that are to upload, whose models travel as they are in a run that codes them.
+    plain_uploads: Callable[[Candidates], Selected] | None = None
 
     def cloud_due(self, step: int) -> bool:
         """c % k2 == 0 with c = t where uploads come a step later (t = 0 only trains), else c = t + 1,

@@ -93,6 +93,7 @@ class UploadOrder:
     limit_s: float = 0.0  # device time: a deadline shorter than the run's; 0: the run's
     #: Where models are coded as differences: the version that the training began from.
     base_digest: str = ""
+    plain: bool = False  # as it is, although the run's models are coded
 
     @property
     def training_id(self) -> str:

@@ -66,6 +66,35 @@ def test_a_device_trains_the_epochs_that_were_chosen_and_a_replay_does_too(tmp_p
     assert {epochs for epochs, _ in plain.values()} == {0}
 
 
+def test_uploads_that_were_not_coded_are_the_same_in_a_replay(tmp_path: Path) -> None:
+    def uploads(run: Path) -> dict[tuple[int, int], tuple[bool, int, float]]:
+        """By step and device: sent as it is, bytes, and seconds of coding."""
+        with RunFolder.open(run) as folder:
+            log = folder.read_log()
+        answers = {one.order_id: one for one in log.only(OrderAnswered)}
+        return {
+            (one.step, one.device): (
+                one.plain,
+                answers[one.order_id].transferred_bytes,
+                answers[one.order_id].coding_s,
+            )
+            for one in log.only(OrderGiven)
+            if one.kind == "upload"
+        }
+
+    own = {"algorithm": {"mohawk": {"code_by_joules": True}}, "links": {"codec_up": "int8"}}
+    run = run_of(tmp_path / "run", **own)
+    found = uploads(run)
+    assert {plain for plain, _, _ in found.values()} == {True, False}
+    for plain, moved_bytes, coding_s in found.values():
+        assert bool(coding_s) is not plain
+        assert (moved_bytes > 9000) is plain
+    orders = {"cloud_every_steps": 3, "orders": f"replay:{run}"}
+    again = run_of(tmp_path / "again", **own | {"rounds": orders})
+    assert uploads(again) == found
+    assert (load_model(again / GLOBAL_MODEL) == load_model(run / GLOBAL_MODEL)).all()
+
+
 def test_epochs_that_are_none_are_refused() -> None:
     system = make_system("mohawk", SystemOptions())
     for count in (0, 1.5):

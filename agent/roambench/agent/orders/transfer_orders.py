@@ -45,7 +45,7 @@ class TransferOrders:
         model = self.model_cache.trained()
         if model is None or model.order_id != order.train_order_id:
             return given.refused(f"no trained model of {order.train_order_id} on disk")
-        if coding := place.worker.codecs.codes_up and not order.message_bytes:
+        if coding := place.worker.codecs.codes_up and not (order.message_bytes or order.plain):
             await place.worker.ready()  # before the measured phases
         await place.rest_before(order.step)
         path, digest, coding_s = model.path, model.reply.model_digest, 0.0
@@ -54,6 +54,8 @@ class TransferOrders:
                 return given.refused("what the training began from is not on disk")
             path = self.model_cache.coded
             digest, coding_s = await self._encode(given, order, model)
+        else:
+            self.model_cache.memory_draft.unlink(missing_ok=True)  # of a code that never arrived
         place.event(EventKind.UPLOAD_STARTED, order_id)
         blob = path.read_bytes()
 

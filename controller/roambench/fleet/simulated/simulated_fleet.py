@@ -258,7 +258,7 @@ class SimulatedFleet:
             return _refused(order, f"no trained model of {order.train_order_id}")
         model = self.rows.lend(held.trained_row)  # it may be kept after its release
         moved_bytes, coding_s = self._blob_bytes, 0.0
-        if self._up is not None:
+        if self._up is not None and not order.plain:
             try:
                 model, moved_bytes = self._coded(self._up, order, model)
             except ModelError as error:

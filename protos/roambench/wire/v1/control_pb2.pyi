@@ -368,7 +368,7 @@ class ProgramOrder(_message.Message):
     def __init__(self, ap: _Optional[int] = ..., digest: _Optional[bytes] = ..., evaluates: bool = ..., download_mbit_s: _Optional[float] = ..., limit_s: _Optional[float] = ...) -> None: ...
 
 class UploadOrder(_message.Message):
-    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates", "limit_s", "base_digest")
+    __slots__ = ("ap", "train_order_id", "upload_mbit_s", "keeps_model", "free", "message_bytes", "evaluates", "limit_s", "base_digest", "plain")
     AP_FIELD_NUMBER: _ClassVar[int]
     TRAIN_ORDER_ID_FIELD_NUMBER: _ClassVar[int]
     UPLOAD_MBIT_S_FIELD_NUMBER: _ClassVar[int]
@@ -378,6 +378,7 @@ class UploadOrder(_message.Message):
     EVALUATES_FIELD_NUMBER: _ClassVar[int]
     LIMIT_S_FIELD_NUMBER: _ClassVar[int]
     BASE_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_FIELD_NUMBER: _ClassVar[int]
     ap: int
     train_order_id: str
     upload_mbit_s: float
@@ -387,7 +388,8 @@ class UploadOrder(_message.Message):
     evaluates: bool
     limit_s: float
     base_digest: bytes
-    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ..., limit_s: _Optional[float] = ..., base_digest: _Optional[bytes] = ...) -> None: ...
+    plain: bool
+    def __init__(self, ap: _Optional[int] = ..., train_order_id: _Optional[str] = ..., upload_mbit_s: _Optional[float] = ..., keeps_model: bool = ..., free: bool = ..., message_bytes: _Optional[int] = ..., evaluates: bool = ..., limit_s: _Optional[float] = ..., base_digest: _Optional[bytes] = ..., plain: bool = ...) -> None: ...
 
 class DiscardOrder(_message.Message):
     __slots__ = ("train_order_id", "reason", "keeps_model")
