@@ -141,14 +141,14 @@ class SimulatedSection(Section):
         return tuple(found)
 
     def of_class(self, name: str) -> SimulatedSection:
-        """The same with what the class named so has of its own."""
+        """The same with the values that the class of that name sets."""
         if not name:
             return self
         own = self.classes[name].model_dump(exclude={"share", "devices"}, exclude_none=True)
         return self.model_copy(update=own)
 
     def slowness(self, seed: int, devices: int, step_s: float) -> tuple[float, ...]:
-        """How many times as long as others each device takes, by its class; empty without classes. `step_s`:
+        """The factor by which each device is slower than those of no class, by its class; empty without classes. `step_s`:
         others' seconds of an SGD step, 0 where none are made."""
         times = {"": 1.0}
         for name, own in self.classes.items():

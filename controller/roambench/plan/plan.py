@@ -148,7 +148,7 @@ def _plan_system(
 
 
 def _classes(fleet: PlannedFleet, costs: MachineCosts, devices: int) -> str:
-    """How many devices there are of each class, with what they are taken to need."""
+    """Counts of devices by class, with the seconds and watts that they are taken to need."""
     section = fleet.experiment.simulated
     if not fleet.kind.is_virtual or not section.classes:
         return ""

@@ -229,7 +229,7 @@ def plan_background(settings: RunSettings, here: Presence, busy: Collection[int]
 
 def order_record(order: Order, here: Presence, throughput: Throughput, usual_epochs: int = 0) -> OrderGiven:
     """The journal's line of an order; `throughput` is Eq. 2, whether or not the link is paced to it. Epochs
-    are told where they are not the usual ones."""
+    are written where they are not the usual ones."""
     match order:
         case TrainOrder(start_digest=digest):
             made = _transfer_record(order, "train", digest, "down", order.download_mbit_s, here, throughput)

@@ -18,7 +18,7 @@ _NEW = "SELECT seq, kind, payload FROM record WHERE device = ? AND spool_uuid = 
 
 @dataclass(slots=True)
 class _Spool:
-    """What was read of one spool, which is drained in its order."""
+    """Records read of one spool, which is drained in its order."""
 
     through: int = -1
     readings: bytearray = field(default_factory=bytearray)

@@ -1,4 +1,4 @@
-"""The joules of a run's devices while it goes on, whatever its fleet."""
+"""The joules of a run's devices while it goes on, on any fleet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which uploads are coded by `links.codec_up`: those of devices that it costs fewer joules so; ours."""
+"""The choice of uploads that are not coded: of devices that coding costs more joules than it saves; ours."""
 
 from __future__ import annotations
 

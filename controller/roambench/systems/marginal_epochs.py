@@ -12,7 +12,7 @@ from roambench.contract.phases import ACTIVE_PHASES, Phase
 from roambench.systems.system import Candidates, Memory
 
 _WINDOWS, _TRAININGS, _EPOCHS = "epoch windows", "trainings ordered", "epochs ordered"
-#: The exponent that is assumed before any score, as if so many windows of each kind had shown it: scores of
+#: The exponent that is assumed before any score, as if this many windows of each kind had shown it: scores of
 #: single windows scatter. And how far a measured one is believed.
 _PRIOR, _PRIOR_WINDOWS = 0.5, 10.0
 _LEAST, _MOST = 0.05, 0.95

@@ -1,4 +1,4 @@
-"""Checks of the numbers that systems have of their own."""
+"""Checks of the parameters of single systems."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class DevicePower:
     """Watts of a device: `idle_w` all the time, `train_w` on top while it trains.
 
     The radio's part is the link model's. Devices differ: each one's two powers lie within ± `spread` of
-    these, or of its own in `watts` (idle and training, by device), fixed by (seed, device).
+    these, or of those in `watts` (idle and training, by device), fixed by (seed, device).
     """
 
     idle_w: float
