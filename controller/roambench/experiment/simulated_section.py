@@ -148,7 +148,7 @@ class SimulatedSection(Section):
         return self.model_copy(update=own)
 
     def slowness(self, seed: int, devices: int, step_s: float) -> tuple[float, ...]:
-        """The factor by which each device is slower than those of no class, by its class; empty without classes. `step_s`:
+        """The factor by which each device is slower than those of no class; empty without classes. `step_s`:
         others' seconds of an SGD step, 0 where none are made."""
         times = {"": 1.0}
         for name, own in self.classes.items():
