@@ -12,7 +12,13 @@ from roambench.runs.info import RunInfo
 from roambench.runs.modelled.accounts import LINK_MODEL_FILE, ModelledEnergy, ledger_of_log
 from roambench.runs.modelled.summary import SCHEMA, summary_of
 
+from .test_codecs_page import typed
+
 PAGE = (Path(__file__).parents[3] / "docs" / "simulating.md").read_text(encoding="utf-8")
+
+
+def test_the_experiment_of_the_page_is_planned_as_it_says(tmp_path: Path) -> None:
+    typed(PAGE, tmp_path)
 
 
 def keys(values: dict) -> list[str]:
