@@ -6,13 +6,14 @@ import base64
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import RunError
+from roambench.contract.json_values import plain
 from roambench.contract.orders import Vector
 from roambench.rounds.peer_run import PeerState
 from roambench.rounds.ports import Score
@@ -30,22 +31,22 @@ def state_to_json(state: RoundState) -> str:
         "next_step": state.next_step,
         "global_digest": state.global_digest,
         "ap_digests": list(state.ap_digests),
-        "outstanding": [asdict(training) for _, training in sorted(state.outstanding.items())],
+        "outstanding": [training for _, training in sorted(state.outstanding.items())],
         "participating": sorted(state.participating),
-        "edge_work": [[ap, asdict(work)] for ap, work in sorted(state.edge_work.items())],
+        "edge_work": sorted(state.edge_work.items()),
         "last_sync_step": state.last_sync_step,
-        "stale": [[device, asdict(stale)] for device, stale in sorted(state.stale.items())],
-        "past": [[device, asdict(past)] for device, past in sorted(state.past.items())],
+        "stale": sorted(state.stale.items()),
+        "past": sorted(state.past.items()),
         "previous_aps": sorted(state.previous_aps.items()),
         "unsynced": sorted(state.unsynced),
-        "score": None if state.score is None else asdict(state.score),
+        "score": state.score,
         "ended": state.ended,
         "memories": {
             key: {name: _vector_text(vector) for name, vector in memory.items()}
             for key, memory in state.memories.items()
         },
     }
-    return json.dumps(values, separators=(",", ":"), sort_keys=True)
+    return json.dumps(values, default=plain, separators=(",", ":"), sort_keys=True)
 
 
 def state_from_json(text: str, models: Mapping[str, Vector]) -> RoundState:

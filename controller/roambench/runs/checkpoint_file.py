@@ -4,10 +4,11 @@ whole."""
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from roambench.contract.json_values import plain
 from roambench.runs.marks import Marks
 from roambench.runs.whole_file import read_whole, write_whole
 
@@ -35,7 +36,7 @@ class Checkpoint:
 
 def write_checkpoint(folder: Path, checkpoint: Checkpoint) -> None:
     """It survives a power cut when this returns; RunError where the disk refuses."""
-    text = json.dumps(asdict(checkpoint), separators=(",", ":"))
+    text = json.dumps(checkpoint, default=plain, separators=(",", ":"))
     write_whole(folder / NAME, text + "\n")
 
 

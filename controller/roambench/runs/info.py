@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from roambench.contract.errors import RunError
+from roambench.contract.json_values import plain
 from roambench.runs.fleet_kinds import FLEET_KINDS, FleetKind
 from roambench.runs.marks import Marks
 from roambench.runs.whole_file import read_whole
@@ -87,7 +88,7 @@ class RunInfo:
     def to_json(self) -> str:
         """The text of run.json."""
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        lines = (f'  "{name}": {json.dumps(one, ensure_ascii=False, default=asdict)}' for name, one in values)
+        lines = (f'  "{name}": {json.dumps(one, ensure_ascii=False, default=plain)}' for name, one in values)
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod

@@ -17,7 +17,6 @@ from typing import Any, Final, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
-import pyarrow.parquet as pq
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Row, Shape, shape_of
@@ -74,12 +73,12 @@ class RecordColumns:
         whole = (
             table.num_rows == len(bodies)
             and all(text.count(f'"{name}":'.encode()) == len(bodies) for name in self.optional)
-            and not self._doubt(table)
+            and not self.doubt(table)
         )
         return table if whole else None
 
-    def _doubt(self, table: pa.Table) -> str:
-        """The field whose values no record has; "" if there is none."""
+    def doubt(self, table: pa.Table) -> str:
+        """The field that has values which no record has; "" if there is none."""
         for name in table.schema.names:
             if name not in self.optional and _nulls(table[name]):
                 return str(name)
@@ -96,6 +95,8 @@ class RecordColumns:
 
     def pack(self, table: pa.Table) -> bytes:
         """The rows as Parquet: a tenth of their JSON, of which a field is read alone."""
+        import pyarrow.parquet as pq  # late: 13 MB, which agents' controllers never need
+
         repeated = [
             name
             for name, kind in zip(self.schema.names, self.schema.types, strict=True)
@@ -127,6 +128,8 @@ class PackedRecords:
     @classmethod
     def of(cls, columns: RecordColumns, body: bytes, where: str) -> PackedRecords:
         """RunError, with `where`, for what this version does not know and what is damaged."""
+        import pyarrow.parquet as pq  # as above
+
         try:
             meta = pq.read_metadata(pa.BufferReader(body))
             groups = [meta.row_group(number) for number in range(meta.num_row_groups)]
@@ -137,12 +140,14 @@ class PackedRecords:
             most = f"1 to {MOST_PACKED:,} records of at most {_MOST_BYTES:,} bytes"
             raise RunError(f"{where}: {meta.num_rows:,} records of {size:,} bytes, expected {most}")
         found = cls(columns, body, where, meta.num_rows)
-        if doubt := columns._doubt(found.table()):
+        if doubt := columns.doubt(found.table()):
             raise RunError(f"{where}: {doubt}: not a value of {columns.make.__name__}")
         return found
 
     def table(self, names: Sequence[str] | None = None) -> pa.Table:
         """The rows, of all fields or of these; fields that were added since have their defaults."""
+        import pyarrow.parquet as pq  # as above
+
         names = self.columns.schema.names if names is None else names
         wanted = pa.schema([self.columns.schema.field(name) for name in names])
         try:

@@ -38,6 +38,14 @@ def without_nan(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def plain(value: Any) -> dict[str, Any]:
+    """A dataclass's fields by their names, for `json.dumps(..., default=plain)`: not copied, which takes a
+    tenth of the time of `dataclasses.asdict`."""
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} is no value of JSON")
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
 def from_json(kind: type[Kind], text: str | bytes, source: str, *, finite: bool = True) -> Kind:
     """The `kind` (what `shape_of` knows) of a JSON text; ConfigError lists everything that is wrong with it.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-from roambench.contract.json_values import from_values
+from roambench.contract.json_values import from_values, plain
 from roambench.fleet.simulated.job import TrainingJob
 from roambench.fleet.simulated.model_rows import ModelRows
 
@@ -97,7 +97,7 @@ class HeldModels:
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Holders and their models, as JSON values; `restore` is the inverse."""
-        return [{"device": device, **asdict(held)} for device, held in sorted(self._held.items())]
+        return [{"device": device, **plain(held)} for device, held in sorted(self._held.items())]
 
     def restore(self, saved: Sequence[Mapping[str, Any]]) -> None:
         """Restore all but the published versions, which the caller shares again."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_json, plain
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
 
@@ -85,7 +85,7 @@ class TrainingJob:
 
     def to_line(self) -> bytes:
         """The job as a line of JSON for a worker."""
-        return json.dumps(asdict(self), separators=(",", ":")).encode() + b"\n"
+        return json.dumps(self, default=plain, separators=(",", ":")).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import IO
 
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.errors import RoambenchError
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_json, plain
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
@@ -133,7 +132,7 @@ def serve(worker: TrainingWorker, jobs: IO[bytes], answers: IO[bytes]) -> None:
     answers.flush()
     for line in jobs:
         outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
-        answers.write(json.dumps(asdict(outcome), separators=(",", ":")).encode() + b"\n")
+        answers.write(json.dumps(outcome, default=plain, separators=(",", ":")).encode() + b"\n")
         answers.flush()
 
 

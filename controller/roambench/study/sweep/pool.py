@@ -26,15 +26,15 @@ from roambench.runner.places.table import fleet_of
 from roambench.runner.stopping import to_its_end
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd, SweepFolder, write_outcome
-from roambench.systems.peers import is_peer_system
 
 #: Called with every point when its process starts (None) and when it has ended.
 Listener = Callable[[Point, PointEnd | None], None]
 
 _POINT: Final = "roambench.study.sweep.point_process"
 _WARM: Final = "roambench.study.sweep.warm"
-#: What points without agents load besides, once for all of them: where devices meet each other, and where
-#: they train. Nothing of it, and nothing that every point loads, loads grpc.
+#: What points without agents load besides, once for all of them: where devices are near each other or one of
+#: many access points (a second of CPU), and where they train. Nothing of it, and nothing that every point
+#: loads, loads grpc.
 _MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
 _TRAINING: Final = ("roambench.runner.places.simulated", "roambench.fleet.simulated.worker")
 _STARTS: Final = 3
@@ -59,9 +59,8 @@ def forks_of(points: Sequence[Point], folder: SweepFolder) -> Iterator[ForkServe
     if len(points) == 1 or kind.has_agents:
         yield None
         return
-    meeting = _MEETING if any(is_peer_system(point.system) for point in points) else ()
     training = _TRAINING if kind.trains else ()
-    server = ForkServer((_POINT, _WARM, *meeting, *training), folder.path / "points.log")
+    server = ForkServer((_POINT, _WARM, *_MEETING, *training), folder.path / "points.log")
     awaited = False
     try:
         yield server
