@@ -90,7 +90,7 @@ class RecordColumns:
         """OverflowError or ArrowInvalid for numbers of more than 64 bits."""
         if not records:
             return self.schema.empty_table()
-        columns = zip(*map(attrgetter(*self.schema.names, "step"), records), strict=True)
+        columns = zip(*map(attrgetter(*self.schema.names, self.schema.names[0]), records), strict=True)
         return pa.Table.from_arrays(list(map(pa.array, columns, self.schema.types)), schema=self.schema)
 
     def pack(self, table: pa.Table) -> bytes:
