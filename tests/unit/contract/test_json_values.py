@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from roambench.contract.errors import ConfigError
-from roambench.contract.json_values import from_json, kept_in
+from roambench.contract.json_values import from_json, kept_in, plain
 
 
 class Colour(StrEnum):
@@ -160,3 +160,21 @@ def test_damaged_bytes_are_refused_or_read_never_more(seed: int) -> None:
             refused += error.problems
     assert len(refused) > 200
     assert all(problem.startswith("f: ") and len(problem) < 400 for problem in refused)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inner:
+    numbers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Outer:
+    inner: _Inner
+    named: Mapping[str, _Inner]
+
+
+def test_a_dataclass_is_written_as_its_copy_would_be() -> None:
+    value = _Outer(_Inner((1, 2)), {"a": _Inner(())})
+    assert json.dumps(value, default=plain) == json.dumps(asdict(value))
+    with pytest.raises(TypeError, match="set is no value of JSON"):
+        json.dumps({1}, default=plain)

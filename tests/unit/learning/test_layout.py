@@ -76,3 +76,10 @@ def test_running_statistics_travel_and_step_counters_do_not():
     load(module, np.arange(8, dtype=np.float32))
     assert module.running_mean is not None
     assert module.running_mean.tolist() == [4, 5]
+
+
+def test_entries_are_found_in_torchs_own_order() -> None:
+    tied = nn.Linear(3, 3)
+    module = nn.Sequential(nn.BatchNorm1d(3), tied, nn.Sequential(tied, nn.PReLU()), nn.BatchNorm1d(3))
+    floating = [name for name, buffer in module.named_buffers() if buffer.is_floating_point()]
+    assert list(layout_of(module).names) == [*(name for name, _ in module.named_parameters()), *floating]

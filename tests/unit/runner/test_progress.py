@@ -1,4 +1,5 @@
 import io
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -131,3 +132,20 @@ def test_a_step_is_one_line_of_any_terminal(width: int) -> None:
     assert line.startswith("hierfavg   2/744 Tue 17 Apr 01:00")
     assert ("acc  81.2%" in line) == (width > 40)
     assert ("present" in line) == (width > 100)
+
+
+def test_records_of_a_kind_are_counted_together_as_one_by_one() -> None:
+    told = []
+    for together in (True, False):
+        screen, console = plain()
+        with RunProgress(console, empty_trace(3), system="mohawk") as progress:
+            for _, group in groupby(one_step(0, 0.5), type):
+                records = list(group)
+                if together:
+                    progress.on_records(records)
+                else:
+                    for record in records:
+                        progress.on_record(record)
+        told.append(screen.getvalue())
+    assert told[0] == told[1]
+    assert "orders  2/2  (1 failed)" in told[0]
