@@ -33,7 +33,7 @@ Listener = Callable[[Point, PointEnd | None], None]
 _POINT: Final = "roambench.study.sweep.point_process"
 _WARM: Final = "roambench.study.sweep.warm"
 #: What points without agents load besides, once for all of them: where devices are near each other or one of
-#: many access points (a second of CPU), and where they train. Nothing of it, and nothing that every point
+#: many access points (0.3 s of CPU), and where they train. Nothing of it, and nothing that every point
 #: loads, loads grpc.
 _MEETING: Final = ("scipy.sparse.csgraph", "scipy.spatial")
 _TRAINING: Final = ("roambench.runner.places.simulated", "roambench.fleet.simulated.worker")
