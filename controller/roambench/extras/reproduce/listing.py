@@ -14,6 +14,7 @@ from roambench.extras.reproduce.figures_csv import CLAIMS, RAN, Rows, read_rows
 from roambench.extras.reproduce.scale import Scale
 
 _NAMED: Final = re.compile(r"(Table|Fig)s?\.? ((?:\d+[a-z]?|II)(?:(?:, | and | to )\d+[a-z]?)*)")
+_NONE: Final = "none to fetch"
 
 
 def list_text(catalogue: Catalogue, kept: Path) -> str:
@@ -24,10 +25,11 @@ def list_text(catalogue: Catalogue, kept: Path) -> str:
         if number == 0 or item.paper != catalogue.items[number - 1].paper:
             lines += ["", item.paper]
         lines.append(f"  {item.label}: {item.shows}" + (f"  [{item.study}]" if item.study else ""))
-        ran = list(_ran(item, kept))
+        ran = list(_ran(catalogue, item, kept))
         for one in ran:
             counts = ", ".join(f"{count} {outcome}" for outcome, count in one["outcomes"].items())
-            lines.append(f"      {one['scale']}, {one['day']}: {counts or 'curves and figures, no claim'}")
+            counts = counts or "curves and figures, no claim"
+            lines.append(f"      {one['scale']}, {one['day']}: {counts}; data: {one['data']}")
         if not ran:
             lines.append("      nothing ran")
         if item.missing:
@@ -66,12 +68,12 @@ def _document(catalogue: Catalogue, item: Item, kept: Path) -> dict[str, Any]:
             for scale, sweep in sweeps.items()
             if sweep is not None
         },
-        "ran": list(_ran(item, kept)),
+        "ran": list(_ran(catalogue, item, kept)),
     }
 
 
-def _ran(item: Item, kept: Path) -> Iterator[dict[str, Any]]:
-    """For each scale that ran: its day, and how many of the claims on this item came out how."""
+def _ran(catalogue: Catalogue, item: Item, kept: Path) -> Iterator[dict[str, Any]]:
+    """For each scale that ran: its day, its data, and how many of the claims on this item came out how."""
     order = [str(verdict) for verdict in ClaimVerdict]
     for (study, scale), day in _days(kept).items():
         if study == item.study:
@@ -81,7 +83,9 @@ def _ran(item: Item, kept: Path) -> Iterator[dict[str, Any]]:
                 if row[:2] == [study, scale] and _named(row[2]) & _named(item.label)
             )
             sorted_outcomes = {outcome: outcomes[outcome] for outcome in order if outcomes[outcome]}
-            yield {"scale": scale, "day": day, "outcomes": sorted_outcomes}
+            sweep = catalogue.study(study).sweep(Scale(scale))
+            data = "; ".join(need.partition(" (")[0] for need in sweep.needs) if sweep is not None else ""
+            yield {"scale": scale, "day": day, "data": data or _NONE, "outcomes": sorted_outcomes}
 
 
 def _days(kept: Path) -> dict[tuple[str, str], str]:
@@ -104,4 +108,4 @@ def _named(words: str) -> set[str]:
 
 
 def _data(sweep: StudySweep) -> str:
-    return "; ".join(sweep.needs) or "none to fetch"
+    return "; ".join(sweep.needs) or _NONE
