@@ -25,7 +25,7 @@ from roambench.extras.meters.ppk2 import PPK2_TRAITS
 from roambench.extras.meters.ppk2_samples import Factors, SampleBytes
 from roambench.extras.meters.sample_clock import SampleClock
 from roambench.meters.catalogue import open_meter, traits_at
-from roambench.meters.stream_meter import StreamMeter
+from roambench.meters.protocol import Meter
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_traits_are_those_of_what_the_port_says() -> None:
     assert fast.u_gain == pytest.approx(math.hypot(0.15 / 3**0.5, 0.01 / 5))
 
 
-def opened(emulator, index: int, options: str) -> StreamMeter:
+def opened(emulator, index: int, options: str) -> Meter:
     port = f"{emulator.port(index)}?{options}"
     return open_meter("ppk2", port, emulator.clock, reopen_allowed=True)
 
