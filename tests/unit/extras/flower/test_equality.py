@@ -171,8 +171,14 @@ def test_nodes_are_who_is_there_and_steps_pass_while_the_app_waits(tmp_path: Pat
     write_trace(trace, tmp_path / "few.parquet")
     app = written_app(tmp_path, "least-squares")
     rounds = {"num-server-rounds": 1}
-    folder = played(
-        tmp_path, app, 3, rounds, trace={"file": str(tmp_path / "few.parquet"), "steps": 8, "window": "first"}
+    folder = run_of(
+        tmp_path,
+        app,
+        3,
+        rounds,
+        fleet={"aps": 0},
+        program={"reachable": "trace"},
+        trace={"file": str(tmp_path / "few.parquet"), "steps": 8, "window": "first"},
     )
     log = folder.read_log()
     closed = [record for record in log if isinstance(record, StepClosed)]
