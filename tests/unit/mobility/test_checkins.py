@@ -79,8 +79,8 @@ def test_positions_read_a_file_without_a_header():
 
 def test_a_time_format_can_be_said():
     text = "device,time,lat,lon\n7,1335009600500,40.7,-74.0\n"
-    assert read(lines(text), ReaderOptions("f", {}, "unix_ms")).t_utc_s.tolist() == [NOON]
-    assert read(lines(text), ReaderOptions("f", {}, "iso")).malformed == 1
+    assert read(lines(text), ReaderOptions("f", time_format="unix_ms")).t_utc_s.tolist() == [NOON]
+    assert read(lines(text), ReaderOptions("f", time_format="iso")).malformed == 1
 
 
 def test_malformed_rows_are_counted_and_the_first_five_kept_with_their_line():
@@ -126,7 +126,7 @@ def test_columns_that_cannot_be_told_are_an_error_that_says_how_to_name_them():
     with pytest.raises(TraceError, match="empty"):
         read(lines(""), ReaderOptions("f"))
     with pytest.raises(ConfigError) as caught:
-        read(lines(TSMC), ReaderOptions("f", {"devise": "x"}, "roman"))
+        read(lines(TSMC), ReaderOptions("f", {"devise": "x"}, time_format="roman"))
     assert len(caught.value.problems) == 2
 
 
