@@ -176,6 +176,7 @@ def trouble(launch, bench: LivingBench, run: RunFolder, tmp_path_factory) -> Ite
     dead_ns = time.monotonic_ns()
     begun.process.kill()
     begun.process.wait()
+    time.sleep(3.0)  # who resumes it is a person
     log = tmp_path_factory.mktemp("resumed") / "log"
     with log.open("wb") as out:
         resumed = Command(["resume", str(begun.folder())], Path(), out.fileno(), log)

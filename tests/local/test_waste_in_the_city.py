@@ -43,7 +43,11 @@ def rehearse(tmp_path: Path):
             runs_dir=tmp_path / f"runs-{seed}",
             console=Console(file=io.StringIO()),
         )
-        mohawk, hierfavg = (tally(RunFolder.open(path).read_log()) for path in paths)
+        tallies = []
+        for path in paths:
+            with RunFolder.open(path) as folder:
+                tallies.append(tally(folder.read_log()))
+        mohawk, hierfavg = tallies
         return mohawk, hierfavg
 
     return run

@@ -117,7 +117,9 @@ def saw_the_end(messages: list[dict[str, Any]]) -> bool:
 
 
 @pytest.mark.timeout(600)
-def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Path) -> None:
+def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
     alone = Watched(tmp_path / "alone")
     alone.finish()
     got = [list[dict[str, Any]]() for _ in range(5)]
@@ -145,6 +147,7 @@ def test_agents_send_the_same_bytes_whether_anybody_watches_or_not(tmp_path: Pat
     # What the page calls provisional is the report's trapezoid up to the newest reading. They may differ by
     # how late lines come, which the page does not take off, and by what it leaves out where none came.
     view = RunView(watched.folder)
+    request.addfinalizer(view.close)
     while view.look():
         pass
     with RunFolder.open(watched.folder) as folder:

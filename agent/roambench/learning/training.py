@@ -92,13 +92,11 @@ def train(
     if misfit := objective.misfit(spec.optimiser, spec.momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
     batches = _batches(shard, spec, dtype_of(module))
-    parameters: list[Tensor] = list(module.parameters())
-    if any(parameter.dim() > 3 for parameter in chain(parameters, module.buffers())):
-        torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
-        module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
-        parameters = list(module.parameters())
+    torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
+    module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
     module.train()
     load(module, start)
+    parameters: list[Tensor] = list(module.parameters())
     force = ProximalGradient(objective, parameters, start, global_model, head)
     optimiser = _optimiser(training.objective, objective, spec, parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)

@@ -263,6 +263,7 @@ def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None
 #: Runs of each sweep of experiments/.
 SHIPPED = {
     "sweep_demo": 18,
+    "ablation": 50,
     "batteries": 100,
     "codecs": 81,
     "frontier": 60,
