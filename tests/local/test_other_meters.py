@@ -35,6 +35,7 @@ METERS = {
 }
 
 
+@pytest.mark.alone  # four readers at once miss lines where other tests share the machine
 def test_four_boards_with_four_sorts_of_meter_are_measured_to_the_truth_with_the_planned_widths(launch):
     run = launch(*FOUR_METERS).finish()
     energy = run.energy()
@@ -46,7 +47,7 @@ def test_four_boards_with_four_sorts_of_meter_are_measured_to_the_truth_with_the
     }
     for device in energy.devices:
         measured, meter = device.whole_run, device.meter.traits
-        assert 0.97 <= measured.coverage <= 1.0  # four readers share a busy machine
+        assert 0.97 <= measured.coverage <= 1.0
         assert device.truth is not None
         assert abs(measured.joules - device.truth.whole_j) <= 2.0 * measured.u_joules
         assert 0.0 < measured.u_joules <= 0.03 * measured.joules
