@@ -22,8 +22,10 @@ from roambench.rounds.records import (
     RunResumed,
     StepClosed,
 )
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
+from roambench.runs.models import load_model
 
 #: Of a test that kills at random moments.
 KILLS: Final = int(os.environ.get("ROAMBENCH_KILLS", "20"))
@@ -124,3 +126,23 @@ def story(run: Path, *, real_time: bool = False) -> list[object]:
                 case _:
                     told.append(record)
         return told
+
+
+def whole_and_killed(folder: Path, experiment: str, system: str) -> tuple[Path, Path]:
+    """The runs of an experiment named `cut` on virtual devices: one left alone, and one whose controller was
+    killed once its rules had seen joules, and resumed. Both end with the same model."""
+    file = folder / "cut.toml"
+    file.write_text(experiment)
+    begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
+    whole, run = (folder / name / "cut/latest" / system for name in ("whole", "killed"))
+    with command(folder, *begin, str(run.parents[2])) as process:
+        killed_when(
+            folder, process, lambda: rows(run, "EnergySeen") > 3 and (run / "checkpoint.json").is_file()
+        )
+    with command(folder, "resume", str(run)) as process:
+        ended(folder, process)
+    with command(folder, *begin, str(whole.parents[2])) as process:
+        ended(folder, process)
+    assert rows(run, "RunResumed") == 1
+    assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
+    return whole, run

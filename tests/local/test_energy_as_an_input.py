@@ -14,7 +14,7 @@ from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 
-from .resumed import command, ended, killed_when, rows, story
+from .resumed import story, whole_and_killed
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -84,20 +84,8 @@ def were_thrifty(steps: list[tuple[dict[int, float], set[int]]]) -> bool:
 
 
 def test_virtual_devices_are_chosen_by_joules_as_ever_after_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "cut.toml"
-    file.write_text(ROUNDS)
-    begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
-    whole, run = (tmp_path / name / "cut/latest/thrifty" for name in ("whole", "killed"))
-    with command(tmp_path, *begin, str(run.parents[2])) as process:
-        asked = lambda: rows(run, "EnergySeen") > 3 and (run / "checkpoint.json").is_file()  # noqa: E731
-        killed_when(tmp_path, process, asked)
-    with command(tmp_path, "resume", str(run)) as process:
-        ended(tmp_path, process)
-    with command(tmp_path, *begin, str(whole.parents[2])) as process:
-        ended(tmp_path, process)
-    assert rows(run, "RunResumed") == 1
+    whole, run = whole_and_killed(tmp_path, ROUNDS, "thrifty")
     assert story(run) == story(whole)
-    assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
     steps = seen_and_trained(whole)
     assert were_thrifty(steps)
     assert any(len(set(seen.values())) > 2 for seen, _ in steps)

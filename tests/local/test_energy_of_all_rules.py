@@ -20,7 +20,7 @@ from roambench.runs.event_log import EventLog
 from roambench.runs.folder import RunFolder
 from roambench.runs.models import load_model
 
-from .resumed import command, ended, killed_when, rows, story
+from .resumed import command, ended, story, whole_and_killed
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -122,20 +122,8 @@ def seen_j(log: EventLog, rules: str) -> dict[int, dict[int, float]]:
 
 
 def test_edge_and_cloud_weigh_by_what_the_log_keeps_as_ever_after_a_kill(tmp_path: Path) -> None:
-    file = tmp_path / "cut.toml"
-    file.write_text(ROUNDS)
-    begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
-    whole, run = (tmp_path / name / "cut/latest/frugal" for name in ("whole", "killed"))
-    with command(tmp_path, *begin, str(run.parents[2])) as process:
-        asked = lambda: rows(run, "EnergySeen") > 3 and (run / "checkpoint.json").is_file()  # noqa: E731
-        killed_when(tmp_path, process, asked)
-    with command(tmp_path, "resume", str(run)) as process:
-        ended(tmp_path, process)
-    with command(tmp_path, *begin, str(whole.parents[2])) as process:
-        ended(tmp_path, process)
-    assert rows(run, "RunResumed") == 1
+    whole, run = whole_and_killed(tmp_path, ROUNDS, "frugal")
     assert story(run) == story(whole)
-    assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
     log = log_of(whole)
     joules = seen_j(log, "aggregation")
     charges = {record.step: record.charges for record in log.only(BatteriesSeen)}
@@ -160,19 +148,7 @@ def test_edge_and_cloud_weigh_by_what_the_log_keeps_as_ever_after_a_kill(tmp_pat
 
 
 def test_devices_mix_by_joules_as_ever_after_a_kill_and_in_a_replay(tmp_path: Path) -> None:
-    file = tmp_path / "cut.toml"
-    file.write_text(MEETINGS)
-    begin = ("run", str(file), "--fleet", "simulated", "--runs-dir")
-    whole, run = (tmp_path / name / "cut/latest/by_joules" for name in ("whole", "killed"))
-    with command(tmp_path, *begin, str(run.parents[2])) as process:
-        asked = lambda: rows(run, "EnergySeen") > 3 and (run / "checkpoint.json").is_file()  # noqa: E731
-        killed_when(tmp_path, process, asked)
-    with command(tmp_path, "resume", str(run)) as process:
-        ended(tmp_path, process)
-    with command(tmp_path, *begin, str(whole.parents[2])) as process:
-        ended(tmp_path, process)
-    assert rows(run, "RunResumed") == 1
-    assert (load_model(run / GLOBAL_MODEL) == load_model(whole / GLOBAL_MODEL)).all()
+    whole, _ = whole_and_killed(tmp_path, MEETINGS, "by_joules")
     log = log_of(whole)
     joules = seen_j(log, "mixing")
     assert max(joules[0].values()) == 1.0 < min(joules[11].values())
@@ -190,7 +166,8 @@ def test_devices_mix_by_joules_as_ever_after_a_kill_and_in_a_replay(tmp_path: Pa
             met += len(row) > 1
     assert met > 10
     # Hungrier boards spend other joules; a replay weighs by those of the run that it names.
-    orders = (*begin[:4], "--set", "simulated.train_w=9.0", "--runs-dir")
+    begin = ("run", str(tmp_path / "cut.toml"), "--fleet", "simulated")
+    orders = (*begin, "--set", "simulated.train_w=9.0", "--runs-dir")
     again = tmp_path / "again/cut/latest/by_joules"
     replay = ("--set", f'rounds.orders="replay:{whole}"')
     with command(tmp_path, *orders, str(again.parents[2]), *replay) as process:

@@ -235,7 +235,7 @@ def test_figures_of_a_page_are_those_of_its_runs_logs_and_models(study: str, tmp
     tiny = STUDIES[study]
     kinds: dict[str, dict[int, RawRun]] = {}
     for run in runs:
-        if run.scored():  # nobody trains in mohawk-checkins
+        if run.scored():  # mohawk-checkins trains no device
             percent, ties = run.last_models_percent()
             assert run.last_score_percent() == pytest.approx(percent, abs=1e-9 + ties)
         kinds.setdefault(tiny.kind(run), {})[run.seed] = run

@@ -185,7 +185,7 @@ def test_devices_may_move_among_few_edges():
 def test_devices_may_go_back_to_their_first_edge():
     edges = hops(EdgeHoppingParameters(devices=200, steps=301, aps=10, p=0.2, places=2, back=0.8), 42)
     away = edges != edges[0]
-    # Of a chain that leaves at .2 and is back at .8, each step draws anew: away .2, sd sqrt(.16 / 60,000).
+    # Of a chain that leaves at .2 and is back at .8, each step is one draw: away .2, sd sqrt(.16 / 60,000).
     assert away[1:].mean() == pytest.approx(0.2, abs=5 * math.sqrt(0.16 / 60_000))
     assert (away[:-1] & away[1:]).sum() == pytest.approx(0.2 * away[:-1].sum(), abs=5 * math.sqrt(1_920))
     among_all = hops(EdgeHoppingParameters(devices=50, steps=101, aps=10, p=0.5, back=1.0), 1)
