@@ -99,7 +99,8 @@ class _Columns:
     """Values of each span, shape (spans,): joules above idle, idle power, and uncertainties in J.
 
     `own_j` is the span's own, `idle_j` of the net energy and `idle_gross_j` of the gross one come of the
-    board's idle power, `level_j` is shared by all spans of the phase.
+    board's idle power, `level_j` is shared by all spans of the phase. `missed_j` is of the whole run's
+    energy: how far lines that fell here or there miss the span's power; 0 where `own_j` has that.
     """
 
     above_j: Floats
@@ -108,10 +109,11 @@ class _Columns:
     idle_j: Floats
     idle_gross_j: Floats
     level_j: Floats
+    missed_j: Floats
 
     @classmethod
     def empty(cls, count: int) -> _Columns:
-        return cls(*(np.zeros(count) for _ in range(6)))
+        return cls(*(np.zeros(count) for _ in range(7)))
 
 
 def account_device(
@@ -151,6 +153,8 @@ def account_device(
     at_work = ACTIVE_PHASES | UNSTAMPED_PHASES
     worked = np.array([span.phase in at_work for span in spans], np.bool_)
     own_j, aside_j = (unseen * float(np.linalg.norm(columns.own_j[which])) for which in (worked, ~worked))
+    # Lines that missed a phase do not show what they missed; its power by those that saw another does.
+    own_j = max(own_j, float(np.linalg.norm(columns.missed_j)))
     # Without power a board draws nothing, which no meter has to see.
     off = [span for span in spans if span.phase is Phase.OFF]
     dark_s = math.fsum(span.duration_s for span in off) - float(covered_by_span(curve, off).sum())
@@ -355,6 +359,7 @@ def _touching(seen: _Board) -> tuple[_Columns, Split]:
     idle_w = powers.watts.get(Phase.IDLE, min(powers.watts.values(), default=0.0))
     columns.idle_w[:] = idle_w
     u_idle_w = powers.u_w.get(Phase.IDLE, PRIOR_W)
+    missed_j = np.sqrt(sampling_j2(1.0, covered_s, seen.period_s, seen.window.window_s))
     for i, span in enumerate(spans):
         seconds, level = float(covered_s[i]), powers.of(span.phase)
         columns.own_j[i] = powers.scatter_w * np.sqrt(seconds)
@@ -364,6 +369,9 @@ def _touching(seen: _Board) -> tuple[_Columns, Split]:
         elif level is not Phase.IDLE:
             columns.above_j[i] = (powers.watts[level] - idle_w) * seconds
             columns.level_j[i] = np.hypot(powers.u_w[level] * seconds, powers.border_j[i])
+            if span.phase in ACTIVE_PHASES and seconds:
+                above_w = np.hypot(powers.watts[level] - idle_w, powers.u_w[level])
+                columns.missed_j[i] = missed_j[i] * above_w
     _widen_lost(columns, seen)
     return columns, Split(Method.TOUCHING, 0.0, 0.0, idle_w, {}, RestChecks())
 
