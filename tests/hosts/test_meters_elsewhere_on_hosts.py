@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from by_chance import assert_by_chance, whole_runs_off_u
 from hosts.lab.bench_hosts import BenchHosts
 from hosts.lab.bench_run import ALWAYS_THERE, BenchRun
 from hosts.lab.cli import roambench
@@ -115,10 +116,7 @@ def test_meters_of_a_neighbour_and_of_the_controller_prove_measure_and_lose_thei
     run.wait_for(EventKind.TRAIN_FINISHED, "pi3", "%/00001/%/train")
     elsewhere.inside("pi3", f"systemctl kill --signal=KILL {layout.UNIT}")
     boards = account(elsewhere, run)
-    for board in boards.values():
-        whole, truth = board.whole_run, board.truth
-        assert truth is not None
-        assert abs(whole.joules - truth.whole_j) < 2.0 * whole.u_joules, board.device
+    assert_by_chance(whole_runs_off_u(boards.values()))
     gaps_s = {name: longest_gap_s(board) for name, board in boards.items()}
     assert gaps_s["pi1"] < min(gaps_s["pi2"], gaps_s["pi3"]), gaps_s  # those that the dead reader read
     for name in ("pi2", "pi3"):

@@ -73,7 +73,7 @@ def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace
         log = tmp_path / "pi2.log"
         wait_for(lambda: log.exists() and "\n" in log.read_text())
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=120) == 130
     assert log.read_text().startswith("20")
     wait_for(lambda: provisioned.inside("pi2", following).strip() == "0")
     said = roambench("fleet", "logs", provisioned.bench, "--only", "pi2", "--follow", "--since", "whenever")
@@ -82,7 +82,7 @@ def test_logs_are_in_the_order_of_their_times_and_following_ends_without_a_trace
 
 
 def wait_for(reached: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 30.0
+    deadline_s = time.monotonic() + 120.0
     while not reached():
         assert time.monotonic() < deadline_s
         time.sleep(0.2)

@@ -84,7 +84,7 @@ def test_a_board_is_taken_from_a_run_that_hears_of_it_and_before_its_new_owner_h
         said = by_ben(
             "fleet", "provision", bens, "--take", "--only", "pi2", PIP_NO_INDEX="1", PIP_FIND_LINKS=""
         )
-        run.wait_for_line(_TAKEN, patience_s=30.0)
+        run.wait_for_line(_TAKEN, patience_s=120.0)
         assert run.stopped() == 143
     finally:
         run.stop()

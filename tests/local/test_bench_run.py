@@ -108,7 +108,7 @@ def story(launch, bench) -> Story:
 
 def _settled(bench: LivingBench) -> dict[str, dict]:
     """The agents' statuses once they dial again."""
-    deadline_s = time.monotonic() + 40
+    deadline_s = time.monotonic() + 120
     while True:
         found = {name: bench.status(name) for name in NAMES}
         if all(status.get("session") == "dialling" for status in found.values()):

@@ -79,7 +79,7 @@ async def controller(folder: Path) -> AsyncIterator[Controller]:
         _, where.control_port, where.data_port = where.events.pop(0)  # type: ignore[assignment]
         yield where
         process.stdin.close()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             errors = await process.stderr.read()
             await process.wait()
         assert errors == b"what Python says goes its usual way\n"

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from by_chance import assert_by_chance, whole_runs_off_u
 from forked_commands import Command
 from living_agents import LivingBench
 from roambench.contract.events import EventKind
@@ -90,11 +91,8 @@ def test_all_boards_have_the_joules_that_the_emulator_gave_them(
     run: RunFolder, boards: dict[str, DeviceEnergy]
 ) -> None:
     assert run.info.state is RunState.FINISHED
-    for board in boards.values():
-        whole, truth = board.whole_run, board.truth
-        assert truth is not None
-        assert whole.coverage > 0.95
-        assert abs(whole.joules - truth.whole_j) < 2.0 * whole.u_joules, board.device
+    assert_by_chance(whole_runs_off_u(boards.values()))
+    assert min(board.whole_run.coverage for board in boards.values()) > 0.95
 
 
 def test_the_report_says_who_reads_which_meter(boards: dict[str, DeviceEnergy]) -> None:
@@ -243,9 +241,7 @@ def test_a_controller_that_died_left_a_gap_in_its_own_meter_alone(trouble: Troub
 
 
 def test_the_joules_that_were_measured_are_the_emulators_and_the_rest_is_told(trouble: Trouble) -> None:
+    assert_by_chance(whole_runs_off_u(trouble.boards.values()))
     for board in trouble.boards.values():
-        whole, truth = board.whole_run, board.truth
-        assert truth is not None
-        assert abs(whole.joules - truth.whole_j) < 2.0 * whole.u_joules, board.device
-        assert whole.gap_s > 1.0
-        assert whole.coverage < 0.99
+        assert board.whole_run.gap_s > 1.0
+        assert board.whole_run.coverage < 0.99

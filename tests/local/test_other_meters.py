@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from by_chance import assert_by_chance, whole_runs_off_u
 from roambench.contract.phases import Phase
 from roambench.plan.widths import ExpectedPhases
 from roambench.report.report import report
@@ -45,11 +46,10 @@ def test_four_boards_with_four_sorts_of_meter_are_measured_to_the_truth_with_the
     assert {device.device: device.meter.traits.name for device in energy.devices} == {
         name: traits for name, (traits, _) in METERS.items()
     }
+    assert_by_chance(whole_runs_off_u(energy.devices))
     for device in energy.devices:
         measured, meter = device.whole_run, device.meter.traits
         assert 0.97 <= measured.coverage <= 1.0
-        assert device.truth is not None
-        assert abs(measured.joules - device.truth.whole_j) <= 2.0 * measured.u_joules
         assert 0.0 < measured.u_joules <= 0.03 * measured.joules
         ns = device.samples.ns
         inside = (ns >= start_ns) & (ns <= end_ns)  # an agent reads before its run begins, too

@@ -115,7 +115,7 @@ def test_each_run_opens_a_port_of_its_own_on_the_data_interface(story: Story, sy
 
 
 def test_between_runs_no_port_is_open_and_no_model_is_kept(story: Story) -> None:
-    deadline_s = time.monotonic() + 40
+    deadline_s = time.monotonic() + 120
     while any(story.bench.status(name).get("session") != "dialling" for name in NAMES):
         assert time.monotonic() < deadline_s
         time.sleep(0.2)

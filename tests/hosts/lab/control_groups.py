@@ -56,7 +56,7 @@ class ControlGroup:
 
     def kill(self) -> None:
         """SIGKILL to all in it until nobody is left; then it is removed."""
-        deadline_s = time.monotonic() + 20.0
+        deadline_s = time.monotonic() + 60.0
         while pids := self._members():
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"{self._folders[0]}: {sorted(pids)} do not die")

@@ -122,7 +122,7 @@ async def test_an_agents_upload_is_handed_on_before_the_others_are_answered() ->
 
     async def serve(agent: HandAgent, order: wire.Order) -> None:
         if order.order_id == "1/up":  # answers only when the other's model was handed on
-            async with asyncio.timeout(4.0):
+            async with asyncio.timeout(60.0):
                 await first_is_there.wait()
             refusal = wire.Answer(order_id=order.order_id, status=wire.Answer.FAILED)
             agent.link.send(wire.AgentFrame(answer=refusal))

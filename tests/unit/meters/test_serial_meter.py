@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import time
+import tty
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ from roambench.emulation.spec import Fault, FaultKind
 from roambench.emulation.truth import energy_j
 from roambench.meters.catalogue import open_meter
 from roambench.meters.protocol import Meter
+from roambench.meters.sources.serial_port import SerialPort
 from roambench.meters.stream_meter import StreamMeter
 
 SECOND = 1_000_000_000
@@ -259,6 +262,28 @@ async def test_hostile_lines_are_refused_and_counted_and_the_emulator_stays_up(s
         control.inject(emulator.socket, "pi-99", Fault(FaultKind.DROP))
     async with contextlib.aclosing(serial_meter(emulator)) as meter:
         assert (await take(meter, 1))[0].watts == pytest.approx(1.9, rel=0.035)
+
+
+@pytest.mark.asyncio
+async def test_lines_that_waited_in_the_port_while_no_one_read_are_no_readings():
+    """Their stamps would be the next reader's beginning: seconds late."""
+    ours, theirs = os.openpty()
+    taken = bytearray()
+    port = SerialPort(os.ttyname(theirs))
+    try:
+        tty.setraw(theirs)
+        os.write(ours, b"old\n" * 10)
+        assert select.select([theirs], [], [], 20.0)[0]
+        await port.open(taken.extend, print)
+        os.write(ours, b"new\n")
+        async with asyncio.timeout(20):
+            while not taken.endswith(b"new\n"):
+                await asyncio.sleep(0.01)
+    finally:
+        await port.close()
+        os.close(ours)
+        os.close(theirs)
+    assert taken == b"new\n"
 
 
 @pytest.mark.asyncio
