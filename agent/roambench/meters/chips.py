@@ -28,7 +28,8 @@ class Chip:
     conversion of bus and shunt.
 
     A step of current is a step of the shunt's voltage, as the kernel's driver sets it, and one of power
-    `power_factor` of these; 0: the driver gives no power.
+    `power_factor` of these; 0: the driver gives no power. `averages` are the rounds of conversions that the
+    driver sets (`ina2xx.c`) and `update_interval` changes.
     """
 
     gain_limit: float
@@ -39,6 +40,12 @@ class Chip:
     conversion_s: float
     drift_per_k: float = 0.0
     power_factor: float = 0.0
+    averages: int = 1
+
+    @property
+    def usual_update_s(self) -> float:
+        """Seconds over which it averages where nobody sets `update_interval`."""
+        return self.averages * self.conversion_s
 
     @property
     def u_gain(self) -> float:
@@ -49,14 +56,14 @@ class Chip:
 
 #: Errors of the INA219 are over temperature (grade A), and hold those of its bus's offset.
 _INA219: Final = Chip(0.01, 200e-6, 0.0, 0.32, 10e-6, 2 * 532e-6, power_factor=20)
-_INA230: Final = Chip(0.005, 50e-6, 30e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25)
+_INA230: Final = Chip(0.005, 50e-6, 30e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25, 16)
 #: Electrical characteristics of TI's data sheets: INA219 and INA220 SBOS448G and SBOS459D, INA226 SBOS547B,
 #: INA230 SBOS601, INA231 SBOS644 (the bus's offset is the INA230's), INA3221 SBOS576A (a conversion of one of
 #: its three channels).
 CHIPS: Final = {
     "ina219": _INA219,
     "ina220": _INA219,
-    "ina226": Chip(0.001, 10e-6, 7.5e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25),
+    "ina226": Chip(0.001, 10e-6, 7.5e-3, 0.0819175, 2.5e-6, 2 * 1.1e-3, 50e-6, 25, 16),
     "ina230": _INA230,
     "ina231": _INA230,
     "ina3221": Chip(0.0025, 80e-6, 16e-3, 0.1638, 40e-6, 2 * 1.1e-3, 50e-6),

@@ -11,6 +11,7 @@ from pathlib import Path
 from roambench.contract.errors import ConfigError
 from roambench.experiment.deadline import deadline_remedy
 from roambench.experiment.sections import Experiment
+from roambench.meters.chips import CHIPS
 from roambench.meters.traits import UNCALIBRATED_RAIL
 from roambench.mobility.files import write_trace
 from roambench.plan.costs import MachineCosts, measure_costs
@@ -171,6 +172,15 @@ def _meter_doubts(fleet: PlannedFleet) -> Iterator[str]:
     if unnamed:
         limits = f"{plain.u_gain:.0%} and {plain.u_offset_w:g} W (assumed)".replace("%", " %")
         yield (f"{', '.join(unnamed)}: the bench does not name the chip of its sensor: planned with {limits}")
+    usual_s = CHIPS["ina226"].usual_update_s  # no whole ms, as those that a bench names are
+    unset = [
+        name for name, meter in zip(fleet.names, fleet.meters, strict=False) if meter.window_s == usual_s
+    ]
+    if unset:
+        yield (
+            f"{', '.join(unset)}: the bench has no update_ms for its sensor: planned with the "
+            f"{1e3 * usual_s:.0f} ms that the kernel's driver sets"
+        )
 
 
 def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> Iterator[str]:

@@ -101,9 +101,10 @@ class MeterEntry:
         row = traits_at(self.driver, self.settings.port)
         if not self.chip:
             return row
-        interval_s, update_s = row.nominal_s, self.update_ms * 1e-3
-        power = CHIPS[self.chip].power_factor > 0
-        one = chip_traits(self.chip, self.shunt_uohm * 1e-6, interval_s, update_s, power=power)
+        chip = CHIPS[self.chip]
+        update_s = self.update_ms * 1e-3 or chip.usual_update_s
+        power = chip.power_factor > 0
+        one = chip_traits(self.chip, self.shunt_uohm * 1e-6, row.nominal_s, update_s, power=power)
         rails = math.sqrt(len(self._rails))  # their offsets and steps add in squares
         return replace(one, u_offset_w=one.u_offset_w * rails, step_w=one.step_w * rails)
 

@@ -417,11 +417,15 @@ def test_a_kernel_s_sensor_is_planned_by_its_chip_where_the_bench_names_it(
     path.write_text(f'[controller]\naddress = "10.0.0.9"\n{hosts}')
     experiment = load_experiment(file, ['mobility.model="random"'])
     named, by_port, unknown, two, one = planned_fleet(experiment, f"bench:{path}").meters
-    assert named == by_port == chip_traits("ina226", 100_000 * 1e-6, 0.1)
+    assert named == by_port == chip_traits("ina226", 100_000 * 1e-6, 0.1, 16 * 2.2e-3)
     assert unknown == UNCALIBRATED_RAIL
     assert one == chip_traits("ina3221", 0.0, 0.1, power=False)
     assert two.u_offset_w == pytest.approx(math.sqrt(2) * one.u_offset_w)
     (plan,) = plan_experiment(experiment, f"bench:{path}")
     assert [doubt for doubt in plan.doubts if "chip" in doubt] == [
         "board-2: the bench does not name the chip of its sensor: planned with 2 % and 0.1 W (assumed)"
+    ]
+    assert [doubt for doubt in plan.doubts if "update_ms" in doubt] == [
+        "board-0, board-1: the bench has no update_ms for its sensor: planned with the 35 ms that the "
+        "kernel's driver sets"
     ]
