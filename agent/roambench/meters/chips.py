@@ -44,7 +44,7 @@ class Chip:
 
     @property
     def usual_update_s(self) -> float:
-        """Seconds over which it averages where nobody sets `update_interval`."""
+        """Seconds over which it averages unless `update_interval` is set."""
         return self.averages * self.conversion_s
 
     @property
