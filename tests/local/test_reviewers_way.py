@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -18,7 +19,9 @@ import pytest
 import roambench as rb
 from forked_commands import roambench
 from page_commands import PageCommands
+from page_data import page_data
 from roambench.extras.exports.ro_crate import About, export_ro_crate
+from roambench.report.templates.rendering import packed
 from roambench.runs.groups import run_folders
 from roambench.runs.manifest import write_manifest
 from watching import watching
@@ -73,6 +76,21 @@ def an_accuracy(crate: Path) -> None:
     (crate / "report.json").write_text(json.dumps(document))
 
 
+def a_page(crate: Path) -> None:
+    page = crate / "report.html"
+    text = page.read_text("utf-8")
+    (accuracy, *_) = re.findall(r'class="value">(\d+\.\d) %<', text)
+    page.write_text(text.replace(f">{accuracy} %<", ">99.9 %<"), "utf-8")
+
+
+def a_figure_of_the_page(crate: Path) -> None:
+    page = crate / "report.html"
+    text = page.read_text("utf-8")
+    data = page_data(text)
+    data["figures"][0]["data"][0]["y"][-1] = 0.9999
+    page.write_text(re.sub(r'(id="report-data">)[^<]*', rf"\g<1>{packed(data)}", text), "utf-8")
+
+
 def a_joule(crate: Path) -> None:
     path = crate / "runs/mohawk/ledger_modelled.parquet"
     table = pq.read_table(path)
@@ -103,6 +121,9 @@ def a_version(crate: Path) -> None:
     document = json.loads(path.read_text())
     document["versions"] = {**document["versions"], "roambench": "0.1.0", "roambench code": "0"}
     path.write_text(json.dumps(document))
+    page = crate / "report.html"
+    made = re.sub(r'content="roambench [^"]*"', 'content="roambench 0.1.0 0"', page.read_text("utf-8"))
+    page.write_text(made, "utf-8")
 
 
 def test_a_crate_in_a_zip_file_is_listed_and_watched(made: Path) -> None:
@@ -120,6 +141,8 @@ def test_a_crate_in_a_zip_file_is_listed_and_watched(made: Path) -> None:
     [
         (nothing, 0, "All is equal"),
         (an_accuracy, 1, "final_accuracy: 0.9999 is recorded"),
+        (a_page, 1, "after 'final accuracy': 99.9 % is recorded"),
+        (a_figure_of_the_page, 1, "figures.figures[0].data[0].y"),
         (a_joule, 1, "ledger_modelled.parquet"),
         (a_byte_of_the_model, 1, "final model"),
         (records, 1, "records.sqlite: no such file"),
@@ -146,7 +169,8 @@ def test_a_crate_of_another_version_is_checked_and_both_versions_are_named(
     a_version(crate)
     write_manifest(crate)
     done = typed("check", "crate", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 2, done.stdout + done.stderr  # the page names the version in its tables
+    assert "made by roambench 0.1.0 0, checked with" in done.stdout
     assert "made with roambench 0.1.0" in done.stdout + done.stderr
 
 

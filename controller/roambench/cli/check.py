@@ -23,7 +23,7 @@ def check(
     report: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Also compare a report of these runs that `report --json` printed."
+            metavar="FILE", help="Also compare a report of these runs: `report --json` printed it, or a page."
         ),
     ] = None,
     download: Annotated[

@@ -70,7 +70,7 @@ made of them.
 | `roambench run {first}` | repeats the run: on the same kind of fleet its models have the same digest |
 
 `roambench check` scores the last model again, computes joules again from the raw records, and compares every
-figure of `report.json` and of the tables.
+figure of `report.json`, `report.html` and the tables.
 
 It ends with 0 where all is equal, 1 where something differs, which it names, and 2 where
 something could not be checked, as without the data set. It takes the zip file, too. Scores of

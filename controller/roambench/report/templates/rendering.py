@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from roambench.contract.sources import own_code
+
 _LOADER: Final = PackageLoader("roambench.report.templates", "")
 _TEMPLATES: Final = Environment(
     loader=_LOADER,
@@ -22,6 +24,8 @@ _TEMPLATES: Final = Environment(
 )
 #: plotly.js with what we draw, the release that plotly.py writes for (docs/decisions/0026).
 _PLOTLY_JS_GZ: Final = files("roambench.report.templates").joinpath("plotly-cartesian.min.js.gz").read_bytes()
+#: What made a page, which it says of itself.
+GENERATOR: Final = " ".join(("roambench", own_code()["version"], own_code().get("code", ""))).strip()
 
 
 def file(name: str) -> str:
@@ -43,6 +47,7 @@ _TEMPLATES.policies["json.dumps_kwargs"] = {
 }
 _TEMPLATES.globals.update(
     file=file,
+    generator=GENERATOR,
     plotly_js=lambda: gzip.decompress(_PLOTLY_JS_GZ).decode(),
     packed_plotly_js=lambda: base64.b64encode(_PLOTLY_JS_GZ).decode(),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,20 @@ from roambench.contract.errors import RunError
 from roambench.contract.json_values import without_nan
 from roambench.contract.printable import printable
 from roambench.report.documents.report import document
+from roambench.report.report import Report
 from roambench.report.report import report as report_of
 from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
+from roambench.runner.checking.page_check import check_page, order_in
 from roambench.runner.checking.run_check import RunCheck, check_figures, check_run, report_document
 from roambench.runs.crates import crate_of, source_of
-from roambench.runs.groups import is_run
+from roambench.runs.groups import REPORT, is_run
 from roambench.runs.manifest import MANIFEST, differences, read_manifest
 
 
 def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bool = False) -> list[RunCheck]:
     """Check each of the runs, and the crates that they are of; RunError for what is no run.
 
-    `report`: the document of a report of all of them, in their order.
+    `report`: a report of all of them, a document of JSON or a page.
     """
     crates = {
         crate: [run for run in runs if crate_of(run) == crate] for crate in map(crate_of, runs) if crate
@@ -32,7 +35,7 @@ def check_runs(runs: Sequence[Path], *, report: Path | None = None, download: bo
     ]
     found += [_checked(run, download, alone=len(runs) == 1) for run in runs]
     if report is not None:
-        found.append(RunCheck(report.name, (_report(report, runs),)))
+        found.append(RunCheck(report.name, (_report(report, report_of(runs)),)))
     return found
 
 
@@ -64,17 +67,27 @@ def _crate(crate: Path, runs: Sequence[Path]) -> list[CheckFinding]:
         text = f"{len(manifest)} files have the digests that the crate was packed with"
         found = [compared("files", differences(crate, manifest), text)]
     every = sorted(path.parent for path in (crate / "runs").glob("*/run.json"))
-    if (crate / "report.json").is_file() and sorted(runs) == every:
-        found.append(_report(crate / "report.json", runs))
+    written = [crate / name for name in ("report.json", REPORT) if (crate / name).is_file()]
+    if written and sorted(runs) == every:
+        made = report_of(runs)
+        found += [_report(path, made) for path in written]
     return found
 
 
-def _report(path: Path, runs: Sequence[Path]) -> CheckFinding:
-    """The finding on a report, whose runs are found by their ids: it has them in an order that it chose."""
+def _report(path: Path, made: Report) -> CheckFinding:
+    """The finding on a report, which has the runs in an order that it chose."""
+    if path.suffix == ".html":
+        order = order_in(path, [run.label for run in made.summaries])
+        ordered = replace(
+            made,
+            evidence=tuple(made.evidence[at] for at in order),
+            summaries=tuple(made.summaries[at] for at in order),
+        )
+        return check_page(path, ordered, path.parent)
     recorded = report_document(path)
     listed: list[Any] = recorded.get("runs", [])
     ids = [str(run.get("run_id", "")) for run in listed if isinstance(run, dict)]
-    summaries = report_of(runs).summaries
+    summaries = made.summaries
     ours = [summary.info.run_id for summary in summaries]
     if sorted(ids) != sorted(ours):
         text = f"it is of {', '.join(map(printable, ids)) or 'no run'}; these are {', '.join(ours)}"

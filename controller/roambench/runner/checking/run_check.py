@@ -44,8 +44,7 @@ _WITHOUT: Final = "this run was killed, or an older version made it"
 #: What no check can compute again, said below every one of them.
 LIMITS: Final = (
     "scores of steps before the last model, and raw records and settings that were changed together with "
-    "their digests, can only be checked by repeating the run: roambench run RUN; pages are compared by their "
-    "digest alone: roambench report makes them again"
+    "their digests, can only be checked by repeating the run: roambench run RUN"
 )
 
 
