@@ -46,7 +46,8 @@ _ISO: Final = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d(?::\d\d.*)?")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _CLOCK: Final = re.compile(r"[012]?\d(?::\d\d(?::\d\d(?:\.\d+)?)?)?")
 _OTHER_TIME: Final = re.compile(
-    r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}(?:[ T].*)?|\d{8}(?:[ T]?\d{6})?|\d\d?:\d\d(?::\d\d)?"
+    r"\d{1,4}[./ -](?:\d{1,2}|[A-Za-z]{3,9})[./ -]\d{1,4}(?:,?[ T].*)?|"
+    r"\d{8}(?:[ T]?\d{6})?|\d\d?:\d\d(?::\d\d)?"
 )
 _NUMBER: Final = re.compile(r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _FRACTION: Final = re.compile(r"-?\d{1,3}\.\d{2,}")
@@ -57,6 +58,12 @@ _PORTOS_S: Final = 15  # between two points of Porto's taxis
 _ROME: Final = ((41.0, 43.0), (11.0, 14.0))  # its taxis have latitude first, against WKT's order
 _REGION_DEG: Final = 30.0
 _SLOTS: Final = (24, 48, 96, 144, 288, 1440)  # a day
+#: Units of times that are no seconds, with a number that no recording reaches, and the seconds of one.
+_UNITS: Final = (
+    ("days, as spreadsheets count them: dates are 70 years late", 7e4, "86400"),
+    ("microseconds since 1970", 4e15, "0.000001"),
+    ("nanoseconds since 1970", 4e18, "0.000000001"),
+)
 _RECENT_S: Final = 6e8  # 1989: less is no time of a recording, and more a count of something else
 
 
@@ -163,7 +170,7 @@ class _Guessing:
         if not places and {"start", "end"} <= times.keys():
             reader, when = "intervals", {name: times[name] for name in ("start", "end")}
         else:
-            time = times.get("time", times.get("start"))
+            time = times.get("time", times.get("start", times.get("end")))
             reader, when = "intervals" if ap else "csv", {"time": time or "..."}
             if self._way:
                 when["time"] += f"+@point*{_PORTOS_S}"
@@ -298,17 +305,16 @@ class _Guessing:
         if not found and dates and clocks:
             found["time"] = f"{self._called(dates[0])}+{self._called(clocks[0])}"
             self._free = [it for it in self._free if it not in (dates[0], clocks[0])]
+        if not found:
+            found = self._other_times(clocks)
         if not found and (counted := self._named("time", lambda it: it.numbers() is not None)):
-            found["time"] = self._called(counted)
-            self._notes.append(f"time: column {found['time']} counts from its own beginning")
+            found["time"] = self._counted(counted)
         used = [it for it in self._free if self._called(it) in found.values()]
         formats = {kinds[it.at] for it in used}
         if "unix_ms" in formats:
             self._time_format = "unix_ms"
             self._notes.append("times: numbers of milliseconds since 1970")
         self._free = [it for it in self._free if it not in used]
-        if not found:
-            found = self._other_times(clocks)
         if not found:
             odd = next((it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER)), None)
             if odd is not None and odd.all(_CLOCK):
@@ -323,9 +329,20 @@ class _Guessing:
                 )
         return found
 
+    def _counted(self, column: _Column) -> str:
+        """Numbers that are no seconds since 1970: of a unit that their size tells, or of an own clock."""
+        name, values = self._called(column), column.numbers() or [0.0]
+        for unit, most, factor in _UNITS:
+            if most / 10 < min(values) and max(values) < most:
+                self._notes.append(f"time: column {name} has {unit}")
+                return f"{name}*{factor}"
+        self._notes.append(f"time: column {name} counts from its own beginning")
+        return name
+
     def _other_times(self, clocks: Sequence[_Column]) -> dict[str, str]:
         """Times that begin with the day or the month: two of a stay, one, or a date beside a clock."""
-        odd = [it for it in self._free if it.all(_OTHER_TIME) and not it.all(_NUMBER) and not it.all(_CLOCK)]
+        odd = [it for it in self._free if it.all(_OTHER_TIME) and not it.all(_CLOCK)]
+        odd = [it for it in odd if not it.all(_NUMBER) or _pattern(it.cells)]
         pattern = _pattern([cell for it in odd[:2] for cell in it.cells])
         if pattern is None:
             odd = odd[:1]
@@ -401,6 +418,8 @@ def _time_format(column: _Column) -> str:
         return ""
     numbers = column.numbers()
     if numbers is not None:
+        if _pattern(filled):
+            return ""
         if min(numbers) > MAX_UNIX_S and max(numbers) < 1e3 * MAX_UNIX_S:
             return "unix_ms"
         return "unix" if min(numbers) > _RECENT_S and max(numbers) < MAX_UNIX_S / 10 else ""

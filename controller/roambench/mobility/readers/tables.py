@@ -190,16 +190,16 @@ def named_by(file: str) -> str:
 
 
 def separator_of(first: str, below: Sequence[str] = ()) -> str:
-    """Find what separates the cells of a table with this first line, and these below it: a tab, semicolon or
-    comma that divides all of them into as many cells, else the first of a tab, comma, semicolon or blanks."""
+    """Find what separates the cells of a table with this first line, and these below it: a tab, semicolon,
+    comma or bar that divides all of them into as many cells, else the first of these or blanks."""
     lines = [first, *(line for line in below if line.strip())][:_COMPARED]
     if len(lines) > 1:
-        cells = {mark: {_width(line, mark) for line in lines} for mark in "\t;,"}
+        cells = {mark: {_width(line, mark) for line in lines} for mark in "\t;,|"}
         alike = {mark: widths.pop() for mark, widths in cells.items() if len(widths) == 1}
         best = max(alike, key=alike.__getitem__, default="")
         if best and alike[best] > 1:
             return best
-    marks = "\t,;" if first.strip().count(BLANKS) == 0 else "\t,; "
+    marks = "\t,;|" if first.strip().count(BLANKS) == 0 else "\t,;| "
     return next((mark for mark in marks if mark in first), ",")
 
 

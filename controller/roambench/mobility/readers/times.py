@@ -19,10 +19,12 @@ _MONTHS: Final = {
 _PAIRED_HOUR: Final = re.compile(r"(\d{4}-\d{2}-\d{2})[ T](\d{1,2})$")
 MAX_UNIX_S: Final = 10**11  # the year 5138; what is more are milliseconds since 1973
 _OTHER_DATE: Final = re.compile(
-    r"(\d{1,2})([./-])(\d{1,2})\2(\d{4}|\d\d)"
+    r"(\d{4}|\d{1,2})([./ -])(\d{1,2}|[A-Za-z]{3,9})\2(\d{4}|\d{1,2})"
     r"(?:(,? |T)(\d\d?:\d\d(?::\d\d(?:\.\d{1,6})?)?)( ?[AaPp][Mm])?)?$",
     re.ASCII,
 )
+_FULL_MONTHS: Final = "January February March April June July August September October November December"
+_DIGITS_ALONE: Final = "%Y%m%d%H%M%S"
 _DATE_TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}", re.ASCII)
 
 
@@ -60,7 +62,12 @@ def iso(text: str) -> int:
 
 def unix(text: str) -> int:
     """Seconds since 1970 UTC, whole or decimal."""
-    return _seconds(text, 1.0, " in seconds; are these milliseconds (--time-format unix_ms)?")
+    less = (
+        "microseconds (--columns time=COLUMN*0.000001)"
+        if len(text) > 14
+        else "milliseconds (--time-format unix_ms)"
+    )
+    return _seconds(text, 1.0, f" in seconds; are these {less}?")
 
 
 def unix_ms(text: str) -> int:
@@ -95,17 +102,29 @@ def _hint(text: str) -> str:
 
 
 def pattern_of(text: str) -> tuple[str, bool] | None:
-    """The pattern of a date with the day or the month first, and whether it is known which."""
-    found = _OTHER_DATE.match(text.strip())
+    """The pattern of a date that ISO 8601 has otherwise, and whether it is known which is day and month."""
+    text = text.strip()
+    if len(text) == 14 and text.isdecimal() and "1970" <= text[:4] < "2100":
+        return _DIGITS_ALONE, True
+    found = _OTHER_DATE.match(text)
     if found is None:
         return None
-    first, mark, second, year, between, clock, half = found.groups(default="")
-    day_first = int(second) <= 12
-    date = mark.join((*(("%d", "%m") if day_first else ("%m", "%d")), "%Y" if len(year) == 4 else "%y"))
+    first, mark, second, third, between, clock, half = found.groups(default="")
+    name = second.capitalize()
+    month = "%b" if name in _MONTHS else "%B" if name in _FULL_MONTHS.split() else ""
+    if not (month or second.isdecimal()) or (len(first) == 4 and len(third) == 4):
+        return None
+    day_first = bool(month) or int(second) <= 12
+    if len(first) == 4:
+        parts, sure = ("%Y", month or "%m", "%d"), True
+    else:
+        year = "%Y" if len(third) == 4 else "%y"
+        parts = ("%d", month or "%m", year) if day_first else ("%m", "%d", year)
+        sure = bool(month) or not day_first or int(first) > 12
     times = ":".join(("%I" if half else "%H", "%M", "%S")[: clock.count(":") + 1]) if clock else ""
     times += ".%f" if "." in clock else ""
     times += half.replace(half.strip(), "%p") if half else ""
-    return f"{date}{between}{times}", not day_first or int(first) > 12
+    return f"{mark.join(parts)}{between}{times}", sure
 
 
 TIME_FORMATS: Final[Mapping[str, Callable[[str], int]]] = {

@@ -76,6 +76,29 @@ def test_the_proposed_command_imports_the_table(tmp_path, capsys, table, columns
     assert len(read_trace(output).device_names) >= 2
 
 
+@pytest.mark.parametrize(
+    ("header", "time", "options"),
+    [
+        ("bike_id,last_reported,lat,lon", "2023-05-08T06:13:0{}.123Z", ("time=last_reported", "")),
+        ("asset|when|lat|lon", "08-Apr-2023 06:13:0{} AM", ("time=when", "'%d-%b-%Y %I:%M:%S %p'")),
+        ("car,local_time,lat,lon", "2023/05/08 07:00:0{}PM", ("time=local_time", "'%Y/%m/%d %I:%M:%S%p'")),
+        ("vehicle,stamp_time,lat,lon", "2023050806130{}", ("time=stamp_time", "%Y%m%d%H%M%S")),
+        ("vehicle,ts,lat,lon", "168352638500000{}", ("time=ts*0.000001", "")),
+        ("vehicle,ts,lat,lon", "45054.2590{}", ("time=ts*86400", "")),
+    ],
+    ids=["named like an end", "month's name and bars", "year first", "digits alone", "microseconds", "days"],
+)
+def test_times_of_other_systems_are_proposed_and_read(tmp_path, header, time, options):
+    table = [f"v{at % 2},{time.format(at)},48.2{at},16.3{at}" for at in range(4)]
+    mark = "|" if "|" in header else ","
+    (tmp_path / "a.csv").write_text("\n".join([header, *(row.replace(",", mark) for row in table), ""]))
+    columns, pattern = options
+    command, *notes = advice(tmp_path / "a.csv")
+    assert columns in command
+    assert command.partition(" --time-format ")[2] == pattern
+    assert not any("cannot be read" in note for note in notes)
+
+
 def test_a_date_in_another_order_is_proposed_with_its_pattern(tmp_path, capsys):
     (tmp_path / "t.csv").write_text(
         "when;taxi no;x;y\n01/05/2020 10:00;t1;4.5;1.2\n01/05/2020 10:05;t2;4.5;1.2\n"
