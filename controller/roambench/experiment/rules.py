@@ -17,6 +17,7 @@ from roambench.experiment import catalogue
 from roambench.experiment.algorithm_section import is_own_table
 from roambench.experiment.battery_section import BatterySection
 from roambench.experiment.key_values import value_at, value_used
+from roambench.experiment.learning_section import LearningSection
 from roambench.experiment.link_model_file import load_link_model
 from roambench.experiment.parameters import generator_mistakes, parameter_mistakes
 from roambench.experiment.peer_rules import peer_mistakes
@@ -26,6 +27,7 @@ from roambench.learning.tasks import load_task
 from roambench.spool.influx_settings import token_env_mistake, url_mistake
 from roambench.systems.catalogue import own_parameters
 from roambench.systems.peers import is_peer_system
+from roambench.written.expected import field_at
 from roambench.written.mistakes import Mistake, did_you_mean, shown
 
 #: Which table of the catalogue knows the name that stands in a key.
@@ -117,7 +119,10 @@ def _program(values: Mapping[str, Any]) -> Iterator[Mistake]:
     elif any(isinstance(system, str) and is_peer_system(system) for system in systems):
         yield Mistake(("systems",), f'expected systems with access points beside program.name = "{name}"')
     learning = value_at(values, ("learning",))
-    for key in learning if isinstance(learning, Mapping) else ():
+    for key, value in learning.items() if isinstance(learning, Mapping) else ():
+        field = field_at(LearningSection, (key,))  # a repeated run has all keys, with their defaults
+        if field is None or value == field.get_default():
+            continue
         yield Mistake(("learning", key), f"expected none: {name} brings data, model and training")
     for key in ("local", "proximal"):
         if value_at(values, ("algorithm", key)):
@@ -134,6 +139,10 @@ def _task(values: Mapping[str, Any]) -> Iterator[Mistake]:
     if not isinstance(name, str) or not name:
         if value_at(values, ("rounds", "metric_threshold")) is not None:
             yield Mistake(("rounds", "metric_threshold"), "expected learning.task beside it, with metrics")
+        return
+    if name.startswith("flower:"):
+        expected = 'expected [program] with name = "flower" and folder = APP_DIR, whose pyproject.toml names'
+        yield Mistake(("learning", "task"), f"{expected} the ClientApp (docs/flower.md)")
         return
     try:
         task = load_task(name)

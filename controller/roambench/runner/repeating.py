@@ -75,7 +75,7 @@ def digest_of_run(folder: RunFolder) -> str:
     log = folder.read_log()
     names = [record.digest for record in log.only(CloudAggregated)]
     names += [digest for record in log.only(ModelsScored) for digest in record.digests]
-    return hashlib.sha256("\n".join(names).encode()).hexdigest() if names else ""
+    return hashlib.sha256("\n".join(names).encode()).hexdigest() if any(names) else ""
 
 
 def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Console) -> None:
@@ -85,7 +85,9 @@ def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Consol
             now = digest_of_run(folder)
         same, ours, theirs = now == before.digest, now[:16] or "none", before.digest[:16] or "none"
         text = f"has other models than {before.path}: digest {ours}, not {theirs}"
-        if same:
+        if not now and not before.digest:
+            text = f"repeats {before.path}; neither names its models, so compare what they wrote"
+        elif same:
             text = f"repeats {before.path}: the same models, digest {ours}"
         say(console, f"{run_name(path)} {text}")
 

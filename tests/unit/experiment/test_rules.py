@@ -47,7 +47,8 @@ systems = ["flower"]
 [program]
 name = "flower"
 [learning]
-batch_size = 8
+batch_size = 16
+local_epochs = 1
 [simulated]
 backend = "stacked"
 """: (

@@ -26,6 +26,7 @@ from flower_apps import (
     values_of,
     written_app,
 )
+from roambench.cli.main import main
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.phases import Outcome, Phase
 from roambench.experiment.load import WrittenExperiment, load_experiment
@@ -117,6 +118,18 @@ def test_two_nodes_leave_the_bits_of_flowers_own_simulation(
     app = written_app(tmp_path, name)
     found = left_in(run_of(tmp_path, app, 2, config).path / "server-app")
     assert_equal(found, simulated(app, tmp_path / "simulation", 2, SEED, **config))
+
+
+def test_an_app_is_repeated_from_its_run_and_no_models_are_said_to_be_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = run_of(tmp_path, written_app(tmp_path, "least-squares"), 2, {"num-server-rounds": 1})
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(first.path), "--runs-dir", str(tmp_path / "again"), "-q"])
+    assert not ended.value.code, capsys.readouterr().err
+    assert f"repeats {first.path}; neither names its models" in capsys.readouterr().out
+    (again,) = (tmp_path / "again").rglob("server-app")
+    assert_equal(left_in(again), left_in(first.path / "server-app"))
 
 
 def _evaluations_are_phases_of_their_own(folder: RunFolder) -> None:
