@@ -85,14 +85,14 @@ def answer_calls(pipe: Pipe, load: Callable[[], Callable[[bytes], bytes]]) -> No
     """Load the program, say so, and answer calls until there are no more."""
     try:
         answer = load()
-    except Exception as error:  # of the user's own code
+    except (Exception, SystemExit) as error:  # of the user's own code
         pipe.send(REFUSAL, why(error))
         return
     pipe.send(READY, b"")
     while (frame := pipe.receive()) is not None:
         try:
             body = answer(frame[1])
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             pipe.send(REFUSAL, why(error))
         else:
             pipe.send(ANSWER, body)

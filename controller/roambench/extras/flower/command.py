@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from roambench.cli.bench_choice import HostChoice, fleet_option
-from roambench.cli.common_options import JsonOption, WaitOption, takes_options
+from roambench.cli.common_options import JsonOption, WaitOption, takes_options, with_progress
 from roambench.cli.report import FullOption, show
 from roambench.cli.run import RunsDirOption, SetOption
 from roambench.contract.errors import ConfigError
@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
     flower = typer.Typer(
         name="flower", help="Flower apps, unchanged, with their joules.", no_args_is_help=True
     )
-    flower.command("run")(run_app)
+    flower.command("run")(with_progress(run_app))
     flower.callback()(_group)
     app.add_typer(flower, rich_help_panel="Run")
 

@@ -69,7 +69,7 @@ def run(pipe: Any, settings: dict[str, Any]) -> None:
         app = load_app(settings["serverapp"], LoadServerAppError, settings["folder"])
         _CLIENT["seed_draws"](settings["seed"])
         app(grid=grid_of(settings["run_id"], sleeps, answers.nodes, answers.carry), context=context)
-    except Exception as error:  # of the user's own code
+    except (Exception, SystemExit) as error:  # of the user's own code
         import traceback
 
         traceback.print_exc()

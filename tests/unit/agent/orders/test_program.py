@@ -55,6 +55,8 @@ def do_child(folder, message):
     return b""
 def do_raise(folder, message):
     raise RuntimeError("mine")
+def do_exit(folder, message):
+    sys.exit(3)
 def do_die(folder, message):
     print("out of luck", file=sys.stderr, flush=True)
     os._exit(3)
@@ -187,6 +189,7 @@ async def test_processor_seconds_are_those_of_the_kernel_children_included(
     [
         ("raise", TrainerRefused, "RuntimeError: mine (mine.py:"),
         ("memory", TrainerRefused, "MemoryError"),
+        ("exit", TrainerRefused, "SystemExit: 3 (mine.py:"),
         ("die", TrainerDied, "its program ended (exit status 3): out of luck"),
         ("huge", TrainerDied, "its program sent 1,000,000,000 bytes, expected 10,000 at most"),
         ("garbage", TrainerDied, "its program sent "),
