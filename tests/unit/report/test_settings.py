@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from page_data import page_data
 from roambench.cli.main import app
 from roambench.report.figures.settings import settings_charts
 from roambench.report.pages.page import footer_of
@@ -130,6 +131,23 @@ def test_its_tables_are_ready_for_a_paper(grid: Path) -> None:
         r"c\textbackslash{}d & 1 $\pm$ 2 \\",
         r"\end{tabular}",
     ]
+
+
+def test_an_interval_that_two_seeds_leave_open_is_not_printed_in_thirty_digits(
+    hand_made: Callable[..., Path], tmp_path: Path
+) -> None:
+    for alpha, accuracies in {0.1: (0.02, 0.9), 0.5: (0.9, 0.03), 0.9: (0.5, 0.5)}.items():
+        for seed, accuracy in enumerate(accuracies, start=1):
+            point(hand_made, tmp_path, alpha, seed, accuracy)
+    made = report(runs_at([tmp_path / "grid"]))
+    pairs = pairs_table(settings_of(made.summaries))
+    assert pairs is not None
+    intervals = [row[5] for row in pairs.rows]
+    assert any(text.endswith("> 10⁶]") for text in intervals)
+    assert max(map(len, intervals)) < 25
+    single = report([runs_at([tmp_path / "grid"])[0]])
+    (aggregated,) = [one for one in page_data(single.html())["figures"] if one["key"] == "aggregated"]
+    assert aggregated["layout"]["yaxis"]["dtick"] == 1  # else its ticks are 0, 0, 1, 1
 
 
 def test_a_sweep_is_reported_and_drawn_by_its_settings(grid: Path, tmp_path: Path) -> None:

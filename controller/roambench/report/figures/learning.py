@@ -227,6 +227,8 @@ def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
     ]
     if not traces:
         return None
+    most = max(point.aggregated for run in runs for point in run.learning.points)
+    ticks = {"dtick": 1} if most < 6 else {}  # else half a model is a tick
     return drawn(
         "aggregated",
         "Devices aggregated per step",
@@ -237,5 +239,5 @@ def aggregated_figure(runs: Sequence[RunSummary]) -> Figure | None:
         barmode="group",
         bargap=0.25,
         xaxis={"title": "step"},
-        yaxis={"title": "models aggregated", "rangemode": "tozero", "tickformat": "d"},
+        yaxis={"title": "models aggregated", "rangemode": "tozero", "tickformat": "d", **ticks},
     )

@@ -14,6 +14,8 @@ from roambench.report.spread import Interval, Spread, interval_text, places_of
 from roambench.report.table import ReportTable
 
 _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
+#: Two seeds give intervals without a bound that anybody reads.
+_MOST_SHOWN: Final = 1e6
 _LATEX: Final = {
     "±": r"$\pm$",
     "↑": r"$\uparrow$",
@@ -132,4 +134,4 @@ def _scaled(interval: Interval | None, scale: float) -> Interval | None:
 
 
 def _end(value: float) -> str:
-    return f"{value:,.{max(3, places_of(value))}f}"
+    return "> 10⁶" if value > _MOST_SHOWN else f"{value:,.{max(3, places_of(value))}f}"
