@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from scipy import stats
 
 from problem_lines import without_lines
 from roambench.api.columns import Columns
@@ -19,7 +20,7 @@ from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.spread import Spread, spread
 from roambench.study.sweep.metrics import METRICS
-from roambench.study.sweep.points import Point, points_of
+from roambench.study.sweep.points import Point, points_of, row_beside
 from roambench.study.sweep.results import table_of
 from roambench.study.sweep.results_files import cell, print_table, write_results
 from roambench.study.sweep.sweep_file import read_sweep
@@ -237,6 +238,68 @@ def test_measured_joules_have_what_the_meters_may_have_wrong_in_their_mean(tmp_p
     assert r"\num{120.0 \pm 3.7}" in columns.to_latex(columns=["wasted_j_mean"])
     unknown = [replace(outcomes[0], terms={}), outcomes[1]]
     assert table_of(seeds, unknown, ["wasted_j"]).rows[0].metrics["wasted_j"].u is None
+
+
+def test_rows_have_factors_beside_the_one_that_the_sweep_names(tmp_path: Path) -> None:
+    """The t-test's own interval of pairs, on logarithms; a run that stopped short of its threshold is in
+    none."""
+    sweep = (
+        'metrics = ["consumed_j", "final_accuracy"]\nbeside = { systems = "mohawk" }\n'
+        "[grid]\nseeds = 3\nsystems = ['mohawk', 'hierfavg']\n"
+        "[[include]]\nsystems = 'mohawk'\nfleet.agents = 3\n"
+    )
+    stops = f"{EXPERIMENT}[rounds]\naccuracy_threshold = 0.5\nstop_at_threshold = true\n"
+    found = points(tmp_path, sweep, stops)
+    file = read_sweep(tmp_path / "sweep.toml")
+    usual, other, fewer = (100.0, 140.0, 90.0), (150.0, 150.0, 120.0), (50.0, 60.0, 1000.0)
+    outcomes = [
+        PointEnd(
+            point.key,
+            {"consumed_j": joules, "final_accuracy": 0.5, "threshold_step": None if joules > 500 else 3.0},
+            basis="modelled",
+        )
+        for point, joules in zip(found, usual + other + fewer, strict=True)
+    ]
+    table = table_of(found, outcomes, file.metrics, row_beside(file, found))
+    assert [sorted(row.beside) for row in table.rows] == [[], ["consumed_j"], ["consumed_j"]]
+    for row, ours, theirs in ((1, other, usual), (2, fewer[:2], usual[:2])):
+        low, high = stats.ttest_rel(np.log(ours), np.log(theirs)).confidence_interval(0.95)
+        made = table.rows[row].beside["consumed_j"]
+        assert made.factor == pytest.approx(math.prod(np.divide(ours, theirs)) ** (1 / len(ours)))
+        assert made.factor_interval is not None
+        assert (made.factor_interval.low, made.factor_interval.high) == pytest.approx(
+            (math.exp(low), math.exp(high)), rel=1e-6
+        )
+    shown = io.StringIO()
+    print_table(table, Console(file=shown, width=200))
+    assert "129 [" in shown.getvalue()
+    write_results(SweepFolder(tmp_path), table, found, outcomes)
+    runs = (tmp_path / "runs.csv").read_text().splitlines()
+    assert runs[:2] == ["system,fleet.agents,seed,consumed_j,final_accuracy", "mohawk,4,7,100.0,0.5"]
+    assert len(runs) == 10
+    header = (tmp_path / "table.csv").read_text().partition("\n")[0]
+    assert "consumed_j_factor,consumed_j_factor_low,consumed_j_factor_high,consumed_j_factor_n" in header
+
+
+@pytest.mark.parametrize(
+    ("beside", "reason"),
+    [
+        ('{ systems = "macfl" }', "beside: expected a point of the grid, got system = macfl"),
+        ("{ learning.alpha = 0.3 }", "beside: expected a point of the grid, got learning.alpha = 0.3"),
+        ("{ seed = 3 }", "beside: seed: expected one value of a key other than the seed"),
+        ("3", "beside: expected a table of keys with values, got 3"),
+    ],
+)
+def test_a_row_that_is_not_there_has_none_beside_it(tmp_path: Path, beside: str, reason: str) -> None:
+    text = f"beside = {beside}\n[grid]\nsystems = ['mohawk', 'hierfavg']\n"
+
+    def row() -> None:
+        found = points(tmp_path, text)
+        row_beside(read_sweep(tmp_path / "sweep.toml"), found)
+
+    with pytest.raises(ConfigError) as caught:
+        row()
+    assert list(without_lines(caught.value.problems)) == [f"sweep.toml: {reason}"]
 
 
 def test_a_table_says_of_each_metric_which_way_is_better(tmp_path: Path) -> None:

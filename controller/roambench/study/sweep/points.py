@@ -106,6 +106,22 @@ def points_of(sweep: SweepFile) -> list[Point]:
     return list(points.values())
 
 
+def row_beside(sweep: SweepFile, points: Sequence[Point]) -> tuple[tuple[str, Any], ...] | None:
+    """The row of the table beside which `sweep.beside` sets all others; None without that key. ConfigError
+    where no point has it."""
+    if sweep.beside is None:
+        return None
+    wanted = {axis.path: axis.values[0] for axis in sweep.beside.axes}
+    base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
+    usual = _row(_columns(sweep), base, {}, sweep)
+    asked = {"system" if path == SYSTEMS else ".".join(path): value for path, value in wanted.items()}
+    row = tuple((name, asked.get(name, value)) for name, value in usual)
+    if asked.keys() <= dict(usual).keys() and any(point.row == row for point in points):
+        return row
+    told = ", ".join(f"{name} = {text(value)}" for name, value in asked.items())
+    raise ConfigError([f"{sweep.path.name}: beside: expected a point of the grid, got {told}"])
+
+
 def own_metrics(points: Sequence[Point]) -> list[str]:
     """The metrics that the points' tasks have by themselves, as sweeps name them, each once."""
     tasks = dict.fromkeys(point.experiment.learning.task for point in points)

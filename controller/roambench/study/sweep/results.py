@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from roambench.energy.ledger import Basis
+from roambench.report.improvement import Improvement, Measured, improvement
 from roambench.report.spread import Spread, spread_of
 from roambench.study.sweep.metrics import is_of_task, metric_of
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd
+
+#: The sweep's keys with a row's values.
+Values = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +25,13 @@ class ResultRow:
     mean, unless there is no other run; the row is then not `sure`.
     """
 
-    values: tuple[tuple[str, Any], ...]
+    values: Values
     runs: int
     finished: int
     metrics: Mapping[str, Spread]
     doubts: tuple[str, ...] = ()
     sure: bool = True
+    beside: Mapping[str, Improvement] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +48,25 @@ class SweepTable:
     basis: Mapping[str, Basis | None]
     rows: tuple[ResultRow, ...]
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The metrics of which some row has a factor beside another one."""
+        return tuple(name for name in self.metrics if any(name in row.beside for row in self.rows))
+
 
 def table_of(
-    points: Sequence[Point], outcomes: Sequence[PointEnd | None], metrics: Sequence[str]
+    points: Sequence[Point],
+    outcomes: Sequence[PointEnd | None],
+    metrics: Sequence[str],
+    beside: Values | None = None,
 ) -> SweepTable:
-    """`outcomes[i]` is that of `points[i]`, None where there is none yet."""
+    """`outcomes[i]` is that of `points[i]`, None where there is none yet. Rows have factors beside the row
+    `beside`, the sweep's `beside`."""
     groups: dict[str, list[tuple[Point, PointEnd | None]]] = {}
     for point, outcome in zip(points, outcomes, strict=True):
         groups.setdefault(repr(point.row), []).append((point, outcome))
     rows = []
+    usual = groups.get(repr(beside), []) if beside is not None else []
     for members in groups.values():
         ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
         sure = [outcome for outcome in ended if not outcome.doubts]
@@ -66,11 +81,55 @@ def table_of(
             for doubt in outcome.doubts
         )
         row = members[0][0].row
-        rows.append(ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended))
+        beside_it = {} if members is usual else _factors(members, usual, metrics)
+        rows.append(
+            ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended, beside_it)
+        )
     own = {name: better for one in outcomes if one is not None for name, better in one.own.items()}
     better = {name: _better(name, own) for name in metrics}
     basis = {name: _basis(name, outcomes) for name in metrics}
     return SweepTable(tuple(name for name, _ in points[0].row), tuple(metrics), better, basis, tuple(rows))
+
+
+def _factors(
+    members: Sequence[tuple[Point, PointEnd | None]],
+    usual: Sequence[tuple[Point, PointEnd | None]],
+    metrics: Sequence[str],
+) -> dict[str, Improvement]:
+    """Of costs, from pairs of sure runs with one seed: `factor` is the mean ratio of ours to the usual. Where
+    runs stop at a threshold, those that never reached it are in no pair."""
+    ours, theirs = (
+        {
+            point.seed: outcome
+            for point, outcome in side
+            if outcome is not None
+            and outcome.finished
+            and not outcome.doubts
+            and not (point.experiment.rounds.stop_at_threshold and outcome.figure("threshold_step") is None)
+        }
+        for side in (members, usual)
+    )
+    found = {}
+    for name in metrics:
+        metric = metric_of(name)
+        pairs = [
+            (_measured(theirs[seed], name), _measured(one, name))
+            for seed, one in ours.items()
+            if seed in theirs
+        ]
+        both = [(a, b) for a, b in pairs if a is not None and b is not None]
+        if both and metric is not None and metric.better == "lower" and not metric.share:
+            factor = improvement(both, "lower")
+            if factor.factor is not None:
+                found[name] = factor
+    return found
+
+
+def _measured(outcome: PointEnd, name: str) -> Measured | None:
+    energy, figure = outcome.energy(name), outcome.figure(name)
+    if energy is not None:
+        return Measured(energy.joules, energy.terms)
+    return None if figure is None else Measured(figure)
 
 
 def _better(name: str, own: Mapping[str, str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from roambench.contract.json_values import without_nan
 from roambench.report import numbers
 from roambench.report.console import print_table as print_whole
+from roambench.report.improvement import Improvement
 from roambench.report.quantities import Quantity
 from roambench.report.spread import Spread
 from roambench.report.table import ReportTable
@@ -35,24 +36,35 @@ _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
 def write_results(
     folder: SweepFolder, table: SweepTable, points: Sequence[Point], outcomes: Sequence[PointEnd | None]
 ) -> list[Path]:
-    """table.parquet, table.csv and table.json, each replaced as a whole; RunError where that is refused."""
+    """table.parquet, table.csv and table.json, and runs.csv, which has a row per run that finished, each
+    replaced as a whole; RunError where that is refused."""
     columns = _columns(table)
-    paths = [folder.path / f"table.{kind}" for kind in ("parquet", "csv", "json")]
+    paths = [folder.path / name for name in ("table.parquet", "table.csv", "table.json", "runs.csv")]
     arrays = {name: _array(values) for name, values in columns.items()}
     about = {f"{name}_mean": _about(table, name) for name in table.metrics}
     fields = [pa.field(name, array.type, metadata=about.get(name)) for name, array in arrays.items()]
     write_table(paths[0], pa.table(arrays, schema=pa.schema(fields)))
+    write_whole(paths[1], _csv(columns, zip(*columns.values(), strict=True)))
+    document = without_nan(sweep_document(folder, table, points, outcomes))
+    write_whole(paths[2], json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    runs = (
+        (*(value for _, value in point.row), point.seed, *(outcome.figure(name) for name in table.metrics))
+        for point, outcome in zip(points, outcomes, strict=True)
+        if outcome is not None and outcome.finished
+    )
+    write_whole(paths[3], _csv((*table.keys, "seed", *table.metrics), runs))
+    return paths
+
+
+def _csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     lines = io.StringIO()
     writer = csv.writer(lines, lineterminator="\n")
-    writer.writerow(columns)
-    for row in zip(*columns.values(), strict=True):
+    writer.writerow(head)
+    for row in rows:
         writer.writerow(
             ["" if cell is None else cell if isinstance(cell, float) else text(cell) for cell in row]
         )
-    write_whole(paths[1], lines.getvalue())
-    document = without_nan(sweep_document(folder, table, points, outcomes))
-    write_whole(paths[2], json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    return paths
+    return lines.getvalue()
 
 
 def _about(table: SweepTable, name: str) -> dict[str, str]:
@@ -76,10 +88,24 @@ def print_table(table: SweepTable, console: Console) -> None:
     for row in table.rows:
         values = dict(row.values)
         runs = str(row.runs) if row.finished == row.runs else f"{row.finished} of {row.runs}"
-        cells = [cell(name, row.metrics[name], row.finished) for name in metrics]
+        cells = [
+            part
+            for name in metrics
+            for part in (
+                cell(name, row.metrics[name], row.finished),
+                *([factor(row.beside.get(name))] if name in table.compared else ()),
+            )
+        ]
         cells = cells if row.sure else [f"{one} ?" if one != _NONE else one for one in cells]
-        rows.append((*(text(values[key]) for key in keys), runs, *cells))
-    titles = [f"{_title(table, name)}{_ARROWS[table.better[name]]}" for name in metrics]
+        rows.append((*(_NONE if values[key] is None else text(values[key]) for key in keys), runs, *cells))
+    titles = [
+        part
+        for name in metrics
+        for part in (
+            f"{_title(table, name)}{_ARROWS[table.better[name]]}",
+            *(["beside"] if name in table.compared else ()),
+        )
+    ]
     head = (*_short(keys), "runs", *titles)
     print_whole(
         ReportTable("sweep", "", "", head, tuple(rows), numeric_from=len(keys)), console, most_rows=None
@@ -88,6 +114,8 @@ def print_table(table: SweepTable, console: Console) -> None:
         say(console, f"{_ARROWS[way].strip()} {way} is better")
     if any((row.metrics[name].n or 0) > 1 for row in table.rows for name in metrics):
         say(console, "±: the standard deviation over the runs; `roambench report` has intervals of the mean")
+    if table.compared:
+        say(console, "beside: the factor to the sweep's `beside`, from pairs of a seed [95 % interval]")
     if any(row.metrics[name].u for row in table.rows for name in metrics):
         say(console, "[± ]: what meters, or models, may have wrong in the mean (k = 2)")
     for doubt in (doubt for row in table.rows for doubt in row.doubts):
@@ -125,6 +153,17 @@ def cell(name: str, found: Spread, finished: int) -> str:
     return shown + unit + (f" ({found.n} of {finished})" if found.n != finished else "")
 
 
+def factor(found: Improvement | None) -> str:
+    """54 [48, 62] %; 54 % of a single pair."""
+    if found is None or found.factor is None:
+        return _NONE
+    ends = found.factor_interval
+    shown = f"{100.0 * found.factor:.0f}"
+    if ends is not None and ends.half > 1e-9:
+        shown += f" [{100.0 * ends.low:.0f}, {100.0 * ends.high:.0f}]"
+    return f"{shown} %"
+
+
 def _metric(name: str) -> Quantity:
     metric = metric_of(name)
     assert metric is not None, name  # the sweep file was checked
@@ -143,6 +182,13 @@ def _columns(table: SweepTable) -> dict[str, list[Any]]:
             columns[f"{name}_{part}"] = [getattr(row.metrics[name], part) for row in table.rows]
         if table.basis[name]:
             columns[f"{name}_basis"] = [table.basis[name]] * len(table.rows)
+        if name in table.compared:
+            found = [row.beside.get(name) for row in table.rows]
+            ends = [one.factor_interval if one else None for one in found]
+            columns[f"{name}_factor"] = [one.factor if one else None for one in found]
+            columns[f"{name}_factor_low"] = [one.low if one else None for one in ends]
+            columns[f"{name}_factor_high"] = [one.high if one else None for one in ends]
+            columns[f"{name}_factor_n"] = [one.pairs if one else 0 for one in found]
     return columns
 
 

@@ -18,7 +18,7 @@ from roambench.written.lines import KeyLines
 from roambench.written.mistakes import did_you_mean, shown
 from roambench.written.toml_file import read_toml
 
-_KEYS: Final = ("experiment", "fleet", "metrics", "grid", "include", "exclude")
+_KEYS: Final = ("experiment", "fleet", "metrics", "beside", "grid", "include", "exclude")
 SYSTEMS: Final = ("systems",)
 SEED: Final = ("seed",)
 _SEEDS: Final = ("seeds",)
@@ -62,6 +62,7 @@ class SweepFile:
     grid: Grid
     include: tuple[Grid, ...]
     exclude: tuple[Grid, ...]
+    beside: Grid | None = None  # one value for each key: the point beside which all others are set
 
 
 def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | None = None) -> SweepFile:
@@ -85,6 +86,7 @@ def read_sweep(path: Path, overrides: Sequence[str] = (), trace_file: Path | Non
         grid=reader.grid("grid", values.get("grid", {}), lists=True),
         include=reader.grids("include", values.get("include", [])),
         exclude=reader.grids("exclude", values.get("exclude", [])),
+        beside=reader.beside(values["beside"]) if "beside" in values else None,
     )
     problems += _contradictions(sweep)
     if problems:
@@ -167,10 +169,20 @@ class _Reader:
             self.grid(f"{name}[{number}]", table, lists=False) for number, table in enumerate(value, start=1)
         )
 
+    def beside(self, value: object) -> Grid:
+        """A point of the grid: one value for each key that is not the experiment's own."""
+        found = self.grid("beside", value, lists=False)
+        for axis in found.axes:
+            if len(axis.values) != 1 or axis.path == SEED:
+                self._mistake(f"beside: {axis.key}", "expected one value of a key other than the seed")
+        if found.seed_count is not None:
+            self._mistake("beside: seeds", "expected none: points are paired by all their seeds")
+        return found
+
     def grid(self, name: str, value: object, *, lists: bool) -> Grid:
         """`lists`: every key needs a list of values; else one value may stand alone."""
         if not isinstance(value, dict):
-            self._mistake(name, "expected a table of keys with lists of values", value)
+            self._mistake(name, f"expected a table of keys with {'lists of ' if lists else ''}values", value)
             return Grid(())
         axes, seed_count = list[Axis](), None
         for path, written in _leaves(value):

@@ -6,6 +6,7 @@ points/<system>-seed<seed>-<key>/point.json   what is to be run            (writ
                                  result.json  how it ended, its figures    (replaced atomically)
                                  attempts/... the same of earlier tries that failed or were not fit
 table.parquet table.csv table.json            mean and standard deviation over the seeds
+runs.csv                                      the metrics of each run
 campaign.jsonl                                what happened, when and why
 sweep.json                                    the command, the machine, and how long each session took
 points.log                                    what the process printed that forks the points
