@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from statistics import mean
 
 import pytest
+
+from page_tables import column, rows_of, runs_of, with_interval
 
 from .test_codecs_page import ROOT, run, typed
 
@@ -42,3 +45,22 @@ def test_in_the_experiment_in_a_small_form_a_large_battery_keeps_devices_on_and_
             assert values["deaths"] > 0
             assert 0.0 < values["dead_share"] < 1.0
         assert 0.0 < values["final_accuracy"] <= 1.0
+
+
+def test_the_table_of_the_page_follows_from_the_runs_kept_beside_it() -> None:
+    shown, dead = rows_of(PAGE, "## Battery size"), dict[str, list[float]]()
+    capacities = ("5.0", "10.0", "20.0", "200.0")
+    for name, cells in list(shown.items())[:-1]:
+        accuracies = {}
+        for capacity_wh in capacities:
+            runs = runs_of("batteries.csv", {"system": name.strip("`"), "capacity_wh": capacity_wh})
+            assert sorted(runs) == ["42", "43", "44", "45", "46"]
+            accuracies[capacity_wh] = [100.0 * one for one in column(runs, "final_accuracy")]
+            dead.setdefault(capacity_wh, []).extend(column(runs, "dead_share"))
+        lost = [most - one for most, one in zip(accuracies["200.0"], accuracies["5.0"], strict=True)]
+        assert cells == [with_interval(one, 1) for one in (*accuracies.values(), lost)], name
+        # No interval holds 0.
+        number, half = with_interval(lost, 6).split(" ± ")
+        assert float(number) > float(half)
+    assert len(shown) == 6
+    assert shown["time without charge"][:4] == [f"{100 * mean(dead[one]):.0f} %" for one in capacities]

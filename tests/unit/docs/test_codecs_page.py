@@ -6,10 +6,12 @@ import json
 import re
 import shlex
 from pathlib import Path
+from statistics import mean
 
 import pytest
 
 from forked_commands import roambench
+from page_tables import column, factor, rows_of, runs_of, with_interval
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "codecs.md").read_text("utf-8")
@@ -49,7 +51,7 @@ def test_the_experiment_in_a_small_form_has_its_break_even_where_eq_1_says(tmp_p
     The break-even of the page: with a coding that takes as long, nothing is saved."""
     text = (ROOT / "experiments" / "codecs.toml").read_text()
     text = re.sub(r"codec_up = \[.*?\]", 'codec_up = ["identity", "int8"]', text, flags=re.DOTALL)
-    text = text.replace("seeds = 3", "seeds = 1").replace("steps = 40", "steps = 6")
+    text = text.replace("seeds = 5", "seeds = 1").replace("steps = 40", "steps = 6")
     text += "simulated.power_spread = [0.0]\nsimulated.speed_spread = [0.0]\n"
     (tmp_path / "codecs.toml").write_text(text)
     run("roambench sweep codecs.toml -o out --jobs 2", tmp_path)
@@ -75,3 +77,28 @@ def test_the_experiment_in_a_small_form_has_its_break_even_where_eq_1_says(tmp_p
     (r1, s1), (r2, s2), (r3, s3) = ((rate, coded[rate]["coding_saves_j"]) for rate in (1.0, 10.0, 100.0))
     slope = (s1 - s3) / (1 / r1 - 1 / r3)
     assert s2 == pytest.approx(s3 + slope * (1 / r2 - 1 / r3), rel=1e-6)
+
+
+def test_the_table_of_the_page_follows_from_the_runs_kept_beside_it() -> None:
+    shown, rates = rows_of(PAGE, "## Joules against accuracy"), ("1.0", "10.0", "100.0")
+    assert len(shown) == 9
+    for name, cells in shown.items():
+        expected, break_even = list[str](), list[str]()
+        for rate in rates:
+            runs, plain = (
+                runs_of("codecs.csv", {"codec_up": codec, "upload_mbit_s": rate})
+                for codec in (name.strip("`"), "identity")
+            )
+            assert runs.keys() == plain.keys() == {"42", "43", "44", "45", "46"}
+            joules = [
+                (float(row["consumed_j"]), float(plain[seed]["consumed_j"])) for seed, row in runs.items()
+            ]
+            if name == "`identity`":
+                expected.append(f"{mean(one for one, _ in joules):.1f} J")
+                break_even.append("–")
+                continue
+            expected.append(factor(joules))
+            gains = [float(row["coding_saves_j"]) / float(row["encode_j"]) for row in runs.values()]
+            break_even.append(f"{with_interval([0.15 * (1.0 + gain) for gain in gains], 1)} s")
+        accuracy = with_interval([100.0 * one for one in column(runs, "final_accuracy")], 1)
+        assert cells == [accuracy, *expected, *break_even], name

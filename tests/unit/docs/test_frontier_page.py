@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-import math
 from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from scipy import stats
+
+from page_tables import column, factor, rows_of, runs_of, with_sd
 
 from .test_codecs_page import ROOT, run
 
@@ -94,45 +94,20 @@ def test_the_ablation_in_a_small_form_has_a_row_for_each_option(tmp_path: Path) 
     assert found[None, "int8"]["encode_j"]["mean"] > 0.0
 
 
-def rows_of(section: str) -> dict[str, list[str]]:
-    """The rows of a table of the page, by their first cells."""
-    table = PAGE[PAGE.index(section) :].partition("|---|")[2].split("\n\n")[0]
-    lines = [line.strip("|").split("|") for line in table.splitlines()[1:]]
-    return {name.strip(): [cell.strip() for cell in rest] for name, *rest in lines}
-
-
-def runs_of(file: str, wanted: dict[str, str]) -> dict[str, dict[str, str]]:
-    """The kept rows of a setting, by their seeds."""
-    with (ROOT / "docs" / "evidence" / file).open(encoding="utf-8") as kept:
-        every = list(csv.DictReader(kept))
-    keys = list(every[0])[: list(every[0]).index("seed")]
-    usual = {"system": "mohawk", "learning.local_epochs": "1", "links.codec_up": "identity"}
-    asked = {key: wanted.get(key.rpartition(".")[2], usual.get(key, "")) for key in keys}
-    return {row["seed"]: row for row in every if asked.items() <= row.items()}
-
-
-def shown_mean(values: list[float], places: int) -> str:
-    return f"{mean(values):,.{places}f} ± {stdev(values):.{places}f}" if any(values) else "0"
-
-
-def shown_factor(these: dict[str, dict[str, str]], plain: dict[str, dict[str, str]], column: str) -> str:
-    """By the paired t-test's own interval, on logarithms, of runs that came to the accuracy."""
-    pairs = [
-        (float(row[column]), float(plain[seed][column]))
-        for seed, row in these.items()
-        if row["rounds_to_threshold"] and plain[seed]["rounds_to_threshold"]
-    ]
-    if len(pairs) < 2 or not all(map(all, pairs)):
-        return "–"
-    logs = [(math.log(one), math.log(other)) for one, other in pairs]
-    if all(one == other for one, other in logs):
-        return "100 %"
-    low, high = stats.ttest_rel(*zip(*logs, strict=True)).confidence_interval(0.95)
-    factor = 100 * math.exp(mean(one - other for one, other in logs))
-    return f"{factor:.0f} [{100 * math.exp(low):.0f}, {100 * math.exp(high):.0f}] %"
-
-
-OPTIONS = {
+PLAIN = {"system": "mohawk", "least_chance": "", "share": ""}
+USUAL = {
+    "frontier-city.csv": PLAIN,
+    "frontier-checkins.csv": PLAIN,
+    "ablation.csv": PLAIN
+    | {
+        "least_charge": "",
+        "most_epochs": "",
+        "local_epochs": "1",
+        "codec_up": "identity",
+        "code_by_joules": "",
+    },
+}
+OPTIONS: dict[str, dict[str, str]] = {
     "MOHAWK": {},
     "`least_chance` 0.3": {"least_chance": "0.3"},
     "`share` 0.4": {"share": "0.4"},
@@ -175,18 +150,23 @@ ABLATION = OPTIONS | {
 def test_every_row_of_the_page_follows_from_the_runs_kept_beside_it(
     section: str, file: str, settings: dict[str, dict[str, str]]
 ) -> None:
-    shown, plain = rows_of(section), runs_of(file, {})
+    shown, plain = rows_of(PAGE, section), runs_of(file, USUAL[file])
     assert shown.keys() == settings.keys()
     for name, wanted in settings.items():
-        these = runs_of(file, wanted)
+        these = runs_of(file, USUAL[file] | wanted)
         assert these.keys() == plain.keys() == {"42", "43", "44", "45", "46"}
-        rounds = [float(row["rounds_to_threshold"]) for row in these.values() if row["rounds_to_threshold"]]
+        rounds = column(these, "rounds_to_threshold")
         reached = "no run" if not rounds else f"{mean(rounds):.0f}"
         reached += f" ± {stdev(rounds):.0f}" if len(rounds) > 1 else ""
         expected = [reached if len(rounds) in (0, 5) else f"{reached}, {len(rounds)} of 5"]
-        for column in ("consumed_j", "wasted_j"):
-            expected.append(shown_mean([float(row[column]) for row in these.values()], 1))
-            expected.append("100 %" if not wanted else shown_factor(these, plain, column))
+        for metric in ("consumed_j", "wasted_j"):
+            pairs = [
+                (float(row[metric]), float(plain[seed][metric]))
+                for seed, row in these.items()
+                if row["rounds_to_threshold"] and plain[seed]["rounds_to_threshold"]
+            ]
+            expected.append(with_sd(column(these, metric), 1))
+            expected.append("100 %" if not wanted else factor(pairs))
         if "died_trainings" in plain["42"]:
-            expected.append(shown_mean([float(row["died_trainings"]) for row in these.values()], 0))
+            expected.append(with_sd(column(these, "died_trainings"), 0))
         assert shown[name] == expected, name

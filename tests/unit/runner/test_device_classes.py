@@ -18,6 +18,7 @@ from roambench.plan.plan import plan_experiment
 from roambench.plan.tables import print_plans
 from roambench.rounds.records import OrderAnswered, OrderGiven
 from roambench.runner.composition import run_experiment
+from roambench.runner.places.table import place_of
 from roambench.runner.step_time import board_step_s
 from roambench.runner.world import learning_task_of
 from roambench.runs.folder import RunFolder
@@ -166,3 +167,13 @@ def test_a_device_that_is_not_there_is_refused_by_run_and_plan(tmp_path: Path) -
         plan_experiment(experiment, "simulated")
     with pytest.raises(ConfigError, match=said):
         run_experiment(experiment, fleet="simulated", runs_dir=tmp_path, console=Console(quiet=True))
+
+
+def test_local_agents_which_are_of_one_class_refuse_them() -> None:
+    with pytest.raises(ConfigError) as caught:
+        place_of(experiment_of(classes=CLASSES), "local")
+    assert caught.value.problems == [
+        "simulated.classes: emulated boards are of one class, not of pi4, pi5: expected none on --fleet "
+        "local, or --fleet simulated"
+    ]
+    place_of(experiment_of(), "local")

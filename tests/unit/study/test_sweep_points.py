@@ -20,7 +20,7 @@ from roambench.mobility.files import write_trace
 from roambench.mobility.trace import Trace
 from roambench.report.spread import Spread, spread
 from roambench.study.sweep.metrics import METRICS
-from roambench.study.sweep.points import Point, points_of, row_beside
+from roambench.study.sweep.points import Point, points_of, rows_beside
 from roambench.study.sweep.results import table_of
 from roambench.study.sweep.results_files import cell, print_table, write_results
 from roambench.study.sweep.sweep_file import read_sweep
@@ -260,7 +260,7 @@ def test_rows_have_factors_beside_the_one_that_the_sweep_names(tmp_path: Path) -
         )
         for point, joules in zip(found, usual + other + fewer, strict=True)
     ]
-    table = table_of(found, outcomes, file.metrics, row_beside(file, found))
+    table = table_of(found, outcomes, file.metrics, rows_beside(file, found))
     assert [sorted(row.beside) for row in table.rows] == [[], ["consumed_j"], ["consumed_j"]]
     for row, ours, theirs in ((1, other, usual), (2, fewer[:2], usual[:2])):
         low, high = stats.ttest_rel(np.log(ours), np.log(theirs)).confidence_interval(0.95)
@@ -277,6 +277,13 @@ def test_rows_have_factors_beside_the_one_that_the_sweep_names(tmp_path: Path) -
     runs = (tmp_path / "runs.csv").read_text().splitlines()
     assert runs[:2] == ["system,fleet.agents,seed,consumed_j,final_accuracy", "mohawk,4,7,100.0,0.5"]
     assert len(runs) == 10
+    # Keys of the grid that it does not name are the row's own.
+    sweep = (
+        'beside = { systems = "mohawk" }\n[grid]\nsystems = ["mohawk", "hierfavg"]\nfleet.agents = [2, 3]\n'
+    )
+    found = points(tmp_path, sweep)
+    beside = rows_beside(read_sweep(tmp_path / "sweep.toml"), found)
+    assert [beside[repr(point.row)] for point in found] == [repr(found[place].row) for place in (0, 1, 0, 1)]
     header = (tmp_path / "table.csv").read_text().partition("\n")[0]
     assert "consumed_j_factor,consumed_j_factor_low,consumed_j_factor_high,consumed_j_factor_n" in header
 
@@ -295,7 +302,7 @@ def test_a_row_that_is_not_there_has_none_beside_it(tmp_path: Path, beside: str,
 
     def row() -> None:
         found = points(tmp_path, text)
-        row_beside(read_sweep(tmp_path / "sweep.toml"), found)
+        rows_beside(read_sweep(tmp_path / "sweep.toml"), found)
 
     with pytest.raises(ConfigError) as caught:
         row()
@@ -328,7 +335,7 @@ SHIPPED = {
     "sweep_demo": 18,
     "ablation": 50,
     "batteries": 100,
-    "codecs": 81,
+    "codecs": 135,
     "frontier": 60,
     "mohawk_boards_checkins": 12,
     "mohawk_boards_local": 6,

@@ -84,6 +84,9 @@ def refuse_unfit(experiment: Experiment, kind: FleetKind) -> None:
     if cuts and kind.name == "local" and (real := ", ".join(sorted(experiment.local.meters))):
         why = f"nothing can cut the power of {real} (local.meters)"
         raise ConfigError([f'[battery]: {why}: expected cut = "absent"'])
+    if kind.name == "local" and (names := ", ".join(experiment.simulated.classes)):
+        text = f"simulated.classes: emulated boards are of one class, not of {names}"
+        raise ConfigError([f"{text}: expected none on --fleet local, or --fleet simulated"])
     if experiment.simulated.precision == "float64" and kind.has_agents:
         text = "simulated.precision: float64 is a test mode of virtual devices; expected float32 on"
         raise ConfigError([f"{text} {kind.name} ones"])

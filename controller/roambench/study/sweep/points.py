@@ -106,20 +106,30 @@ def points_of(sweep: SweepFile) -> list[Point]:
     return list(points.values())
 
 
-def row_beside(sweep: SweepFile, points: Sequence[Point]) -> tuple[tuple[str, Any], ...] | None:
-    """The row of the table beside which `sweep.beside` sets all others; None without that key. ConfigError
-    where no point has it."""
+def rows_beside(sweep: SweepFile, points: Sequence[Point]) -> dict[str, str]:
+    """The row beside which each row of the table is set, both as `repr`: it has the values of `sweep.beside`,
+    in other keys of the grid those of the row, and in all else the experiment's own. Empty without that key;
+    ConfigError where no such row is there."""
     if sweep.beside is None:
-        return None
-    wanted = {axis.path: axis.values[0] for axis in sweep.beside.axes}
+        return {}
+    named = {_name(axis.path): axis.values[0] for axis in sweep.beside.axes}
+    free = {_name(axis.path) for axis in sweep.grid.axes} - named.keys()
     base = load_experiment(sweep.experiment, sweep.overrides, trace_file=sweep.trace_file)
-    usual = _row(_columns(sweep), base, {}, sweep)
-    asked = {"system" if path == SYSTEMS else ".".join(path): value for path, value in wanted.items()}
-    row = tuple((name, asked.get(name, value)) for name, value in usual)
-    if asked.keys() <= dict(usual).keys() and any(point.row == row for point in points):
-        return row
-    told = ", ".join(f"{name} = {text(value)}" for name, value in asked.items())
+    usual = dict(_row(_columns(sweep), base, {}, sweep)) | named
+    rows = {repr(point.row): point.row for point in points}
+    found = {}
+    for key, row in rows.items():
+        other = tuple((name, value if name in free else usual[name]) for name, value in row)
+        if repr(other) in rows:
+            found[key] = repr(other)
+    if found and named.keys() <= {name for name, _ in points[0].row}:
+        return found
+    told = ", ".join(f"{name} = {text(value)}" for name, value in named.items())
     raise ConfigError([f"{sweep.path.name}: beside: expected a point of the grid, got {told}"])
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return "system" if path == SYSTEMS else ".".join(path)
 
 
 def own_metrics(points: Sequence[Point]) -> list[str]:
@@ -215,14 +225,14 @@ def _row(
     cells: list[tuple[str, Any]] = []
     for path in columns:
         if path == SYSTEMS:
-            cells.append(("system", experiment.systems[0]))
+            cells.append((_name(path), experiment.systems[0]))
             continue
         value: Any = setting.get(path)
         if path not in setting:
             value = config
             for part in path:
                 value = value.get(part) if isinstance(value, dict) else None
-        cells.append((".".join(path), _beside(value, sweep.path.parent)))
+        cells.append((_name(path), _beside(value, sweep.path.parent)))
     return tuple(cells)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from roambench.energy.ledger import Basis
@@ -12,9 +13,6 @@ from roambench.report.spread import Spread, spread_of
 from roambench.study.sweep.metrics import is_of_task, metric_of
 from roambench.study.sweep.points import Point
 from roambench.study.sweep.sweep_folder import PointEnd
-
-#: The sweep's keys with a row's values.
-Values = tuple[tuple[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +23,7 @@ class ResultRow:
     mean, unless there is no other run; the row is then not `sure`.
     """
 
-    values: Values
+    values: tuple[tuple[str, Any], ...]
     runs: int
     finished: int
     metrics: Mapping[str, Spread]
@@ -58,16 +56,15 @@ def table_of(
     points: Sequence[Point],
     outcomes: Sequence[PointEnd | None],
     metrics: Sequence[str],
-    beside: Values | None = None,
+    beside: Mapping[str, str] = MappingProxyType({}),
 ) -> SweepTable:
-    """`outcomes[i]` is that of `points[i]`, None where there is none yet. Rows have factors beside the row
-    `beside`, the sweep's `beside`."""
+    """`outcomes[i]` is that of `points[i]`, None where there is none yet. Rows have factors
+    beside those that `points.rows_beside` names."""
     groups: dict[str, list[tuple[Point, PointEnd | None]]] = {}
     for point, outcome in zip(points, outcomes, strict=True):
         groups.setdefault(repr(point.row), []).append((point, outcome))
     rows = []
-    usual = groups.get(repr(beside), []) if beside is not None else []
-    for members in groups.values():
+    for key, members in groups.items():
         ended = [outcome for _, outcome in members if outcome is not None and outcome.finished]
         sure = [outcome for outcome in ended if not outcome.doubts]
         cells = {
@@ -81,7 +78,8 @@ def table_of(
             for doubt in outcome.doubts
         )
         row = members[0][0].row
-        beside_it = {} if members is usual else _factors(members, usual, metrics)
+        usual = groups[beside[key]] if beside.get(key, key) != key else []
+        beside_it = _factors(members, usual, metrics)
         rows.append(
             ResultRow(row, len(members), len(ended), cells, doubts, bool(sure) or not ended, beside_it)
         )

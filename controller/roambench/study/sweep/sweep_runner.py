@@ -14,7 +14,7 @@ from roambench.runner.screen import SWEEP_PHASES, in_any_case, phase, print_json
 from roambench.study.campaign.campaign import ONE_TRY, CampaignOptions
 from roambench.study.sweep.metrics import usual
 from roambench.study.sweep.play import play
-from roambench.study.sweep.points import Point, own_metrics, points_of, row_beside
+from roambench.study.sweep.points import Point, own_metrics, points_of, rows_beside
 from roambench.study.sweep.results import table_of
 from roambench.study.sweep.results_files import print_table, sweep_document, write_results
 from roambench.study.sweep.session_notes import note_session
@@ -40,7 +40,7 @@ def run_sweep(
     next time) or if another process runs this sweep. KeyboardInterrupt leaves what finished.
     """
     points = points_of(sweep)
-    row_beside(sweep, points)
+    rows_beside(sweep, points)
     folder = SweepFolder(out, bench, fresh=fresh)
 
     def begin(todo: Sequence[Point]) -> None:
@@ -73,7 +73,7 @@ def show_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool =
 def check_sweep(sweep: SweepFile, *, out: Path, console: Console, as_json: bool = False) -> None:
     """Check the file and tell which runs it asks for and which are there already."""
     points = points_of(sweep)
-    beside = row_beside(sweep, points)
+    beside = rows_beside(sweep, points)
     folder = SweepFolder(out)
     outcomes = [folder.outcome_of(point) for point in points]
     if as_json:
@@ -109,7 +109,7 @@ def _conclude(
 ) -> None:
     outcomes = [folder.outcome_of(point) for point in points]
     metrics = sweep.metrics or usual(own_metrics(points))
-    table = table_of(points, outcomes, metrics, row_beside(sweep, points))
+    table = table_of(points, outcomes, metrics, rows_beside(sweep, points))
     with in_any_case(console):
         if as_json:
             print_json(sweep_document(folder, table, points, outcomes))
