@@ -59,6 +59,22 @@ def test_on_virtual_devices_the_joules_and_bytes_are_those_of_the_run(virtual: H
         assert item.net_j == pytest.approx(real["net_j"], rel=0.02)
 
 
+def test_coded_models_are_planned_by_the_length_of_their_codes(tmp_path: Path) -> None:
+    """Exactly where a code's length is its codec's own; packed bytes differ from model to model."""
+    small = VIRTUAL.replace('"mohawk_cnn"', '"mlp"').replace('link = "modelled"', 'codec_up = "int8"')
+    coded = plan_and_run(tmp_path, f'{small}links.codec_down = "fp16"\n{WORLD}', "simulated")
+    modelled = json.loads((coded.run / "summary.json").read_text())["modelled"]
+    assert coded.plan.transferred_bytes == modelled["bytes"] > 0
+    phases = {item.phase: item for item in coded.plan.joules}
+    assert phases.keys() == {"download", "decode", "train", "encode", "upload"}
+    for name, item in phases.items():
+        assert item.gross_j == pytest.approx(modelled["phases"][name]["gross_j"], rel=0.02)
+    file = tmp_path / "packed.toml"
+    file.write_text(f'{small}links.codec_down = "fp16+deflate"\n{WORLD}')
+    (packed,) = plan_experiment(load_experiment(file), "simulated")
+    assert 0.8 * coded.plan.transferred_bytes < packed.transferred_bytes < coded.plan.transferred_bytes
+
+
 def test_on_virtual_devices_trainings_and_disk_are_near(virtual: Happened) -> None:
     summary = json.loads((virtual.run / "summary.json").read_text())
     assert virtual.plan.trainings == summary["trainings"]

@@ -19,13 +19,15 @@ import numpy as np
 
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.orders import Vector
 from roambench.experiment.sections import Experiment
+from roambench.learning.codecs.coder import Coder
 from roambench.learning.learner import Learner
 from roambench.learning.shards import Shard
 from roambench.learning.training import single_threaded
 from roambench.runner.scoring import TestSetEvaluator
 from roambench.runner.step_time import board_step_s
-from roambench.runner.world import LearningTask, learning_spec
+from roambench.runner.world import LearningTask, learning_spec, link_codecs
 from roambench.vectors import weighted_mean
 
 #: SGD steps that a warm learner is timed over; the median of as many as fit into the patience.
@@ -48,6 +50,9 @@ class MachineCosts:
     core_share: float  # of a core that the timed steps got: below 1 others use this machine, too
     board_step_s: float  # an SGD step of a virtual device
     slowness: tuple[float, ...] = ()  # times as long, by device; empty: all alike
+    upload_bytes: int = 0  # of one coded model; 0: it is not coded
+    download_bytes: int = 0
+    numbers: int = 0  # of a model
 
 
 def measure_costs(experiment: Experiment, learning_task: LearningTask) -> MachineCosts:
@@ -61,6 +66,7 @@ def measure_costs(experiment: Experiment, learning_task: LearningTask) -> Machin
     part = Shard(whole.images[:count], whole.labels[:count])
     steps = math.ceil(count / size)
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
+    trained = learner.train(part, LocalTraining(), learning_task.initial_model)
     sgd_step_s = _median(
         lambda: learner.train(part, LocalTraining(), learning_task.initial_model).cpu_s / steps
     )
@@ -82,9 +88,33 @@ def measure_costs(experiment: Experiment, learning_task: LearningTask) -> Machin
     board_s = board_step_s(experiment, learning_task)
     slowness = experiment.simulated.slowness(experiment.seed, len(learning_task.parts), board_s)
     size = len(blob)
+    coded = _coded_bytes(experiment, learning_task, trained.vector)
+    numbers = learning_task.initial_model.size
     return MachineCosts(
-        sgd_step_s, score_s, publish_s, mix_s, _import_s(), size, cores, share, board_s, slowness
+        sgd_step_s,
+        score_s,
+        publish_s,
+        mix_s,
+        _import_s(),
+        size,
+        cores,
+        share,
+        board_s,
+        slowness,
+        *coded,
+        numbers,
     )
+
+
+def _coded_bytes(experiment: Experiment, learning_task: LearningTask, trained: Vector) -> tuple[int, int]:
+    """The bytes of a coded upload, and of a coded download, of a model trained for a few steps; 0 where none
+    is coded."""
+    layout, codecs = learning_task.layout, link_codecs(experiment)
+    up, down = (Coder.of(text, layout.fingerprint, layout.shapes) for text in (codecs.up, codecs.down))
+    base = learning_task.initial_model if codecs.difference else None
+    sent, _ = up.encode(trained, codecs.seed, base) if up is not None else (b"", None)
+    fetched, _ = down.encode(trained, codecs.seed) if down is not None else (b"", None)
+    return len(sent), len(fetched)
 
 
 def sgd_steps(experiment: Experiment, samples: int) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from roambench.contract.link_codecs import IDENTITY
 from roambench.contract.phases import Phase
 from roambench.emulation.electric.power import PORT_MBIT_S, Activity, PiPower
 from roambench.energy.modelled.ledger import EnergyModel
@@ -66,7 +67,14 @@ def simulated_joules(
             total_of(ledger.idle_j, phase),
             total_of(ledger.net_j, phase),
         )
-        for phase in (Phase.DOWNLOAD, Phase.TRAIN, last, *([Phase.REST] if fleet.rest_s else []))
+        for phase in (
+            Phase.DOWNLOAD,
+            *([Phase.DECODE] if experiment.links.codec_down != IDENTITY else []),
+            Phase.TRAIN,
+            *([Phase.ENCODE] if experiment.links.codec_up != IDENTITY else []),
+            last,
+            *([Phase.REST] if fleet.rest_s else []),
+        )
     )
 
 

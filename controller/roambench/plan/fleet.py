@@ -74,9 +74,18 @@ class PlannedFleet:
         if self.has_agents:
             local = self.experiment.local
             return local.sgd_step_s or costs.sgd_step_s * local.cpu_slowdown
-        section = self.experiment.simulated
-        step_s = costs.board_step_s * (costs.slowness[device] if costs.slowness else 1.0)
-        return drawn_step_s(step_s, section.speed_spread, self.experiment.seed, device)
+        return self._virtual_s(device, costs.board_step_s, costs)
+
+    def code_s(self, device: int, numbers: int, costs: MachineCosts) -> float:
+        """Seconds in which a virtual device codes or decodes this many numbers; those of boards are not
+        known."""
+        seconds = 1e-6 * numbers * self.experiment.simulated.coding_s
+        return 0.0 if self.has_agents else self._virtual_s(device, seconds, costs)
+
+    def _virtual_s(self, device: int, seconds: float, costs: MachineCosts) -> float:
+        slowness = costs.slowness[device] if costs.slowness else 1.0
+        experiment = self.experiment
+        return drawn_step_s(seconds * slowness, experiment.simulated.speed_spread, experiment.seed, device)
 
     def board(self, device: int) -> PiPower:
         """Power that a board draws."""

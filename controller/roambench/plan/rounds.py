@@ -74,14 +74,20 @@ class _Told:
             self.append(record)
 
     def _timed(self, answer: OrderAnswered, order: OrderGiven) -> OrderAnswered:
-        unpaced = self._fleet.up_mbit_s if order.kind == "upload" else self._fleet.down_mbit_s
+        costs, uploads = self._costs, order.kind == "upload"
+        coded_bytes, coding_s = costs.upload_bytes if uploads else costs.download_bytes, 0.0
+        if coded_bytes and answer.transferred_bytes:
+            models = answer.transferred_bytes // costs.model_bytes
+            answer = replace(answer, transferred_bytes=models * coded_bytes)
+            coding_s = self._fleet.code_s(answer.device, models * costs.numbers, costs)
+        unpaced = self._fleet.up_mbit_s if uploads else self._fleet.down_mbit_s
         rate = order.paced_mbit_s or unpaced
         transfer_s = 8e-6 * answer.transferred_bytes / rate if rate > 0.0 else 0.0
         train_s = 0.0
         if order.kind == "train":
             steps = sgd_steps(self._fleet.experiment, answer.samples)
             train_s = steps * self._fleet.step_s(answer.device, self._costs)
-        return replace(answer, transfer_s=transfer_s, train_s=train_s)
+        return replace(answer, transfer_s=transfer_s, train_s=train_s, coding_s=coding_s)
 
 
 def _batches(fleet: PlannedFleet, records: Sequence[RoundRecord], *, deferred: bool) -> Iterator[Batch]:
@@ -96,7 +102,7 @@ def _batches(fleet: PlannedFleet, records: Sequence[RoundRecord], *, deferred: b
         if isinstance(record, OrderAnswered):
             if record.transferred_bytes or record.samples:
                 rests = 0.5 + bool(record.transferred_bytes) + bool(record.samples)
-                device_s.append(record.transfer_s + record.train_s + fleet.rest_s * rests)
+                device_s.append(record.transfer_s + record.train_s + record.coding_s + fleet.rest_s * rests)
             if record.samples:
                 untrained[record.order_id] = sgd_steps(fleet.experiment, record.samples)
             due = served.get(record.order_id, "") if deferred else record.order_id

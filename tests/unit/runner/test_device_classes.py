@@ -172,7 +172,7 @@ def test_a_device_that_is_not_there_is_refused_by_run_and_plan(tmp_path: Path) -
 def test_local_agents_which_are_of_one_class_refuse_them() -> None:
     with pytest.raises(ConfigError) as caught:
         place_of(experiment_of(classes=CLASSES), "local")
-    assert caught.value.problems == [
+    assert list(caught.value.problems) == [
         "simulated.classes: emulated boards are of one class, not of pi4, pi5: expected none on --fleet "
         "local, or --fleet simulated"
     ]
