@@ -102,3 +102,11 @@ def test_the_table_of_the_page_follows_from_the_runs_kept_beside_it() -> None:
             break_even.append(f"{with_interval([0.15 * (1.0 + gain) for gain in gains], 1)} s")
         accuracy = with_interval([100.0 * one for one in column(runs, "final_accuracy")], 1)
         assert cells == [accuracy, *expected, *break_even], name
+    behind = " ".join(PAGE.rpartition("equal numbers of rounds: ")[2].split())
+    for codec in ("topk:0.01", "lowrank:2", "int4"):
+        whole, coded = (
+            column(runs_of("codecs.csv", {"codec_up": one, "upload_mbit_s": "1.0"}), "final_accuracy")
+            for one in ("identity", codec)
+        )
+        lost = with_interval([100.0 * (a - b) for a, b in zip(whole, coded, strict=True)], 1)
+        assert re.search(rf"`{re.escape(codec)}`[^±]* {re.escape(lost)}", behind), (codec, lost)
