@@ -167,7 +167,7 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
         watch.store,
         observe,
         clock_observer=watch.clock_probed,
-        together=folder.records.together,
+        together=watch.together,
     )
     await fleet.start()
     loop = Loop([])

@@ -74,6 +74,7 @@ ORDERED: Final = (
     "roambench.agent.readings.meter",
     "roambench.agent.session.dial_trouble",
     "roambench.agent.session.identity_files",
+    "roambench.agent.session.outgoing_frames",
     "roambench.agent.session.quiet",
     "roambench.agent.session.transfer_stamps",
     "roambench.contract.addresses",
@@ -85,6 +86,7 @@ ORDERED: Final = (
     "roambench.wire.v1.data_pb2",
     "roambench.wire.v1.methods",
     "roambench.wire.v1.peer_pb2",
+    "roambench.wire.wakeups",
 )
 
 

@@ -41,7 +41,7 @@ from roambench.rounds.records import ClockOccasion, ClockProbed
 from roambench.spool.drain import PERIOD_S
 
 _BURSTS_AT_ONCE = 4
-_DRAINS_PER_S = 300  # of all devices together: with more than 150 each waits longer between its own
+_DRAINS_PER_S = 200  # of all devices together: with more than 100 each waits longer between its own
 
 
 @dataclass(frozen=True, slots=True)

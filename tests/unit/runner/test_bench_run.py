@@ -34,6 +34,9 @@ from roambench.runner.places.local import LocalPlace
 from roambench.runner.places.place import new_run_folder
 from roambench.runner.screen import warn
 from roambench.runner.stopping import to_its_end
+from roambench.runs import journal
+from roambench.runs.database import sync_log
+from roambench.runs.marks import EVENTS
 from roambench.spool.record_context import RecordContext
 from small_runs import a_run
 
@@ -190,13 +193,27 @@ def test_what_a_board_reads_after_its_run_is_none_of_the_runs_and_counts_as_stor
             for seq, context in enumerate(contexts):
                 records.append((first + 2 * seq, 3, context.to_event(1).to_bytes()))
                 records.append((first + 2 * seq + 1, 1, Reading(first + seq, 5.0, 1.0, 5.0).to_bytes()))
-            return watch.store("pi-01", "spool", records)
+            with watch.together():
+                return watch.store("pi-01", "spool", records)
 
         between = replace(run, run="")
         assert [store(1, run, between), store(1, run, between), store(5, between)] == [4, 4, 6]
         assert folder.records.ends() == {"pi-01": {"spool": 2}}
         assert store(7, run) == 8  # it is resumed
         assert sum(folder.records.counts("pi-01").values()) == 4
+
+
+def test_drains_that_are_stored_together_sync_the_event_log_once(tmp_path, monkeypatch):
+    synced, place = [], LocalPlace(Experiment(seed=1))
+    monkeypatch.setattr(journal, "sync_log", lambda path: synced.append(path) or sync_log(path))
+    with new_run_folder(place, tmp_path / "run", system="mohawk", trace_hash="0", devices=2) as folder:
+        watch = Watch(folder)
+        with watch.together():
+            for name in ("pi-01", "pi-02"):
+                watch.store(name, "spool", [(1, 1, Reading(1, 5.0, 1.0, 5.0).to_bytes())])
+                watch.observe(0, name, EventKind.TRAINER_READY, "")  # meanwhile
+        assert synced == [folder.path / EVENTS]
+        assert len(folder.records.devices()) == 2
 
 
 def test_no_two_runs_share_an_id_and_equal_ones_give_equal_orders(tmp_path):

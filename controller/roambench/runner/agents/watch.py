@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -166,10 +166,16 @@ class Watch:
         """Put a clock probe into the event log, under the present step."""
         self.folder.journal.append(replace(record, step=self.step))
 
-    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
-        """The fleet's record sink: durable in the run folder before it returns, as are their orders. What a
-        board read after the run, while it drained, is none of the run's, and counts as stored."""
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What is stored inside is durable in the run folder at its end, by one sync, as are its orders."""
         self.folder.journal.sync()
+        with self.folder.records.together():
+            yield
+
+    def store(self, name: str, spool_uuid: str, records: Sequence[tuple[int, int, bytes]]) -> int:
+        """The fleet's record sink, to be called inside `together`. What a board read after the run, while it
+        drained, is none of the run's, and counts as stored."""
         own = [record for record in records if self._is_of_the_run((name, spool_uuid), record)]
         through = self.folder.records.insert(name, spool_uuid, own)
         self.joules.add(name, own)

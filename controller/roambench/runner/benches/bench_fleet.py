@@ -152,7 +152,7 @@ async def bench_fleet(
         watch.store,
         partial(observe, watch, tell),
         clock_observer=clock_probed,
-        together=lambda: folder.records.together(),
+        together=watch.together,
     )
     await fleet.start()
     live.start()

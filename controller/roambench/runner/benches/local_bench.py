@@ -133,7 +133,7 @@ async def local_bench(
         watch.store,
         partial(observe, watch, say),
         clock_observer=clock_probed,
-        together=lambda: folder.records.together(),
+        together=watch.together,
     )
     # Unix socket paths end at 108 bytes; a run folder may lie deep.
     sockets = Path(tempfile.mkdtemp(prefix="roambench-"))
