@@ -27,7 +27,7 @@ def few_wakeups() -> Iterator[None]:
             callback, arguments = _once, (source, callback, *arguments)
         add_reader(source, callback, *arguments)
 
-    loop.add_reader = add  # type: ignore[method-assign]
+    loop.add_reader = add  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:

@@ -208,6 +208,8 @@ def test_drains_that_are_stored_together_sync_the_event_log_once(tmp_path, monke
     monkeypatch.setattr(journal, "sync_log", lambda path: synced.append(path) or sync_log(path))
     with new_run_folder(place, tmp_path / "run", system="mohawk", trace_hash="0", devices=2) as folder:
         watch = Watch(folder)
+        watch.observe(0, "pi-01", EventKind.TRAINER_READY, "")
+        synced.clear()
         with watch.together():
             for name in ("pi-01", "pi-02"):
                 watch.store(name, "spool", [(1, 1, Reading(1, 5.0, 1.0, 5.0).to_bytes())])
