@@ -68,6 +68,8 @@ class AgentLimits:
 class Bucket:
     """A token bucket that may run into debt: `take` says how long to wait until the debt is paid."""
 
+    __slots__ = ("_at_s", "_burst", "_level", "_now_s", "_per_s")
+
     def __init__(self, per_s: float, burst: float, now_s: Callable[[], float] = time.monotonic) -> None:
         self._per_s, self._burst, self._now_s = per_s, burst, now_s
         self._level = burst
@@ -140,7 +142,9 @@ class Allowances:
 
     def of(self, name: str) -> Allowance:
         """The allowance of an agent, by its name."""
-        return self._of.setdefault(name, Allowance(self.limits))
+        if (allowance := self._of.get(name)) is None:
+            allowance = self._of[name] = Allowance(self.limits)
+        return allowance
 
 
 async def _pause(wait_s: float) -> None:
