@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias, TypeVar, cast, overload
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from roambench.contract.errors import RunError
 from roambench.rounds.records import OrderAnswered, OrderGiven, RoundRecord
@@ -122,7 +121,7 @@ class EventLog(Sequence[RoundRecord]):
     def lists(self, kind: type[Any], field: str) -> tuple[npt.NDArray[Any], Codes]:
         """The items of a field of numbers, one record's after the other's, and how many each record has."""
         column = _whole(self._table(kind, [field])[field])
-        lengths = pc.list_value_length(column).to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = column.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
         return column.flatten().to_numpy(), lengths
 
     @cached_property
@@ -242,6 +241,8 @@ def _text(value: Any) -> Any:
 
 def places(texts: pa.StringArray, among: pa.StringArray) -> Codes:
     """Return where each of `texts` stands in `among`, the last place of equal ones; -1 where it does not."""
+    import pyarrow.compute as pc  # late: 11 MB, which a run that only writes does not need
+
     backwards = among.take(pa.array(np.arange(len(among) - 1, -1, -1)))
     found = pc.index_in(texts, value_set=backwards).fill_null(len(among)).to_numpy()
     return np.asarray(len(among) - 1 - found, np.int64)

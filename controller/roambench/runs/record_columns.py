@@ -15,8 +15,6 @@ from operator import attrgetter
 from typing import Any, Final, get_args
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.json as pj
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Row, Shape, shape_of
@@ -59,6 +57,8 @@ class RecordColumns:
         # Texts that each begin and end an object, as many as there are rows, are one object each.
         if not all(body[:1] == b"{" and body[-1:] == b"}" for body in bodies):
             return None
+        import pyarrow.json as pj  # late, as all that only a reader needs
+
         text = b"\n".join(bodies)
         try:
             table = pj.read_json(
@@ -82,7 +82,7 @@ class RecordColumns:
         for name in table.schema.names:
             if name not in self.optional and _nulls(table[name]):
                 return str(name)
-            if name in self.choices and not set(pc.unique(table[name]).to_pylist()) <= self.choices[name]:
+            if name in self.choices and not set(table[name].unique().to_pylist()) <= self.choices[name]:
                 return str(name)
         return ""
 
@@ -206,7 +206,7 @@ def _restore(shape: Shape) -> Callable[[Any], Any] | None:
 
 
 def _nulls(column: pa.ChunkedArray) -> bool:
-    inner = pa.types.is_list(column.type) and pc.list_flatten(column).null_count
+    inner = pa.types.is_list(column.type) and sum(part.flatten().null_count for part in column.chunks)
     return bool(column.null_count or inner)
 
 
