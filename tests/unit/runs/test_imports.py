@@ -6,7 +6,8 @@ import sys
 _LOADED = """
 import sys
 import roambench.runner.agents.watch, roambench.runner.influx_live
-print(*(name for name in ("pyarrow.compute", "pyarrow.json", "pyarrow.parquet", "torch") if name in sys.modules))
+late = "pyarrow.compute", "pyarrow.json", "pyarrow.parquet", "torch"
+print(*(name for name in late if name in sys.modules))
 """
 
 
