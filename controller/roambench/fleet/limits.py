@@ -105,8 +105,8 @@ class Allowance:
         self._calls = Bucket(limits.calls_per_s, limits.calls_burst)
 
     async def frame(self, size_bytes: int, words: int) -> float:
-        """Wait until a frame of this size and so many words is within the rate; returns how long that was
-        (host seconds)."""
+        """Wait until a frame of this size with this number of words is within the rate; returns how long that
+        was (host seconds)."""
         wait_s = max(self._frames.take(words), self._bytes.take(size_bytes))
         await _pause(wait_s)
         return wait_s

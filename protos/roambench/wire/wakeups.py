@@ -1,4 +1,4 @@
-"""How often gRPC wakes an event loop: once for all that has happened, not once for each event of it."""
+"""One wake-up of an event loop for all that gRPC has for it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def few_wakeups() -> Iterator[None]:
     """To make a server or channel of grpc.aio in, the first of its event loop.
 
     A thread of grpc.aio 1.85 writes a byte to a socket for every event of its core. The event loop, woken by
-    it, takes all events and reads one byte: it is woken again for each of the others, in vain. Here the bytes
-    of one wake-up are read together.
+    it, takes all events and reads one byte: it is woken again for each of the others, without need. Here the
+    bytes of one wake-up are read together.
     """
     loop = asyncio.get_running_loop()
     add_reader = loop.add_reader

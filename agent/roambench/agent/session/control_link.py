@@ -14,7 +14,6 @@ import grpc.aio
 
 from roambench.agent.reporter import Notebook
 from roambench.agent.session.dial_trouble import dial_trouble
-from roambench.agent.session.outgoing_frames import EVENTS_WAIT_S, OutgoingFrames
 from roambench.contract.draws import generator
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.records import RecordKind
@@ -24,6 +23,7 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, NotWelcome, TooSlow
 from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame, controller_word, hello_message
+from roambench.wire.outgoing_frames import EVENTS_WAIT_S, OutgoingFrames
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
 from roambench.wire.wakeups import few_wakeups

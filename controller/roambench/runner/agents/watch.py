@@ -168,7 +168,7 @@ class Watch:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What is stored inside is durable in the run folder at its end, by one sync, as are its orders."""
+        """Make durable in the run folder, by one sync, what is stored inside, and before it its orders."""
         self.folder.journal.sync()
         with self.folder.records.together():
             yield

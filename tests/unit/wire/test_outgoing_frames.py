@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from roambench.agent.session.outgoing_frames import OutgoingFrames
 from roambench.contract.events import EventKind
+from roambench.wire.outgoing_frames import OutgoingFrames
 from roambench.wire.v1 import control_pb2 as wire
 
 pytestmark = pytest.mark.asyncio

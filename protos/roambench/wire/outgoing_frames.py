@@ -1,6 +1,6 @@
 """Frames of an agent's session on their way: events travel with the frame behind them.
 
-A frame costs its controller 0.2 ms of a core, of whatever size it is.
+A frame costs its controller 0.2 ms of a core, be it small or large.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from roambench.wire.v1 import control_pb2 as wire
 
 #: Host seconds that an event may wait for another frame: a live page looks as often.
 EVENTS_WAIT_S: Final = 1.0
-#: Events that an answer or another event follows, and that nobody acts upon. What has to arrive before its
-#: agent may die (a training began) goes at once.
+#: Events that an answer or another event follows, and that cause nothing. An event that must arrive before
+#: its agent may die (a training began) goes at once.
 _MAY_WAIT: Final = frozenset(
     (
         EventKind.DOWNLOAD_STARTED,
