@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from roambench.contract.draws import generator
 from roambench.contract.errors import ConfigError
@@ -23,6 +23,9 @@ class Batches:
     Images are kept as (n, height, width, channels) when `channels_last`: a batch is then one gather and a
     transposed view, which the convolutions take as they are (18-23 % faster than channels first), also for
     the one channel of MNIST, where torch cannot tell the two formats apart by itself.
+
+    `front`: layers that every image passes alone and alike in each training (`fixed_front`): all pass them
+    here, at once, and batches are dealt of what comes out. Not beside an augmentation.
     """
 
     def __init__(
@@ -33,6 +36,7 @@ class Batches:
         augmentation: str = "none",
         channels_last: bool = True,
         dtype: torch.dtype = torch.float32,
+        front: nn.Module | None = None,
     ) -> None:
         if augmentation not in AUGMENTATIONS:
             expected = ", ".join(AUGMENTATIONS)
@@ -49,6 +53,14 @@ class Batches:
         if self._augment:
             pixels = _pad_with_black(pixels)
         self._pixels = pixels.permute(0, 2, 3, 1).contiguous() if channels_last or self._augment else pixels
+        if front is not None:
+            shown = self._pixels.permute(0, 3, 1, 2) if channels_last else self._pixels
+            self._pixels, self._channels_last = front(shown).contiguous(), False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory of the samples."""
+        return self._pixels.nbytes + self._labels.nbytes
 
     def epoch(self, seed: int, epoch: int, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Every image once, in an order keyed by (seed, epoch); the last batch may be smaller.

@@ -70,6 +70,41 @@ def head_of(module: nn.Module) -> slice:
     return head
 
 
+class State:
+    """The tensors of a module's state, found in one walk: of a small model it takes as long as an SGD step.
+    A forward pass may put other buffers in the place of these."""
+
+    def __init__(self, module: nn.Module) -> None:
+        parameters, buffers = _members(module)
+        self.parameters = [parameter for _, parameter in parameters]
+        self.has_buffers = bool(buffers)
+        self._entries = [tensor.detach() for _, tensor in _chosen(module, parameters, buffers)]
+        self._sizes = [entry.numel() for entry in self._entries]
+        self.dtype = dtype_of(module)
+
+    @property
+    def has_formats(self) -> bool:
+        """True if a memory format concerns any of it."""
+        return any(entry.dim() > 3 for entry in self._entries)
+
+    def flat(self) -> Vector:
+        """What `flatten` returns of the module."""
+        kind = np.float64 if self.dtype == torch.float64 else np.float32
+        vector: Vector = np.empty(sum(self._sizes), dtype=kind)
+        for piece, entry in zip(torch.from_numpy(vector).split(self._sizes), self._entries, strict=True):
+            piece.view(entry.shape).copy_(entry)
+        return vector
+
+    def load(self, vector: Vector) -> None:
+        """Do what `load` does to the module."""
+        if vector.shape != (sum(self._sizes),):
+            raise ModelError(f"the model has {sum(self._sizes)} parameters, the vector shape {vector.shape}")
+        # A decoded blob is a read-only view, which torch will not wrap.
+        source = torch.from_numpy(np.require(vector, requirements=("C", "W", "ALIGNED")))
+        for piece, entry in zip(source.split(self._sizes), self._entries, strict=True):
+            entry.copy_(piece.view(entry.shape))
+
+
 def dtype_of(module: nn.Module) -> torch.dtype:
     """float64 for a module of the test mode, whose first parameter is; float32 for any other."""
     first = next(module.parameters(), None)
@@ -78,29 +113,12 @@ def dtype_of(module: nn.Module) -> torch.dtype:
 
 def flatten(module: nn.Module) -> Vector:
     """A copy of the module's state in its `dtype_of`, shape (layout.size,), from any memory format."""
-    entries = [entry for _, entry in _entries(module)]
-    kind = np.float64 if dtype_of(module) == torch.float64 else np.float32
-    vector: Vector = np.empty(sum(entry.numel() for entry in entries), dtype=kind)
-    start = 0
-    for entry in entries:
-        piece = torch.from_numpy(vector[start : start + entry.numel()])
-        piece.view(entry.shape).copy_(entry)
-        start += entry.numel()
-    return vector
+    return State(module).flat()
 
 
 def load(module: nn.Module, vector: Vector) -> None:
     """Copy `vector` into the module in place, rounded if need be. ModelError if its length is another."""
-    entries = [entry for _, entry in _entries(module)]
-    size = sum(entry.numel() for entry in entries)
-    if vector.shape != (size,):
-        raise ModelError(f"the model has {size} parameters, the vector shape {vector.shape}")
-    # A decoded blob is a read-only view, which torch will not wrap.
-    source = torch.from_numpy(np.require(vector, requirements=("C", "W", "ALIGNED")))
-    start = 0
-    for entry in entries:
-        entry.copy_(source[start : start + entry.numel()].view(entry.shape))
-        start += entry.numel()
+    State(module).load(vector)
 
 
 @contextmanager
@@ -179,7 +197,12 @@ def _entries(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _tensors(module: nn.Module) -> list[tuple[str, torch.Tensor]]:
-    parameters, buffers = _members(module)
+    return _chosen(module, *_members(module))
+
+
+def _chosen(
+    module: nn.Module, parameters: list[tuple[str, torch.Tensor]], buffers: list[tuple[str, torch.Tensor]]
+) -> list[tuple[str, torch.Tensor]]:
     floating = [(name, buffer) for name, buffer in buffers if _is_no_integer(buffer)]
     kept = module.state_dict().keys() if floating else ()
     return [*parameters, *((name, buffer) for name, buffer in floating if name in kept)]

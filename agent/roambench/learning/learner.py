@@ -4,6 +4,7 @@ run."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 from torch import nn
@@ -12,12 +13,17 @@ from roambench.contract.errors import ConfigError, ModelError
 from roambench.contract.learning_spec import PRECISIONS, LearningSpec
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
-from roambench.learning.layout import Layout, flatten, head_of, layout_of
+from roambench.learning.batches import Batches
+from roambench.learning.layout import Layout, dtype_of, flatten, head_of, layout_of
 from roambench.learning.local_algorithms import local_algorithm
 from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.task_parts import build_model
+from roambench.learning.tasks import has_hook
 from roambench.learning.training import TrainingResult, train
+
+#: Layers that hold nothing, draw nothing and take each image by itself.
+_FIXED: Final = (nn.AvgPool2d, nn.MaxPool2d, nn.Flatten, nn.Identity)
 
 
 def module_of(spec: LearningSpec) -> nn.Module:
@@ -26,6 +32,16 @@ def module_of(spec: LearningSpec) -> nn.Module:
     if spec.precision not in PRECISIONS:
         raise ConfigError([f"precision {spec.precision!r}: expected one of {', '.join(PRECISIONS)}"])
     return module.double() if spec.precision == "float64" else module
+
+
+def fixed_front(module: nn.Module) -> int:
+    """Return how many of a sequence's first layers do the same with an image in every training."""
+    if type(module) is not nn.Sequential:
+        return 0
+    for number, layer in enumerate(module):
+        if type(layer) not in _FIXED or layer._forward_hooks or layer._forward_pre_hooks:
+            return number
+    return 0
 
 
 class Learner:
@@ -39,10 +55,28 @@ class Learner:
         self._module = module_of(spec)
         self.layout: Layout = layout_of(self._module)
         self._head = head_of(self._module)
+        self._front: nn.Module | None = None
+        self._behind: nn.Module | None = None
+        if (fixed := fixed_front(self._module)) and isinstance(self._module, nn.Sequential):
+            self._front, self._behind = self._module[:fixed], self._module[fixed:]
+
+    def prepared(self, shard: Shard) -> Batches | None:
+        """What every training on this data begins with, done once: for `train` in place of the shard, with
+        the same bits. None where a training begins with the data themselves."""
+        spec = self._spec
+        if self._front is None or spec.augmentation != "none" or has_hook(spec.task, "batches"):
+            return None
+        return Batches(
+            shard.images,
+            shard.labels,
+            channels_last=spec.channels_last,
+            dtype=dtype_of(self._module),
+            front=self._front,
+        )
 
     def train(
         self,
-        shard: Shard,
+        shard: Shard | Batches,
         training: LocalTraining,
         ap_model: Vector,
         own_model: Vector | None = None,
@@ -85,6 +119,7 @@ class Learner:
             keeps_velocity=keeps_velocity,
             received=received,
             kept=kept,
+            behind=self._behind if isinstance(shard, Batches) else None,
         )
 
     def warm_up(self, shard: Shard, steps: int = 1) -> float:

@@ -6,6 +6,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -19,7 +20,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
-from roambench.learning.layout import dtype_of, flatten, load, others_restored
+from roambench.learning.layout import State, flatten, others_restored
 from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
@@ -57,7 +58,7 @@ def single_threaded() -> None:
 
 def train(
     module: nn.Module,
-    shard: Shard,
+    shard: Shard | Batches,
     start: Vector,
     training: LocalTraining,
     spec: LearningSpec,
@@ -68,6 +69,7 @@ def train(
     keeps_velocity: bool = True,
     received: Vector | None = None,
     kept: Vector | None = None,
+    behind: nn.Module | None = None,
 ) -> TrainingResult:
     """Train `module` from the flat model `start` on a device's data and return the new model.
 
@@ -76,7 +78,8 @@ def train(
     an earlier training ended with (its result's, unless `keeps_velocity` is False, which spares memory; it is
     not changed). Adam knows no momentum. `global_model` and `head` (the last layer's entries of the flat
     model) are for objectives with proximal terms. `received` are the vectors that came behind the model, one
-    after the other, `kept` is what the device's last training left. `channels_last` of `spec` is a memory
+    after the other, `kept` is what the device's last training left. `behind`: the module's layers behind
+    those that the given batches passed already (`Learner.prepared`). `channels_last` of `spec` is a memory
     format: it changes the speed and the last bits, nothing else. Raises ModelError if `start` has another
     length, an algorithm misses its global model, a hook of it fails or training diverges to NaN or infinity,
     ConfigError for an unknown algorithm, optimiser or augmentation, ValueError for arguments that make no
@@ -91,12 +94,16 @@ def train(
     objective = find_algorithm(training.objective)
     if misfit := objective.misfit(spec.optimiser, spec.momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
-    batches = _batches(shard, spec, dtype_of(module))
-    torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
-    module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
+    state = State(module)
+    batches = shard if isinstance(shard, Batches) else _batches(shard, spec, state.dtype)
+    forward = module if behind is None else behind
+    if state.has_formats:
+        torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
+        module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
+        state = State(module)
     module.train()
-    load(module, start)
-    parameters: list[Tensor] = list(module.parameters())
+    state.load(start)
+    parameters: list[Tensor] = state.parameters
     force = ProximalGradient(objective, parameters, start, global_model, head)
     optimiser = _optimiser(training.objective, objective, spec, parameters, velocity)
     per_epoch = -(-batches.samples // batch_size)
@@ -119,10 +126,11 @@ def train(
         with torch.no_grad():
             hooked(training.objective, objective.before, parameters, run)
     # Step counters and torch's generator (dropout) are no part of a model: no training sees another's.
-    with others_restored(module), torch.random.fork_rng(devices=[]):
+    buffers = others_restored(module) if state.has_buffers else nullcontext()
+    with buffers, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(training.seed)
         for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-            batch_losses = loss(module(pixels), targets)
+            batch_losses = loss(forward(pixels), targets)
             gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
             with torch.no_grad():
                 force.add_to(gradients, parameters)
@@ -134,25 +142,21 @@ def train(
                     optimiser.learning_rate = spec.learning_rate * objective.schedule(number, steps)
                 optimiser.step(gradients)
             losses.append(batch_losses.detach())
-    vector = flatten(module)
+    vector = flatten(module) if state.has_buffers else state.flat()
     sent: Mapping[str, Sequence[Tensor]] = {}
     if run is not None and objective.after is not None:
         with torch.no_grad():
             sent = hooked(training.objective, objective.after, parameters, run) or {}
-    behind = joined(training.objective, "after", objective.vectors, sent, parameters, vector.dtype)
-    left = joined(
-        training.objective,
-        "kept",
-        objective.keeps,
-        run.kept if run is not None else {},
-        parameters,
-        vector.dtype,
-    )
+    travels = left = vector[:0]
+    if run is not None or objective.vectors or objective.keeps:
+        travels = joined(training.objective, "after", objective.vectors, sent, parameters, vector.dtype)
+        holds = run.kept if run is not None else {}
+        left = joined(training.objective, "kept", objective.keeps, holds, parameters, vector.dtype)
     if not np.isfinite(vector).all():
         raise ModelError(f"training diverged after {steps} steps: the model holds NaN or infinity")
     last = torch.cat(tuple(losses)).numpy().astype(np.float64)
     return TrainingResult(
-        vector=np.concatenate([vector, behind]) if objective.vectors else vector,
+        vector=np.concatenate([vector, travels]) if objective.vectors else vector,
         samples=batches.samples,
         sgd_steps=steps,
         mean_loss=float(np.mean(last)),

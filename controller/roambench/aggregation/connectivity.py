@@ -12,6 +12,7 @@ import scipy
 
 Neighbours: TypeAlias = "scipy.sparse.csr_array"
 Mixing: TypeAlias = "scipy.sparse.csr_array"
+Devices: TypeAlias = npt.NDArray[np.integer]
 
 
 def strong_connectivity(steps: Sequence[Neighbours]) -> int | None:
@@ -22,10 +23,11 @@ def strong_connectivity(steps: Sequence[Neighbours]) -> int | None:
     nothing and is left out, so B is at most the number of steps. Links may be one-way.
     """
     whole: dict[int, int | None] = {}  # first step of a window -> the step at which it is connected
+    links = [_others(neighbours).tocoo().coords for neighbours in steps]
 
     def connected_at(start: int) -> int | None:
         if start not in whole:
-            whole[start] = _connected_at(steps, start)
+            whole[start] = _connected_at(links, start, steps[0].shape[0])
         return whole[start]
 
     if not steps or connected_at(0) is None:
@@ -99,15 +101,21 @@ def neighbourhood_distances(neighbours: Neighbours, class_counts: npt.ArrayLike)
     return distances
 
 
-def _connected_at(steps: Sequence[Neighbours], start: int) -> int | None:
-    """The first step at which the links since `start` connect everybody."""
-    links: Neighbours | None = None
-    for step in range(start, len(steps)):
-        more = _others(steps[step])
-        links = more if links is None else links + more
-        parts, _ = scipy.sparse.csgraph.connected_components(links, directed=True, connection="strong")
+def _connected_at(links: Sequence[tuple[Devices, Devices]], start: int, devices: int) -> int | None:
+    """The first step at which the links since `start`, (from, to) of each step, connect everybody."""
+    heard = np.zeros((2, devices), np.bool_)  # of whom, and by whom, anything has come
+    ends = np.empty((2, 0), np.int64)
+    for step in range(start, len(links)):
+        for side, found in enumerate(links[step]):
+            heard[side, found] = True
+        ends = np.concatenate([ends, np.array(links[step])], axis=1)
+        if devices > 1 and not heard.all():  # and so not connected, which takes longer to find out
+            continue
+        union = scipy.sparse.csr_array((np.ones(ends.shape[1], np.bool_), tuple(ends)), (devices, devices))
+        parts, _ = scipy.sparse.csgraph.connected_components(union, directed=True, connection="strong")
         if parts == 1:
             return step
+        ends = np.array(union.tocoo().coords)
     return None
 
 

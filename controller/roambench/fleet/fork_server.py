@@ -37,14 +37,14 @@ class ForkedProcess:
     answers: asyncio.StreamReader
     orders: asyncio.StreamWriter
 
-    async def ask(self, line: bytes) -> bytes | None:
-        """Its answer to a line, both with their line ends; None if it died."""
+    async def ask(self, lines: Sequence[bytes]) -> list[bytes] | None:
+        """Its answers to lines, all with their line ends; None if it died."""
         with contextlib.suppress(ConnectionError):
-            self.orders.write(line)
+            self.orders.write(b"".join(lines))
             await self.orders.drain()
-            answer = await self.answers.readline()
-            if answer.endswith(b"\n"):
-                return answer
+            answers = [await self.answers.readline() for _ in lines]
+            if answers[-1].endswith(b"\n"):
+                return answers
         self.orders.close()
         return None
 

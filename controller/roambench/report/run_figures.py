@@ -45,16 +45,15 @@ class RunFigures:
 
 def figures_of_folder(path: Path) -> RunFigures:
     """The figures that the folder's records give; RunError for what is no run."""
-    return _accounted(path)[0]
+    return RunFigures.of(_summary(path))
 
 
-def _accounted(path: Path) -> tuple[RunFigures, str]:
-    """The figures that the folder's records give, and which ones they do not; RunError for none."""
+def _summary(path: Path) -> RunSummary:
+    """What the folder's records give; RunError for what is no run."""
     from roambench.report.summaries.evidence import read_runs
     from roambench.report.summaries.run import summarise
 
-    (run,) = read_runs([path])
-    return RunFigures.of(summarise(run)), run.lost
+    return summarise(*read_runs([path]))
 
 
 def figures_of_log(path: Path) -> RunFigures:
@@ -83,17 +82,22 @@ def figures_for(path: Path, info: RunInfo | None) -> tuple[RunFigures, str]:
     if info is None:
         return RunFigures(), problem
     try:
-        figures, lost = _accounted(path) if info.state is RunState.FINISHED else (figures_of_log(path), "")
-        return figures, lost or problem
+        if info.state is not RunState.FINISHED:
+            return figures_of_log(path), problem
+        summary = _summary(path)
+        return RunFigures.of(summary), summary.lost or problem
     except (RoambenchError, OSError) as error:
         return RunFigures(), f"no figures: {str(error).splitlines()[0]}"
 
 
-def write_figures(path: Path) -> None:
-    """Write the figures that the folder's records give into it; RunError where that is refused."""
-    found = figures_of_folder(path)
+def write_figures(path: Path) -> RunSummary:
+    """Write the figures that the folder's records give into it, and return what they are of; RunError where
+    that is refused."""
+    summary = _summary(path)
+    found = RunFigures.of(summary)
     document = {"format": found.format, "basis": found.basis, "figures": found.figures, "u": found.u}
     write_whole(path / FIGURES, json.dumps(document, indent=2, allow_nan=False) + "\n")
+    return summary
 
 
 def recorded_figures(path: Path) -> RunFigures | None:

@@ -13,10 +13,11 @@ from roambench.contract.errors import PluginError
 from roambench.experiment.sections import Experiment
 from roambench.learning.datasets.catalogue import require_files
 from roambench.mobility.files import write_trace
+from roambench.report.run_figures import write_figures
 from roambench.runner.bench_options import USUAL, BenchOptions
 from roambench.runner.foreign_code import foreign_code
 from roambench.runner.model_files import announced_files
-from roambench.runner.one_run import run_system
+from roambench.runner.one_run import Conclude, run_system
 from roambench.runner.places.place import Place, new_run_folder, rest_s_at
 from roambench.runner.places.table import place_of
 from roambench.runner.progress import OnStepDone
@@ -95,8 +96,10 @@ def run_group(
     bench: BenchOptions = USUAL,
     on_step: OnStepDone | None = None,
     expected_s: ExpectedS | None = None,
+    conclude: Conclude = write_figures,
 ) -> list[Path]:
-    """The same where it is known what is `left` of the place's experiment; what begins goes into `group`."""
+    """The same where it is known what is `left` of the place's experiment; what begins goes into `group`, and
+    `conclude` writes its figures."""
     experiment = place.experiment
 
     def planned_s() -> float | None:
@@ -124,7 +127,7 @@ def run_group(
             experiment.systems,
             left,
             lambda path: resume_run(path, console, bench.wait_s, on_step),
-            lambda system: _begin(*ours(), system, group(), console, on_step),
+            lambda system: _begin(*ours(), system, group(), console, on_step, conclude),
             console,
         )
 
@@ -160,7 +163,13 @@ def _each(
 
 
 def _begin(
-    place: Place, world: World, system: str, group: Group, console: Console, on_step: OnStepDone | None
+    place: Place,
+    world: World,
+    system: str,
+    group: Group,
+    console: Console,
+    on_step: OnStepDone | None,
+    conclude: Conclude,
 ) -> Path:
     """Run the system into its own folder."""
     trace = world.movement.trace
@@ -183,5 +192,5 @@ def _begin(
         folder.update(code=tuple(package.as_json() for package in code))
         write_trace(trace, path / "trace.parquet")
         folder.update(doubts=(*world.movement.doubts, *place.doubts))
-        run_async(run_system(world, system, place, folder, console, on_step=on_step), STOPPING)
+        run_async(run_system(world, system, place, folder, console, 0.0, on_step, conclude), STOPPING)
     return path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 from rich.console import Console
@@ -24,6 +25,9 @@ from roambench.runs.export import export_run
 from roambench.runs.folder import RunFolder
 from roambench.runs.info import RunState
 
+#: Called with the folder of a finished run.
+Conclude = Callable[[Path], object]
+
 
 async def run_system(
     world: World,
@@ -33,9 +37,11 @@ async def run_system(
     console: Console,
     outage_s: float = 0.0,
     on_step: OnStepDone | None = None,
+    conclude: Conclude = write_figures,
 ) -> None:
     """Run `system` from its first step, or from the last checkpoint in the folder, `outage_s` after the
-    controller that wrote it died. `on_step` gets every finished step."""
+    controller that wrote it died. `on_step` gets every finished step; `conclude`
+    writes the figures of the finished run."""
     trains = place.kind.trains
     run = world.system_run(system, folder, trains=trains)
     checkpoints = None
@@ -73,7 +79,7 @@ async def run_system(
         say(console, note)
     place.finished(folder, console)
     folder.update(state=RunState.FINISHED)
-    write_figures(folder.path)
+    conclude(folder.path)
     if trains:  # of a rehearsal it would take as long as all else: `watch` reads the log
         write_page(folder.path)
     if checkpoints is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from roambench.contract.draws import generator
@@ -42,4 +43,9 @@ def drawn_step_s(sgd_step_s: float, spread: float, seed: int, device: int) -> fl
     """Seconds of one SGD step on `device`: within ± `spread` of `sgd_step_s`, fixed by (seed, device)."""
     if spread == 0.0:
         return sgd_step_s
-    return sgd_step_s * float(generator(seed, "device speed", device).uniform(1.0 - spread, 1.0 + spread))
+    return sgd_step_s * _drawn_share(spread, seed, device)
+
+
+@lru_cache(maxsize=100_000)  # it is asked for with every order
+def _drawn_share(spread: float, seed: int, device: int) -> float:
+    return float(generator(seed, "device speed", device).uniform(1.0 - spread, 1.0 + spread))

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from pathlib import Path
-from typing import IO
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +21,16 @@ from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.orders import Vector
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome, WorkerSetting
 from roambench.fleet.simulated.model_rows import ModelRows
+from roambench.learning.batches import Batches
 from roambench.learning.learner import Learner
 from roambench.learning.malloc import keep_freed_memory
 from roambench.learning.shards import Images, Labels, Shard
 from roambench.learning.training import TrainingResult, single_threaded
 
 Places = npt.NDArray[np.int64]
+#: Of devices' data that passed the model's first layers already.
+_MOST_PREPARED_BYTES: Final = 32 * 1024 * 1024
+_MESSAGE_BYTES: Final = 1 << 16
 
 
 class TaskTrainer:
@@ -40,6 +45,8 @@ class TaskTrainer:
         self._learner = Learner(learning)
         self._images, self._labels = images, labels
         self._parts, self._offsets = parts, offsets
+        self._prepared: dict[int, Batches] = {}
+        self._room_bytes = _MOST_PREPARED_BYTES
         self._learner.warm_up(self._shard(0))
 
     def carry_out(
@@ -55,7 +62,7 @@ class TaskTrainer:
         """The outcome and what was trained; a job that cannot be done is an outcome that says so."""
         try:
             result = self._learner.train(
-                self._shard(job.device),
+                self._data(job.device),
                 job.training,
                 ap_model,
                 own_model,
@@ -76,6 +83,17 @@ class TaskTrainer:
             result.cpu_s,
         )
         return outcome, result
+
+    def _data(self, device: int) -> Shard | Batches:
+        """The device's data, prepared once as far as there is room."""
+        if (known := self._prepared.get(device)) is not None:
+            return known
+        shard = self._shard(device)
+        if self._room_bytes <= 0 or (made := self._learner.prepared(shard)) is None:
+            return shard
+        self._prepared[device] = made
+        self._room_bytes -= made.nbytes
+        return made
 
     def _shard(self, device: int) -> Shard:
         chosen = self._parts[self._offsets[device] : self._offsets[device + 1]]
@@ -126,22 +144,25 @@ class TrainingWorker:
         return None if row < 0 else self._rows.row(row)
 
 
-def serve(worker: TrainingWorker, jobs: IO[bytes], answers: IO[bytes]) -> None:
-    """Say that it is ready, then answer one line with one line."""
-    answers.write(b"{}\n")
-    answers.flush()
-    for line in jobs:
-        outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
-        answers.write(json.dumps(outcome, default=plain, separators=(",", ":")).encode() + b"\n")
-        answers.flush()
+def serve(worker: TrainingWorker, link: socket.socket) -> None:
+    """Say that it is ready, then answer one line with one line: those that came together, together."""
+    link.sendall(b"{}\n")
+    rest = b""
+    while came := link.recv(_MESSAGE_BYTES):
+        *lines, rest = (rest + came).split(b"\n")
+        answers = b""
+        for line in lines:
+            outcome = worker.carry_out(from_json(TrainingJob, line, "job"))
+            answers += json.dumps(outcome, default=plain, separators=(",", ":")).encode() + b"\n"
+        link.sendall(answers)
 
 
 def forked(setting_path: str) -> int:
     """Be a worker with the setting in this file until its line to the controller, standard input, ends."""
     try:
         setting = WorkerSetting.from_json(Path(setting_path).read_text(), setting_path)
-        with os.fdopen(os.dup(0), "rb") as jobs, os.fdopen(os.dup(0), "wb") as answers:
-            serve(TrainingWorker(setting), jobs, answers)
+        with socket.socket(fileno=os.dup(0)) as link:
+            serve(TrainingWorker(setting), link)
     except ConnectionError:
         pass  # the controller is gone
     except (RoambenchError, OSError, ValueError) as error:

@@ -19,6 +19,8 @@ _WORKER: Final = "roambench.fleet.simulated.worker"
 ATTEMPTS: Final = 3
 #: Workers that are killed before they are warm are tried again so often.
 _STARTS: Final = 3
+#: Jobs that a worker gets in one message: of small ones, handing over is as much work as the training.
+_MOST_AT_ONCE: Final = 16
 
 
 class TrainingWorkers:
@@ -57,17 +59,23 @@ class TrainingWorkers:
 
         async def pull(place: int) -> None:
             while waiting:
-                index, job = waiting.popleft()
-                outcome = await self._ask(self._workers[place], job)
-                if outcome is None:
+                most, taken = self._at_once(len(waiting)), [waiting.popleft()]
+                while len(taken) < most and not tries[taken[0][0]] and not tries[waiting[0][0]]:
+                    taken.append(waiting.popleft())
+                answers = await self._workers[place].ask([job.to_line() for _, job in taken])
+                if answers is None:  # over one of them: each is tried alone; its row will be written over
                     self._workers[place] = await self._fork(place)
-                    tries[index] += 1
-                    if tries[index] < ATTEMPTS:
-                        waiting.append((index, job))
-                        continue
-                    outcome = TrainingOutcome(refused=f"{ATTEMPTS} workers died over it")
-                outcomes[index] = outcome
-                on_outcome(index, outcome)
+                for number, (index, job) in enumerate(taken):
+                    if answers is None:
+                        tries[index] += 1
+                        if tries[index] < ATTEMPTS:
+                            waiting.append((index, job))
+                            continue
+                        outcome = TrainingOutcome(refused=f"{ATTEMPTS} workers died over it")
+                    else:
+                        outcome = from_json(TrainingOutcome, answers[number], "worker", finite=False)
+                    outcomes[index] = outcome
+                    on_outcome(index, outcome)
 
         try:
             async with asyncio.TaskGroup() as pulling:
@@ -76,6 +84,10 @@ class TrainingWorkers:
         except BaseExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return [outcome for outcome in outcomes if outcome is not None]
+
+    def _at_once(self, waiting: int) -> int:
+        """The number of jobs for a worker to take: few enough that all end together."""
+        return max(1, min(_MOST_AT_ONCE, waiting if self._count == 1 else waiting // (4 * self._count)))
 
     async def stop(self) -> None:
         """End all workers."""
@@ -105,11 +117,6 @@ class TrainingWorkers:
             f"memory enough (`dmesg` names what the kernel killed): fewer simulated.workers need less; see "
             f"{log}"
         )
-
-    async def _ask(self, worker: ForkedProcess, job: TrainingJob) -> TrainingOutcome | None:
-        """The worker's answer, or None if it died (what it wrote to the job's row will be overwritten)."""
-        answer = await worker.ask(job.to_line())
-        return None if answer is None else from_json(TrainingOutcome, answer, "worker", finite=False)
 
 
 def _printed(log: Path) -> str:

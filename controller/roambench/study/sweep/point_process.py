@@ -28,7 +28,9 @@ from roambench.experiment.sections import Experiment, from_resolved
 from roambench.fleet.left_processes import LeftProcesses, cpu_s_of_descendants
 from roambench.plan.expected import expected_s
 from roambench.report.report import report
+from roambench.report.run_figures import write_figures
 from roambench.report.summaries.fitness import Unfit, Unfitness
+from roambench.report.summaries.run import RunSummary
 from roambench.runner.bench_options import BenchOptions
 from roambench.runner.composition import run_group
 from roambench.runner.foreign_code import ForeignCode, digest_of, foreign_code
@@ -83,12 +85,20 @@ def _carried_out(folder: Path, described: PointFile) -> PointEnd:
         place = place_of(experiment, fleet, options)
         group = Group(folder / "runs")
         left = _left(place, group, described.code, partial(say, console))
+        found = list[RunSummary]()
         runs = run_group(
-            place, left, lambda: group, fleet=fleet, console=console, bench=options, expected_s=expected_s
+            place,
+            left,
+            lambda: group,
+            fleet=fleet,
+            console=console,
+            bench=options,
+            expected_s=expected_s,
+            conclude=lambda path: found.append(write_figures(path)),
         )
         wall_s = time.monotonic() - started_s
         _refuse_other_code(experiment, described)
-        (summary,) = report(runs).summaries
+        (summary,) = found or report(runs).summaries  # of one that went on, or had finished
         if summary.orders.fruitless:
             raise RunError(summary.orders.fruitless)
         unfit = [one for one in summary.unfit if not set(one.boards) & _without_meter(place, one)]

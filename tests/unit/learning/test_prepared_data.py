@@ -1,0 +1,61 @@
+"""What trainings on one device's data begin with can be done once: the models have the same bits."""
+
+import numpy as np
+import pytest
+from torch import nn
+
+from roambench.contract.learning_spec import LearningSpec
+from roambench.contract.local_training import LocalTraining
+from roambench.learning.batches import Batches
+from roambench.learning.layout import flatten
+from roambench.learning.learner import Learner, fixed_front, module_of
+from roambench.learning.shards import Shard
+
+
+def spec_of(model: str, channels_last: bool, augmentation: str = "none", channels: int = 1) -> LearningSpec:
+    return LearningSpec(
+        model, channels, 10, 0.05, 0.9, 0.0, 8, "", augmentation=augmentation, channels_last=channels_last
+    )
+
+
+def shard_of(channels: int) -> Shard:
+    draws = np.random.default_rng(7)
+    images = draws.standard_normal((50, channels, 32, 32)).astype(np.float32)
+    return Shard(images, draws.integers(0, 10, 50))
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("channels_last", [True, False])
+def test_models_trained_on_prepared_data_have_the_bits_of_those_trained_on_the_data(
+    channels: int, channels_last: bool
+):
+    spec, shard = spec_of("mlp", channels_last, channels=channels), shard_of(channels)
+    learner, start = Learner(spec), flatten(module_of(spec))
+    prepared = learner.prepared(shard)
+
+    assert isinstance(prepared, Batches)
+    for epochs, seed in ((1, 3), (2, 4)):
+        training = LocalTraining(epochs=epochs, seed=seed)
+        before, now = learner.train(shard, training, start), learner.train(prepared, training, start)
+        assert now.vector.tobytes() == before.vector.tobytes()
+        assert (now.mean_loss, now.samples, now.sgd_steps) == (
+            before.mean_loss,
+            before.samples,
+            before.sgd_steps,
+        )
+
+
+def test_layers_that_hold_draw_or_are_watched_are_no_part_of_what_is_done_once():
+    pool, watched = nn.AvgPool2d(2), nn.AvgPool2d(2)
+    watched.register_forward_hook(lambda *_: None)
+
+    assert fixed_front(nn.Sequential(pool, nn.Flatten(), nn.Linear(4, 2))) == 2
+    assert fixed_front(nn.Sequential(pool, watched, nn.Linear(4, 2))) == 1
+    assert fixed_front(nn.Sequential(pool, nn.Dropout(), nn.Linear(4, 2))) == 1
+    assert fixed_front(nn.Sequential(nn.Linear(4, 2))) == 0
+    assert fixed_front(nn.ReLU()) == 0
+
+
+def test_nothing_is_prepared_where_each_training_sees_other_images():
+    assert Learner(spec_of("mlp", True, augmentation="crop_flip")).prepared(shard_of(1)) is None
+    assert Learner(spec_of("mohawk_cnn", True)).prepared(shard_of(1)) is None
