@@ -91,7 +91,7 @@ class State:
         """What `flatten` returns of the module."""
         kind = np.float64 if self.dtype == torch.float64 else np.float32
         vector: Vector = np.empty(sum(self._sizes), dtype=kind)
-        for piece, entry in zip(torch.from_numpy(vector).split(self._sizes), self._entries, strict=True):
+        for piece, entry in zip(_pieces(vector, self._sizes), self._entries, strict=True):
             piece.view(entry.shape).copy_(entry)
         return vector
 
@@ -100,9 +100,13 @@ class State:
         if vector.shape != (sum(self._sizes),):
             raise ModelError(f"the model has {sum(self._sizes)} parameters, the vector shape {vector.shape}")
         # A decoded blob is a read-only view, which torch will not wrap.
-        source = torch.from_numpy(np.require(vector, requirements=("C", "W", "ALIGNED")))
-        for piece, entry in zip(source.split(self._sizes), self._entries, strict=True):
+        source = np.require(vector, requirements=("C", "W", "ALIGNED"))
+        for piece, entry in zip(_pieces(source, self._sizes), self._entries, strict=True):
             entry.copy_(piece.view(entry.shape))
+
+
+def _pieces(vector: Vector, sizes: list[int]) -> tuple[torch.Tensor, ...]:
+    return torch.split_with_sizes(torch.from_numpy(vector), sizes)
 
 
 def dtype_of(module: nn.Module) -> torch.dtype:

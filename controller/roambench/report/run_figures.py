@@ -53,7 +53,8 @@ def _summary(path: Path) -> RunSummary:
     from roambench.report.summaries.evidence import read_runs
     from roambench.report.summaries.run import summarise
 
-    return summarise(*read_runs([path]))
+    (run,) = read_runs([path])
+    return summarise(run)
 
 
 def figures_of_log(path: Path) -> RunFigures:

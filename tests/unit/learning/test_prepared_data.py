@@ -28,7 +28,7 @@ def shard_of(channels: int) -> Shard:
 @pytest.mark.parametrize("channels_last", [True, False])
 def test_models_trained_on_prepared_data_have_the_bits_of_those_trained_on_the_data(
     channels: int, channels_last: bool
-):
+) -> None:
     spec, shard = spec_of("mlp", channels_last, channels=channels), shard_of(channels)
     learner, start = Learner(spec), flatten(module_of(spec))
     prepared = learner.prepared(shard)
@@ -45,7 +45,7 @@ def test_models_trained_on_prepared_data_have_the_bits_of_those_trained_on_the_d
         )
 
 
-def test_layers_that_hold_draw_or_are_watched_are_no_part_of_what_is_done_once():
+def test_layers_that_hold_draw_or_are_watched_are_no_part_of_what_is_done_once() -> None:
     pool, watched = nn.AvgPool2d(2), nn.AvgPool2d(2)
     watched.register_forward_hook(lambda *_: None)
 
@@ -56,6 +56,6 @@ def test_layers_that_hold_draw_or_are_watched_are_no_part_of_what_is_done_once()
     assert fixed_front(nn.ReLU()) == 0
 
 
-def test_nothing_is_prepared_where_each_training_sees_other_images():
+def test_nothing_is_prepared_where_each_training_sees_other_images() -> None:
     assert Learner(spec_of("mlp", True, augmentation="crop_flip")).prepared(shard_of(1)) is None
     assert Learner(spec_of("mohawk_cnn", True)).prepared(shard_of(1)) is None
