@@ -52,6 +52,10 @@ def check_model(folder: RunFolder, log: EventLog, *, download: bool = False) -> 
         return
     try:
         model = load_model(folder.path / GLOBAL_MODEL)
+    except RoambenchError as error:
+        yield CheckFinding(_MODEL, CheckOutcome.DIFFERS, tuple(str(error).splitlines()))
+        return
+    try:
         task = _learning_task(folder, download=download)
     except RoambenchError as error:
         why = str(error).splitlines()

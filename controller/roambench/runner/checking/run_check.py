@@ -20,6 +20,7 @@ from roambench.live.messages import encoded
 from roambench.live.saved_page import METRICS, PAGE, SavedPage, page_messages
 from roambench.mobility.files import content_hash, read_trace
 from roambench.report.run_figures import FIGURES, figures_of_folder, recorded_figures
+from roambench.rounds.records import RunEnded, StepClosed
 from roambench.runner.checking.findings import (
     CheckFinding,
     CheckOutcome,
@@ -71,6 +72,7 @@ def check_run(path: Path, *, digests: bool = True, download: bool = False) -> Ru
         try:
             findings += _name(folder)
             log = folder.read_log()
+            findings += _end(folder, log)
             findings += check_model(folder, log, download=download)
             findings += _tables(folder, log)
             findings += _figures(folder)
@@ -132,6 +134,16 @@ def _trace(folder: RunFolder) -> CheckFinding:
         return CheckFinding("trace", CheckOutcome.DIFFERS, (str(error),))
     text = f"it is {found[:12]}; the run replayed {folder.info.trace_hash[:12]}"
     return compared("trace", [] if found == folder.info.trace_hash else [text])
+
+
+def _end(folder: RunFolder, log: EventLog) -> Iterator[CheckFinding]:
+    """A run that is said to be finished without a last step: that of its trace, or the one it ended after."""
+    with suppress(RoambenchError):  # which the trace's own finding names
+        steps = read_trace(folder.path / "trace.parquet").steps
+        closed = max((record.step for record in log.only(StepClosed)), default=-1) + 1
+        if folder.info.state is RunState.FINISHED and closed < steps and not log.count(RunEnded):
+            text = f"run.json says finished; the event log has {closed:,} of {steps:,} steps, and no end"
+            yield CheckFinding("state", CheckOutcome.DIFFERS, (text,))
 
 
 def _tables(folder: RunFolder, log: EventLog) -> Iterator[CheckFinding]:

@@ -170,6 +170,19 @@ def test_what_was_changed_is_named_without_its_digest(
     assert said in differing(run)[what]
 
 
+def test_a_run_that_did_not_end_is_not_checked_as_finished(run: Path) -> None:
+    with closing(sqlite3.connect(run / "events.sqlite")) as log, log:
+        log.execute("DELETE FROM event WHERE step = 3")
+    write_manifest(run)
+    assert "run.json says finished; the event log has 3 of 4 steps, and no end" in differing(run)["state"]
+
+
+def test_a_model_that_is_none_differs(run: Path) -> None:
+    (run / "models/global.safetensors").write_bytes(b"\xff" * 100)
+    write_manifest(run)
+    assert "global.safetensors" in differing(run)["final model"]
+
+
 def test_joules_of_a_measured_run_are_accounted_from_its_raw_records(tmp_path: Path) -> None:
     from roambench.runs.export import export_run
     from roambench.runs.folder import RunFolder
