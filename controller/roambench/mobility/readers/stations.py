@@ -41,6 +41,9 @@ _KNOWN: Final = {
     "lat": (*POSITIONS["lat"], "currentlatitude", "trilat"),
     "lon": (*POSITIONS["lon"], "currentlongitude", "trilong"),
 }
+#: A row of OpenCelliD's files of one country, which have no header, and the columns of all its files.
+_CELL_ROW: Final = re.compile(r"(GSM|CDMA|UMTS|LTE|NR)(,\d+){4},-?\d*(,-?\d+(\.\d+)?){2}(,-?\d*){6}")
+_CELL_COLUMNS: Final = {"ap": "0+1+2+3+4", "lat": "7", "lon": "6"}
 #: The line above the header of WiGLE's export.
 _WIGLE: Final = "wiglewifi-"
 
@@ -52,7 +55,11 @@ def lists_access_points(head: Head) -> bool:
         return False
     first = head.rows[0].strip("\ufeff")
     cells = {cell.strip().lower() for cell in first.split(",")}
-    if first.lower().startswith(_WIGLE) or cells >= set(_CELL.split("+")):
+    if (
+        _CELL_ROW.fullmatch(first.strip())
+        or first.lower().startswith(_WIGLE)
+        or cells >= set(_CELL.split("+"))
+    ):
         return True
     try:
         fields = layout_of(first, {}, _KNOWN, head.name, head.rows[1:]).columns.keys()
@@ -78,14 +85,16 @@ def read_stations(
             raise TraceError(
                 f"{path}:{line}: expected a CSV of access points ({', '.join(('ap', *axes))}); {text}"
             )
-        layout = layout_of(text, columns or {}, _KNOWN, str(path), lines_ahead(file))
+        bare = not columns and _CELL_ROW.fullmatch(text.strip()) is not None
+        columns = _CELL_COLUMNS if bare else columns or {}
+        layout = layout_of(text, columns, _KNOWN, str(path), lines_ahead(file))
         missing = [field for field in ("ap", *axes) if field not in layout.columns]
         if missing:
             needed = columns_needed(text, missing, "--ap-columns")
             raise TraceError(f"{path}:{line}: no column {', '.join(missing)}: {needed}")
         header = [cell.strip().lower() for cell in text.split(layout.separator)]
         named = {header[at] for at in layout.columns["ap"]} if layout.has_header else set()
-        many = any(named == set(names.split("+")) for names in _SURVEYED)
+        many = bare or any(named == set(names.split("+")) for names in _SURVEYED)
         for rows in rows_below(file, (line, first), layout, str(path)):
             layout.require(rows)
             north, east, _ = layout.positions(rows, *axes)

@@ -188,6 +188,9 @@ def test_days_and_slots_are_proposed_as_their_sum() -> None:
             ("aa:00:00:00:00:01",),
         ),
         ("radio,mcc,net,area,cell,unit,lon,lat\nLTE,262,2,801,9,0,11.1,48.1\n", ("LTE 262 2 801 9",)),
+        # One country's file has no header.
+        ("GSM,232,1,101,7,0,11.1,48.1,1000,3,1,1459813819,1459813819,0\n", ("GSM 232 1 101 7",)),
+        ("UMTS,232,1,101,7,,11,48.1,1000,3,1,1459813819,1459813819,\n", ("UMTS 232 1 101 7",)),
     ],
 )
 def test_lists_of_wigle_and_opencellid_are_access_points(
