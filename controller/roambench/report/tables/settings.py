@@ -14,7 +14,7 @@ from roambench.report.spread import Interval, Spread, interval_text, places_of
 from roambench.report.table import ReportTable
 
 _ARROWS: Final = {"higher": " ↑", "lower": " ↓", "": ""}
-#: Two seeds give intervals without a bound that anybody reads.
+#: Intervals of two seeds may end far above it.
 _MOST_SHOWN: Final = 1e6
 _LATEX: Final = {
     "±": r"$\pm$",
