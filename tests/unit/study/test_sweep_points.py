@@ -277,13 +277,15 @@ def test_rows_have_factors_beside_the_one_that_the_sweep_names(tmp_path: Path) -
     runs = (tmp_path / "runs.csv").read_text().splitlines()
     assert runs[:2] == ["system,fleet.agents,seed,consumed_j,final_accuracy", "mohawk,4,7,100.0,0.5"]
     assert len(runs) == 10
+    beside = json.loads((tmp_path / "table.json").read_text())["rows"][1]["beside"]
+    assert beside["consumed_j"]["pairs"] == 3
     # Keys of the grid that it does not name are the row's own.
     sweep = (
         'beside = { systems = "mohawk" }\n[grid]\nsystems = ["mohawk", "hierfavg"]\nfleet.agents = [2, 3]\n'
     )
     found = points(tmp_path, sweep)
-    beside = rows_beside(read_sweep(tmp_path / "sweep.toml"), found)
-    assert [beside[repr(point.row)] for point in found] == [repr(found[place].row) for place in (0, 1, 0, 1)]
+    names = rows_beside(read_sweep(tmp_path / "sweep.toml"), found)
+    assert [names[repr(point.row)] for point in found] == [repr(found[place].row) for place in (0, 1, 0, 1)]
     header = (tmp_path / "table.csv").read_text().partition("\n")[0]
     assert "consumed_j_factor,consumed_j_factor_low,consumed_j_factor_high,consumed_j_factor_n" in header
 

@@ -124,8 +124,8 @@ def rows_beside(sweep: SweepFile, points: Sequence[Point]) -> dict[str, str]:
             found[key] = repr(other)
     if found and named.keys() <= {name for name, _ in points[0].row}:
         return found
-    told = ", ".join(f"{name} = {text(value)}" for name, value in named.items())
-    raise ConfigError([f"{sweep.path.name}: beside: expected a point of the grid, got {told}"])
+    asked = ", ".join(f"{name} = {text(value)}" for name, value in named.items())
+    raise ConfigError([f"{sweep.path.name}: beside: expected a point of the grid, got {asked}"])
 
 
 def _name(path: tuple[str, ...]) -> str:

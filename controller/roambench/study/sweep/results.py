@@ -94,7 +94,7 @@ def _factors(
     usual: Sequence[tuple[Point, PointEnd | None]],
     metrics: Sequence[str],
 ) -> dict[str, Improvement]:
-    """Of costs, from pairs of sure runs with one seed: `factor` is the mean ratio of ours to the usual. Where
+    """Return the factors of costs, from pairs of sure runs with one seed: the mean ratio of ours to the usual. Where
     runs stop at a threshold, those that never reached it are in no pair."""
     ours, theirs = (
         {

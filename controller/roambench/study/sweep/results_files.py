@@ -226,6 +226,14 @@ def sweep_document(
                     name: {"mean": found.mean, "sd": found.sd, "n": found.n, "u": found.u}
                     for name, found in row.metrics.items()
                 },
+                "beside": {
+                    name: {
+                        "factor": found.factor,
+                        "interval": [ends.low, ends.high] if (ends := found.factor_interval) else None,
+                        "pairs": found.pairs,
+                    }
+                    for name, found in row.beside.items()
+                },
             }
             for row in table.rows
         ],
