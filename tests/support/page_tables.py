@@ -50,12 +50,12 @@ def with_interval(values: Sequence[float], places: int) -> str:
 
 
 def factor(pairs: Sequence[tuple[float, float]]) -> str:
-    """54 [48, 62] %, the mean ratio by the paired t-test's own interval on logarithms; or a dash."""
+    """54 [48, 62], the mean ratio in % by the paired t-test's own interval on logarithms; or a dash."""
     if len(pairs) < 2 or not all(map(all, pairs)):
         return "–"
     logs = [(math.log(one), math.log(other)) for one, other in pairs]
     if all(one == other for one, other in logs):
-        return "100 %"
+        return "100"
     low, high = stats.ttest_rel(*zip(*logs, strict=True)).confidence_interval(0.95)
     found = 100 * math.exp(mean(one - other for one, other in logs))
-    return f"{found:.0f} [{100 * math.exp(low):.0f}, {100 * math.exp(high):.0f}] %"
+    return f"{found:.0f} [{100 * math.exp(low):.0f}, {100 * math.exp(high):.0f}]"

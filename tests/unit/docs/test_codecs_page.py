@@ -99,7 +99,7 @@ def test_the_table_of_the_page_follows_from_the_runs_kept_beside_it() -> None:
                 continue
             expected.append(factor(joules))
             gains = [float(row["coding_saves_j"]) / float(row["encode_j"]) for row in runs.values()]
-            break_even.append(f"{with_interval([0.15 * (1.0 + gain) for gain in gains], 1)} s")
+            break_even.append(with_interval([0.15 * (1.0 + gain) for gain in gains], 1))
         accuracy = with_interval([100.0 * one for one in column(runs, "final_accuracy")], 1)
         assert cells == [accuracy, *expected, *break_even], name
     behind = " ".join(PAGE.rpartition("equal numbers of rounds: ")[2].split())

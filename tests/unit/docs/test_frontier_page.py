@@ -165,7 +165,7 @@ def test_every_row_of_the_page_follows_from_the_runs_kept_beside_it(
                 if row["rounds_to_threshold"] and plain[seed]["rounds_to_threshold"]
             ]
             expected.append(with_sd(column(these, metric), 1))
-            expected.append("100 %" if not wanted else factor(pairs))
+            expected.append("100" if not wanted else factor(pairs))
         if "died_trainings" in plain["42"]:
             expected.append(with_sd(column(these, "died_trainings"), 0))
         assert shown[name] == expected, name

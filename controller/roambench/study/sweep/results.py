@@ -94,8 +94,8 @@ def _factors(
     usual: Sequence[tuple[Point, PointEnd | None]],
     metrics: Sequence[str],
 ) -> dict[str, Improvement]:
-    """Return the factors of costs, from pairs of sure runs with one seed: the mean ratio of ours to the usual. Where
-    runs stop at a threshold, those that never reached it are in no pair."""
+    """Return the factors of costs, from pairs of sure runs with one seed: the mean ratio of ours to the
+    usual. Where runs stop at a threshold, those that never reached it are in no pair."""
     ours, theirs = (
         {
             point.seed: outcome
