@@ -14,6 +14,7 @@ from typing import Final
 RecordSink = Callable[[str, str, Sequence[tuple[int, int, bytes]]], int]
 
 _MOST_TOGETHER: Final = 256  # drains that wait for each other's disk
+_BETWEEN_S: Final = 0.02  # host seconds from one sync to the next: 1,000 devices would ask for 200 a second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,10 +28,16 @@ class _Drain:
 class DrainWriter:
     """Calls `sink` for every drain, in a thread that waits for the disk: the event loop paces
     and counts what is measured. What is stored inside one `together()` is durable when that ends, by one
-    sync of the disk."""
+    sync of the disk; the next begins `between_s` host seconds after it at the earliest."""
 
-    def __init__(self, sink: RecordSink, together: Callable[[], AbstractContextManager[object]]) -> None:
-        self._sink, self._together = sink, together
+    def __init__(
+        self,
+        sink: RecordSink,
+        together: Callable[[], AbstractContextManager[object]],
+        between_s: float = _BETWEEN_S,
+    ) -> None:
+        self._sink, self._together, self._between_s = sink, together, between_s
+        self._next_s = 0.0  # by the event loop's clock
         self._thread = ThreadPoolExecutor(1, "records")
         self._waiting: list[_Drain] = []
         self._writing: asyncio.Task[None] | None = None
@@ -53,6 +60,8 @@ class DrainWriter:
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
+            await asyncio.sleep(max(0.0, self._next_s - loop.time()))
+            self._next_s = loop.time() + self._between_s
             some, self._waiting = self._waiting[:_MOST_TOGETHER], self._waiting[_MOST_TOGETHER:]
             outcomes = await loop.run_in_executor(self._thread, self._store_together, some)
             for drain, outcome in zip(some, outcomes, strict=True):

@@ -65,6 +65,21 @@ async def test_what_waits_together_is_one_commit(store: RecordStore) -> None:
     assert len(store.devices()) == 21
 
 
+async def test_what_comes_soon_after_a_commit_waits_for_the_next(store: RecordStore) -> None:
+    statements: list[str] = []
+    store._connection.set_trace_callback(statements.append)
+    writer = DrainWriter(store.insert, store.together, between_s=1.0)
+    drains = []
+    for n in range(20):
+        drains.append(
+            asyncio.create_task(writer.store(f"pi-{n:02}", "a", [(n, RecordKind.READING, READING)]))
+        )
+        await asyncio.sleep(0.005)
+    assert await asyncio.gather(*drains) == list(range(20))
+    await writer.close()
+    assert statements.count("COMMIT") < 20  # it would take a machine that stalls for a second at each
+
+
 async def test_a_drain_that_fails_costs_itself_alone(store: RecordStore) -> None:
     found = await many(store, bad="\ud800")  # which no database can keep
     assert isinstance(found[4], Exception)
