@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_MOST_AT_ONCE: Final = 65_536
+_MOST_AT_ONCE: Final = 1024
 
 
 @contextmanager
