@@ -41,6 +41,7 @@ class Intake:
         charges: Mapping[int, float] | None = None,
     ) -> None:
         self._state = state
+        self._reference = state.global_model
         self._extra = extra
         self._rate = system.selection.rate
         self._orders = {
@@ -82,7 +83,7 @@ class Intake:
         if order.order_id not in self._taken:
             self._taken.add(order.order_id)
             training = self._state.outstanding[order.device]
-            self._waiting[order.order_id] = judge_upload(answer, training, self._state.global_model)
+            self._waiting[order.order_id] = judge_upload(answer, training, self._reference)
             self._advance(self._edges[order.ap])
         if not isinstance(answer.reply, UploadReply):
             return answer
@@ -92,7 +93,8 @@ class Intake:
     def settled(self, answers: Mapping[str, Answer]) -> Uploads:
         """Results of all uploads; those that were not taken yet have their answer in `answers`."""
         for order_id in self._orders:
-            self.take(answers[order_id])
+            if order_id not in self._taken:
+                self.take(answers[order_id])
         arrived = {ap: tuple(edge.arrivals) for ap, edge in self._edges.items() if edge.arrivals}
         return Uploads(
             arrived=arrived,

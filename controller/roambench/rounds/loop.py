@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from roambench.contract.orders import Answer, AnswerStatus, Order, Task, Vector
-from roambench.contract.phases import Outcome
 from roambench.mobility.association import Association
 from roambench.rounds import plan, settle, transitions
 from roambench.rounds.energy_seen import NO_ENERGY, RulesEnergy
@@ -23,6 +22,7 @@ from roambench.rounds.ports import (
     metrics_record,
 )
 from roambench.rounds.presence import Presence
+from roambench.rounds.record_batch import MANY
 from roambench.rounds.records import (
     LOCAL_DIVERGENCE,
     CloudAggregated,
@@ -274,11 +274,12 @@ class _Run:
         busy = {order.device for order in orders}
         background = plan.plan_background(self.settings, here, busy) if opening else []
         given: list[Order] = [*discards, *background, *orders]
-        usual = self.system.training.epochs
-        records = [plan.order_record(order, here, self.throughput, usual) for order in given]
-        self.journal.extend(records)
+        named = (here, self.throughput, self.system.training.epochs)
+        records = plan.order_batch(given, *named) if len(given) >= MANY else None
+        self.journal.extend(records or [plan.order_record(order, *named) for order in given])
         answers = settle.answers_by_order(given, await self.fleet.perform(given, on_answer) if given else [])
-        self.journal.extend([settle.answer_record(answer) for answer in answers.values()])
+        answered = settle.answer_batch(list(answers.values())) if len(given) >= MANY else None
+        self.journal.extend(answered or [settle.answer_record(answer) for answer in answers.values()])
         self.orders += len(orders)
         self.done += sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
         return transitions.after_discards(state, discards, answers), answers
@@ -286,15 +287,20 @@ class _Run:
     def _aggregate_edges(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:
         digests: dict[int, str] = {}
         records: list[RoundRecord] = []
+        outcomes = settle.outcome_batch(step, uploads)
+        first = 0
         for ap, edge in uploads.edges.items():
             digests[ap] = self.fleet.publish(edge.model)
             trainings = tuple(arrival.training.order_id for arrival in uploads.arrived[ap])
             weights = tuple(edge.weights.tolist())
             records.append(EdgeAggregated(step, ap, edge.members, trainings, weights, digests[ap]))
-            for device, training in zip(edge.members, trainings, strict=True):
-                records.append(OutcomeDecided(step, device, training, Outcome.AGGREGATED))
-            self.aggregated += len(trainings)
+            if len(outcomes) < MANY:
+                records += outcomes[first : first + len(trainings)]
+            first += len(trainings)
+        self.aggregated += len(outcomes)
         self.journal.extend(records)
+        if len(outcomes) >= MANY:
+            self.journal.extend(outcomes)
         return transitions.after_edges(state, uploads, digests)
 
     def _aggregate_cloud(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:

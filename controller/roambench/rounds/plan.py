@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Literal
+from typing import Literal, cast
 
 from roambench.contract.draws import draw_key
 from roambench.contract.errors import PluginError
@@ -23,6 +23,7 @@ from roambench.contract.orders import (
 )
 from roambench.energy.links.throughput import Direction, link_name
 from roambench.rounds.presence import Presence
+from roambench.rounds.record_batch import RecordBatch
 from roambench.rounds.records import OrderGiven
 from roambench.rounds.rule_answers import checked_memory
 from roambench.rounds.run import RunSettings, Throughput
@@ -259,6 +260,54 @@ def order_record(order: Order, here: Presence, throughput: Throughput, usual_epo
             )
         case IdleOrder():
             return OrderGiven(order.step, order.device, order.order_id, "idle", -1)
+
+
+def order_batch(
+    orders: Sequence[Order], here: Presence, throughput: Throughput, usual_epochs: int = 0
+) -> RecordBatch | None:
+    """The `order_record` of each, as columns; None where they are not all trainings or all uploads."""
+    direction: Direction
+    own: dict[str, object]
+    match {type(order) for order in orders}:
+        case kinds if kinds == {TrainOrder}:
+            trainings = cast("Sequence[TrainOrder]", orders)
+            epochs = [order.training.epochs for order in trainings]
+            direction, own = (
+                "down",
+                {
+                    "kind": "train",
+                    "start_digest": [order.start_digest for order in trainings],
+                    "paced_mbit_s": [order.download_mbit_s for order in trainings],
+                    "epochs": [0 if count == usual_epochs else count for count in epochs],
+                },
+            )
+        case kinds if kinds == {UploadOrder}:
+            uploads = cast("Sequence[UploadOrder]", orders)
+            direction, own = (
+                "up",
+                {
+                    "kind": "upload",
+                    "train_order_id": [order.training_id for order in uploads],
+                    "paced_mbit_s": [order.upload_mbit_s for order in uploads],
+                    "plain": [order.plain for order in uploads],
+                },
+            )
+        case _:
+            return None
+    devices = [order.device for order in orders]
+    distances_m = [here.distances_m[device] for device in devices]
+    return RecordBatch.of(
+        OrderGiven,
+        len(orders),
+        step=here.step,
+        device=devices,
+        order_id=[order.order_id for order in orders],
+        ap=[order.ap for order in orders],
+        distance_m=distances_m,
+        link=[link_name(distance_m) for distance_m in distances_m],
+        throughput_mbit_s=[throughput(distance_m, direction) for distance_m in distances_m],
+        **own,
+    )
 
 
 def _transfer_record(

@@ -20,6 +20,7 @@ from rich.text import Text
 from roambench.contract.metric import ACCURACY, Metric
 from roambench.contract.orders import AnswerStatus
 from roambench.mobility.trace import Trace
+from roambench.rounds.record_batch import RecordBatch
 from roambench.rounds.records import (
     EdgeAggregated,
     MetricsScored,
@@ -115,6 +116,9 @@ class RunProgress:
 
     def on_records(self, records: Sequence[RoundRecord]) -> None:
         """The same of many: orders and answers of a big step are counted together."""
+        if isinstance(records, RecordBatch) and not tells_all():
+            self._on_batch(records)
+            return
         kinds = set(map(type, records))
         if kinds == {OrderGiven}:
             given = cast("Sequence[OrderGiven]", records)
@@ -127,6 +131,13 @@ class RunProgress:
         elif not kinds <= {EdgeAggregated, OutcomeDecided}:
             for record in records:
                 self.on_record(record)
+
+    def _on_batch(self, batch: RecordBatch) -> None:
+        columns = batch.columns
+        if batch.kind is OrderGiven and columns["kind"] in _COUNTED:
+            self._step.out.update(columns["order_id"])
+        elif batch.kind is OrderAnswered and not self._step.out.isdisjoint(columns["order_id"]):
+            self._step.answered += len(batch)
 
     def on_record(self, record: RoundRecord) -> None:
         """Any record of the round loop; those that do not concern progress change nothing."""

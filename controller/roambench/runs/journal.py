@@ -15,6 +15,7 @@ from typing import Final, get_args
 
 from roambench.contract.errors import ConfigError, RunError
 from roambench.contract.json_values import from_json
+from roambench.rounds.record_batch import MANY, RecordBatch
 from roambench.rounds.records import LASTING, RoundRecord
 from roambench.runs.database import close_writer, naming, open_writer, sync_log
 from roambench.runs.record_columns import COLUMNS, MOST_PACKED
@@ -45,8 +46,6 @@ _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 #: Stands between two records in the JSON of many, and nowhere else: records hold no objects, and in a text
 #: there would be backslashes before the quotation marks.
 _BETWEEN: Final = '},"",{'
-#: Records that are written together, with the devices that they list, are packed from this number on.
-_PACKED_FROM: Final = 1_000
 _KINDS: dict[str, type[RoundRecord]] = {kind.__name__: kind for kind in get_args(RoundRecord)}
 _NAMES = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS.values()}
 
@@ -87,7 +86,7 @@ class SqliteJournal:
 
     def extend(self, records: Iterable[RoundRecord]) -> None:
         """Append them in one transaction, which costs a fifth of one each; RunError as for `append`."""
-        rows = _rows(list(records))
+        rows = _rows(records if isinstance(records, RecordBatch) else list(records))
         if not rows:
             return
         with self._lock, naming(self.path):
@@ -124,7 +123,9 @@ def _rows(records: Sequence[RoundRecord]) -> list[tuple[int, str, int | None, st
     at once, which takes half of the time of one each. Of many, those of a kind are put together."""
     if not records:
         return []
-    if len(records) >= _PACKED_FROM or sum(map(_items, records)) >= _PACKED_FROM:
+    if isinstance(records, RecordBatch):
+        return list(_rows_of(records.kind, records[0].step, records))
+    if len(records) >= MANY or sum(map(_items, records)) >= MANY:  # with the devices that they list
         return list(_packed(records))
     listed: list[object] = []
     for record in records:
@@ -145,10 +146,15 @@ def _packed(records: Iterable[RoundRecord]) -> Iterator[tuple[int, str, None, by
     for record in records:
         groups.setdefault((type(record), record.step), []).append(record)
     for (kind, step), group in groups.items():
-        for first in range(0, len(group), MOST_PACKED):
-            columns = COLUMNS[kind]
-            body = columns.pack(columns.table(group[first : first + MOST_PACKED]))
-            yield step, kind.__name__, None, body
+        yield from _rows_of(kind, step, group)
+
+
+def _rows_of(
+    kind: type[RoundRecord], step: int, records: Sequence[RoundRecord]
+) -> Iterator[tuple[int, str, None, bytes]]:
+    columns = COLUMNS[kind]
+    for first in range(0, len(records), MOST_PACKED):
+        yield step, kind.__name__, None, columns.pack(columns.table(records[first : first + MOST_PACKED]))
 
 
 def decode(kind: str, body: str, where: str) -> RoundRecord:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from roambench.contract.errors import RunError
 from roambench.contract.json_values import Choice, Fields, Many, Maybe, Plain, Row, Shape, shape_of
+from roambench.rounds.record_batch import RecordBatch
 from roambench.rounds.records import RoundRecord
 
 _PLAIN: Final = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
@@ -90,6 +91,10 @@ class RecordColumns:
         """OverflowError or ArrowInvalid for numbers of more than 64 bits."""
         if not records:
             return self.schema.empty_table()
+        if isinstance(records, RecordBatch):
+            named = zip(records.columns.values(), self.schema.types, strict=True)
+            arrays = [_array(column, kind, len(records)) for column, kind in named]
+            return pa.Table.from_arrays(arrays, schema=self.schema)
         columns = zip(*map(attrgetter(*self.schema.names, self.schema.names[0]), records), strict=True)
         return pa.Table.from_arrays(list(map(pa.array, columns, self.schema.types)), schema=self.schema)
 
@@ -176,6 +181,10 @@ class PackedRecords:
 def is_packed(body: object) -> bool:
     """True for a row of many records, False for JSON."""
     return isinstance(body, bytes) and body.startswith(_PARQUET)
+
+
+def _array(column: Any, kind: pa.DataType, rows: int) -> pa.Array:
+    return pa.array(column, kind) if isinstance(column, list) else pa.repeat(pa.scalar(column, kind), rows)
 
 
 def _arrow(shape: Shape) -> pa.DataType:
