@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from roambench.contract.phases import Outcome
-from roambench.rounds.local_updates import LocalUpdate, reached_cloud
+from roambench.rounds.local_updates import LocalUpdate
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -58,7 +58,6 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
         step = log.array(OrderGiven, "step")[trains]
         decided = places(orders, log.texts(OutcomeDecided, "train_order_id"))
         outcomes = log.codes(OutcomeDecided, "outcome", [outcome.value for outcome in OUTCOMES])
-        reached = reached_cloud(log.only(EdgeAggregated, CloudAggregated))
         return cls(
             orders=orders,
             device=device,
@@ -66,7 +65,7 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
             outcome=np.where(decided >= 0, np.append(outcomes, PENDING)[decided], PENDING),
             decided=decided,
             reappeared=_last_seen(log, device) > step,
-            reached_cloud=places(orders, pa.array(sorted(reached), pa.string())) >= 0,
+            reached_cloud=places(orders, _reached_cloud(log)) >= 0,
             reasons=log.texts(OutcomeDecided, "reason"),
             decided_steps=log.array(OutcomeDecided, "step"),
         )
@@ -98,6 +97,21 @@ class TrainingColumns(Mapping[str, LocalUpdate]):
             reappeared=bool(self.reappeared[at]),
             reached_cloud=bool(self.reached_cloud[at]),
         )
+
+
+def _reached_cloud(log: EventLog) -> pa.StringArray:
+    """The trainings that `local_updates.reached_cloud` finds. Their names stay columns."""
+    named, lengths = log.lists(EdgeAggregated, "train_order_ids")
+    reached = np.zeros(len(lengths), np.bool_)
+    edges, clouds = log.array(EdgeAggregated, "ap"), log.only(CloudAggregated)
+    first = last = 0  # of the edges since the cloud aggregation before
+    for kind in log.kinds(EdgeAggregated, CloudAggregated):
+        if kind is EdgeAggregated:
+            last += 1
+        elif aps := next(clouds).aps:
+            reached[first:last] = np.isin(edges[first:last], aps)
+            first = last
+    return named.filter(pa.array(np.repeat(reached, lengths)))
 
 
 def _last_seen(log: EventLog, device: npt.NDArray[Any]) -> Codes:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from roambench.contract.events import EventKind
 from roambench.contract.orders import AnswerStatus
 from roambench.rounds.records import FleetEvent, OrderAnswered, OrderGiven, RoundRecord
-from roambench.runs.event_log import Codes, EventLog
+from roambench.runs.event_log import Codes, EventLog, places
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +84,16 @@ def order_summary(records: Sequence[RoundRecord], names: Sequence[str]) -> Order
     late_s = log.array(OrderAnswered, "late_s")[answer[trained]]
     train_s = log.array(OrderAnswered, "train_s")[answer[trained]]
     known = trained & ~log.missing(OrderAnswered, "mean_loss")[answer]
-    computed = pa.concat_arrays(
-        [
-            log.texts(OrderGiven, "order_id").take(pa.array(order[known])),
-            log.texts(OrderGiven, "train_order_id").take(pa.array(order[sent])),
-        ]
-    )
+    named = log.texts(OrderGiven, "order_id").take(pa.array(np.unique(order[known])))
+    uploaded = log.texts(OrderGiven, "train_order_id").take(pa.array(order[sent]))
+    deferred = uploaded.filter(pa.array(places(uploaded, named) < 0))
     return OrderSummary(
         answers=dict(sorted(answers.items())),
         troubles=tuple(_troubles(log, answer[~done], kind[~done], names)),
         unanswered=int(np.count_nonzero(kinds >= 0)) - len(np.unique(order)),
         lateness_p99_s=float(np.quantile(late_s, 0.99)) if len(late_s) else None,
         late_share=math.fsum(late_s.tolist()) / math.fsum(train_s.tolist()) if train_s.any() else None,
-        computed=len(computed.unique()),
+        computed=len(named) + len(deferred.unique()),
     )
 
 
