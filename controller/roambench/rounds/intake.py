@@ -40,8 +40,8 @@ class Intake:
         spent: Mapping[int, SpentEnergy] | None = None,
         charges: Mapping[int, float] | None = None,
     ) -> None:
-        self._state = state
         self._reference = state.global_model
+        self._outstanding = state.outstanding
         self._extra = extra
         self._rate = system.selection.rate
         self._orders = {
@@ -77,18 +77,19 @@ class Intake:
 
         Answers to other orders come back as they are; further answers to an upload change nothing.
         """
-        order = self._orders.get(answer.order_id)
+        order_id = answer.order_id
+        order = self._orders.get(order_id)
         if order is None:
             return answer
-        if order.order_id not in self._taken:
-            self._taken.add(order.order_id)
-            training = self._state.outstanding[order.device]
-            self._waiting[order.order_id] = judge_upload(answer, training, self._reference)
+        if order_id not in self._taken:
+            self._taken.add(order_id)
+            training = self._outstanding[order.device]
+            self._waiting[order_id] = judge_upload(answer, training, self._reference)
             self._advance(self._edges[order.ap])
         if not isinstance(answer.reply, UploadReply):
             return answer
         reply = answer.reply.without_model()
-        return Answer(answer.order_id, answer.device, answer.step, answer.status, answer.reason, reply)
+        return Answer(order_id, answer.device, answer.step, answer.status, answer.reason, reply)
 
     def settled(self, answers: Mapping[str, Answer]) -> Uploads:
         """Results of all uploads; those that were not taken yet have their answer in `answers`."""
@@ -116,10 +117,10 @@ class Intake:
             elif isinstance(verdict, GivenUp):
                 self._given_up[order.order_id] = verdict
             else:
-                training = self._state.outstanding[order.device]
+                training = self._outstanding[order.device]
                 utility = None
                 if self._rate is not None:
-                    models = (self._extra.model(model) for model in (verdict, self._state.global_model))
+                    models = (self._extra.model(model) for model in (verdict, self._reference))
                     utility = self._rate(training, *models)
                     if not _is_finite(utility):
                         raise PluginError(

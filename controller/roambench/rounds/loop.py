@@ -281,7 +281,11 @@ class _Run:
         answered = settle.answer_batch(list(answers.values())) if len(given) >= MANY else None
         self.journal.extend(answered or [settle.answer_record(answer) for answer in answers.values()])
         self.orders += len(orders)
-        self.done += sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
+        self.done += (
+            len(orders)
+            if answered
+            else sum(answers[order.order_id].status is AnswerStatus.DONE for order in orders)
+        )
         return transitions.after_discards(state, discards, answers), answers
 
     def _aggregate_edges(self, state: RoundState, step: int, uploads: Uploads) -> RoundState:

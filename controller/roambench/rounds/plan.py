@@ -144,7 +144,7 @@ def plan_trainings(
     """One training per chosen device (ascending, as `select` gives them), from its AP's model of now;
     `epochs` of those that have their own."""
     own = epochs or {}
-    rules = system.start_model
+    rules, pairs = system.start_model, system.start_model.moved == EDGE_PAIR
     names = [item.name for item in fields(system.training)]
     usual = [getattr(system.training, name) for name in names]
     epochs_at, seed, start_rule = (names.index(name) for name in ("epochs", "seed", "start_rule"))
@@ -165,7 +165,7 @@ def plan_trainings(
             start_digest=state.ap_digests[here.aps[device]],
             training=training(device),
             download_mbit_s=paced_mbit_s(settings, throughput, here.distances_m[device], "down"),
-            previous_digest=_previous_digest(system, state, here, device),
+            previous_digest=_previous_digest(state, here, device) if pairs else "",
         )
         for device in chosen
     ]
@@ -348,11 +348,11 @@ def _moved(state: RoundState, here: Presence, device: int) -> bool:
     return here.step > 0 and state.previous_aps.get(device) != here.aps[device]
 
 
-def _previous_digest(system: System, state: RoundState, here: Presence, device: int) -> str:
-    """The present model of the AP where a moved device was at t-1, where the system mixes it in; empty if it
-    was at none, or if that AP has the very model that the device downloads anyway."""
+def _previous_digest(state: RoundState, here: Presence, device: int) -> str:
+    """The present model of the AP where a moved device was at t-1; empty if it was at none, or if that AP has
+    the very model that the device downloads anyway."""
     before = state.previous_aps.get(device)
-    if system.start_model.moved != EDGE_PAIR or before is None or not _moved(state, here, device):
+    if before is None or not _moved(state, here, device):
         return ""
     digest = state.ap_digests[before]
     return "" if digest == state.ap_digests[here.aps[device]] else digest

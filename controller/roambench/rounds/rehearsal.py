@@ -80,7 +80,7 @@ class RehearsalFleet:
     def _carry_out(self, order: Order) -> Answer:
         reply: TrainReply | UploadReply | SyncReply | None = None
         if isinstance(order, TrainOrder):
-            reply = self._reply(self.samples[order.device], len(order.model_digests))
+            reply = self._reply(self.samples[order.device], 2 if order.previous_digest else 1)
         elif isinstance(order, UploadOrder):
             model = self._trained.pop(order.train_order_id)
             reply = UploadReply(model, "", uploaded_bytes=self.model_bytes)
@@ -90,10 +90,12 @@ class RehearsalFleet:
 
     def _reply(self, samples: int, models: int) -> TrainReply:
         """The same object for the same figures: there may be millions."""
-        if (samples, models) not in self._replies:
+        reply = self._replies.get((samples, models))
+        if reply is None:
             moved = self.model_bytes * models
-            self._replies[samples, models] = TrainReply(samples, 0, 0.0, 0.0, "", downloaded_bytes=moved)
-        return self._replies[samples, models]
+            reply = TrainReply(samples, 0, 0.0, 0.0, "", downloaded_bytes=moved)
+            self._replies[samples, models] = reply
+        return reply
 
     def _train(self, orders: Sequence[TrainOrder]) -> None:
         """Models that begin with the same one are made together. One generator a step: each takes as long as

@@ -279,7 +279,7 @@ def _numbers(texts: pa.StringArray) -> npt.NDArray[np.uint64]:
     ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
     lengths, data = np.diff(ends), np.frombuffer(texts.buffers()[2] or b"", np.uint8)
     factors = np.random.PCG64(0).random_raw(1 + int(lengths.max(initial=0))) | np.uint64(1)
-    numbers = lengths.astype(np.uint64) * factors[-1]
+    numbers: npt.NDArray[np.uint64] = lengths.astype(np.uint64) * factors[-1]
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         for first in range(0, len(rows), _CHUNK):
