@@ -21,11 +21,13 @@ from roambench.contract.orders import Vector
 from roambench.learning.batches import Batches
 from roambench.learning.hooks import cut_up, hooked, joined, sample_loss
 from roambench.learning.layout import State, flatten, others_restored
-from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun
+from roambench.learning.local_algorithms import LocalAlgorithm, LocalRun, cross_entropy
 from roambench.learning.local_algorithms import local_algorithm as find_algorithm
 from roambench.learning.optimisers import Optimiser, Sgd, optimiser_of, velocities_of, velocity_of
+from roambench.learning.perceptron import perceptron_of
 from roambench.learning.shards import Shard
 from roambench.learning.task_batches import TaskBatches
+from roambench.learning.task_parts import own_loss
 from roambench.learning.tasks import has_hook
 
 
@@ -111,6 +113,8 @@ def train(
     losses: deque[Tensor] = deque(maxlen=per_epoch)
     epoch_by_epoch = chain.from_iterable(batches.epoch(training.seed, epoch, batch_size) for epoch in count())
     loss = sample_loss(training.objective, objective, spec.task)
+    plain = objective.loss is cross_entropy and own_loss(spec.task) is None
+    perceptron = perceptron_of(behind) if plain else None
     run: LocalRun | None = None
     if objective.correct or objective.before or objective.after:
         run = LocalRun(
@@ -130,8 +134,11 @@ def train(
     with buffers, torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(training.seed)
         for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
-            batch_losses = loss(forward(pixels), targets)
-            gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
+            if perceptron is not None:
+                batch_losses, gradients = perceptron(pixels, targets)
+            else:
+                batch_losses = loss(forward(pixels), targets)
+                gradients = list(torch.autograd.grad(batch_losses.mean(), parameters))
             with torch.no_grad():
                 force.add_to(gradients, parameters)
                 if objective.correct is not None:

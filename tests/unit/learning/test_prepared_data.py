@@ -1,5 +1,7 @@
 """What trainings on one device's data begin with can be done once: the models have the same bits."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from torch import nn
@@ -9,6 +11,7 @@ from roambench.contract.local_training import LocalTraining
 from roambench.learning.batches import Batches
 from roambench.learning.layout import flatten
 from roambench.learning.learner import Learner, fixed_front, module_of
+from roambench.learning.perceptron import Perceptron, perceptron_of
 from roambench.learning.shards import Shard
 
 
@@ -22,6 +25,44 @@ def shard_of(channels: int) -> Shard:
     draws = np.random.default_rng(7)
     images = draws.standard_normal((50, channels, 32, 32)).astype(np.float32)
     return Shard(images, draws.integers(0, 10, 50))
+
+
+@pytest.mark.parametrize(
+    ("objective", "batch_size", "precision"),
+    [("ce", 1, "float32"), ("ce", 8, "float64"), ("fedprox", 7, "float32"), ("middle_plus", 64, "float32")],
+)
+def test_a_perceptron_is_trained_to_the_bits_that_autograd_gives(
+    objective: str, batch_size: int, precision: str
+) -> None:
+    spec, shard = replace(spec_of("mlp", True), batch_size=batch_size, precision=precision), shard_of(1)
+    learner = Learner(spec)
+    start = flatten(module_of(spec))
+    prepared = learner.prepared(shard)
+    assert prepared is not None
+
+    for epochs, seed in ((1, 3), (2, 4)):
+        training = LocalTraining(epochs=epochs, seed=seed, objective=objective)
+        before = learner.train(shard, training, start, global_model=start * 1.5)
+        now = learner.train(prepared, training, start, global_model=start * 1.5)
+        assert now.vector.tobytes() == before.vector.tobytes()
+        assert now.velocity is not None
+        assert before.velocity is not None
+        assert now.velocity.tobytes() == before.velocity.tobytes()
+        assert (now.mean_loss, now.mean_squared_loss) == (before.mean_loss, before.mean_squared_loss)
+
+
+def test_other_models_and_layers_that_are_watched_are_left_to_autograd() -> None:
+    def two() -> nn.Sequential:
+        return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+
+    watched, frozen, biasless = two(), two(), nn.Sequential(nn.Linear(6, 3, bias=False))
+    watched[1].register_forward_hook(lambda *_: None)
+    frozen[0].weight.requires_grad_(False)
+
+    assert isinstance(perceptron_of(two()), Perceptron)
+    assert isinstance(perceptron_of(nn.Sequential(nn.Linear(6, 3))), Perceptron)
+    others = [watched, frozen, biasless, nn.Sequential(nn.Linear(6, 5), nn.ReLU()), nn.Linear(6, 5), None]
+    assert [perceptron_of(other) for other in others] == [None] * len(others)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
