@@ -82,11 +82,6 @@ class State:
         self._sizes = [entry.numel() for entry in self._entries]
         self.dtype = dtype_of(module)
 
-    @property
-    def has_formats(self) -> bool:
-        """True if a memory format concerns any of it."""
-        return any(entry.dim() > 3 for entry in self._entries)
-
     def flat(self) -> Vector:
         """What `flatten` returns of the module."""
         kind = np.float64 if self.dtype == torch.float64 else np.float32

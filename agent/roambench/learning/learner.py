@@ -20,7 +20,7 @@ from roambench.learning.shards import Shard
 from roambench.learning.start_models import StartInputs, start_model
 from roambench.learning.task_parts import build_model
 from roambench.learning.tasks import has_hook
-from roambench.learning.training import TrainingResult, train
+from roambench.learning.training import TrainingResult, in_format, train
 
 #: Layers that hold nothing, draw nothing and take each image by itself.
 _FIXED: Final = (nn.AvgPool2d, nn.MaxPool2d, nn.Flatten, nn.Identity)
@@ -66,6 +66,7 @@ class Learner:
         spec = self._spec
         if self._front is None or spec.augmentation != "none" or has_hook(spec.task, "batches"):
             return None
+        in_format(self._module, spec)
         return Batches(
             shard.images,
             shard.labels,

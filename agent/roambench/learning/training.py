@@ -58,6 +58,12 @@ def single_threaded() -> None:
     torch.set_num_threads(1)
 
 
+def in_format(module: nn.Module, spec: LearningSpec) -> None:
+    """Give the module's weights the memory format of the run."""
+    torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
+    module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
+
+
 def train(
     module: nn.Module,
     shard: Shard | Batches,
@@ -96,13 +102,11 @@ def train(
     objective = find_algorithm(training.objective)
     if misfit := objective.misfit(spec.optimiser, spec.momentum):
         raise ConfigError([f"local algorithm {training.objective!r}: {misfit}"])
+    if behind is None:
+        in_format(module, spec)
     state = State(module)
     batches = shard if isinstance(shard, Batches) else _batches(shard, spec, state.dtype)
     forward = module if behind is None else behind
-    if state.has_formats:
-        torch_format = torch.channels_last if spec.channels_last else torch.contiguous_format
-        module.to(memory_format=torch_format)  # type: ignore[call-overload]  # the stub wants a tensor with it
-        state = State(module)
     module.train()
     state.load(start)
     parameters: list[Tensor] = state.parameters
