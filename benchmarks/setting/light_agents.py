@@ -46,7 +46,6 @@ from roambench.wire.v1.methods import PROTOCOL_VERSION
 RUN: Final = "benchmark"
 _SLOTS: Final = 20  # of a second, in which agents read their meters in turn
 _LIMIT_S: Final = 120.0  # of a transfer
-_TRAINING_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -154,7 +153,6 @@ class LightAgent:
                 self._event(EventKind.DOWNLOAD_STARTED, order.order_id)
                 blob, moved = await link.download(order.order_id, order.ap, order.start_digest, _LIMIT_S)
                 self._event(EventKind.TRAIN_STARTED, order.order_id)
-                await asyncio.sleep(_TRAINING_S)  # its end is told in another frame than its begin
                 self.trained = {order.order_id: (blob, order.start_digest)}
                 self._event(EventKind.TRAIN_FINISHED, order.order_id)
                 return given.done(

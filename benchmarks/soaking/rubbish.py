@@ -21,7 +21,7 @@ _GOOD = (
     ),
     wire.AgentFrame(answer=wire.Answer(order_id="run/1/1/train", status=wire.Answer.DONE)),
     wire.AgentFrame(
-        events=[wire.SessionEvent(order_id="run/1/1/train", kind=EventKind.TRAIN_STARTED, at_ns=-1)]
+        event=wire.SessionEvent(order_id="run/1/1/train", kind=EventKind.TRAIN_STARTED, at_ns=-1)
     ),
     wire.AgentFrame(clock_echo=wire.ClockEcho(probe=2**64 - 1, sent_ns=-(2**63))),
     wire.DrainRequest(device="pi-01", spool_uuid="u", records=[wire.Record(seq=2**64 - 1, payload=b"x")] * 9),

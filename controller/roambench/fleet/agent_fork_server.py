@@ -81,12 +81,10 @@ ORDERED: Final = (
     "roambench.contract.pacing",
     "roambench.wire.fields",
     "roambench.wire.frames",
-    "roambench.wire.outgoing_frames",
     "roambench.wire.server",
     "roambench.wire.v1.data_pb2",
     "roambench.wire.v1.methods",
     "roambench.wire.v1.peer_pb2",
-    "roambench.wire.wakeups",
 )
 
 

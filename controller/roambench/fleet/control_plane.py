@@ -34,7 +34,7 @@ from roambench.wire.v1.methods import CONTROL_SERVICE
 INVALID_ARGUMENT = grpc.StatusCode.INVALID_ARGUMENT
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
 PERMISSION_DENIED = grpc.StatusCode.PERMISSION_DENIED
-_JOURNAL_LINE_BYTES: Final = 512  # what a word may cost the journal, charged to the device's quota
+_JOURNAL_LINE_BYTES: Final = 512  # what a frame may cost the journal, charged to the device's quota
 _MOST_STORES: Final = 4  # of one goodbye; an agent has two
 
 #: (device name, spool uuid, [(seq, kind, payload)]) -> highest seq that is durable. A RecordConflict is the
@@ -132,21 +132,20 @@ class ControlPlane:
         """The frames of a session within its device's rate; ends at the first that is none."""
         allowance = self.allowances.of(identity)
         async for message in messages:
+            if await allowance.frame(len(message)) > 0:
+                self.guard.report(
+                    identity, EventKind.FRAMES_SLOWED, "more frames or bytes than a device may send"
+                )
             try:
                 if len(message) > self.allowances.limits.frame_bytes:
                     raise DecodeError(f"it has {len(message)} bytes")
                 frame = wire.AgentFrame.FromString(message)
-                words = len(frame.events) + (frame.WhichOneof("frame") is not None)
-                written = words - frame.HasField("clock_echo")
-                allowance.store(_JOURNAL_LINE_BYTES * written)
+                if not frame.HasField("clock_echo"):  # those are not written down
+                    allowance.store(_JOURNAL_LINE_BYTES)
             except (DecodeError, QuotaExceeded) as error:
                 why = str(error) if isinstance(error, QuotaExceeded) else "a frame is not readable"
                 self.guard.report(identity, EventKind.SESSION_CUT_OFF, why)
                 return
-            if await allowance.frame(len(message), max(1, words)) > 0:
-                self.guard.report(
-                    identity, EventKind.FRAMES_SLOWED, "more frames or bytes than a device may send"
-                )
             yield frame
 
     async def _hello(self, frames: AsyncIterator[wire.AgentFrame], identity: str) -> Hello | None:
@@ -205,17 +204,15 @@ class ControlPlane:
         """Take the agent's frames until its stream ends; then end ours."""
         try:
             async for frame in frames:
-                for event in frame.events:
-                    self._take_event(event, session)
                 match frame.WhichOneof("frame"):
                     case "answer":
                         self._take_answer(frame.answer, session)
+                    case "event":
+                        self._take_event(frame.event, session)
                     case "clock_echo":
                         self._take_echo(frame.clock_echo, session)
                     case "goodbye":
                         self._take_goodbye(frame.goodbye, session)
-                    case None if frame.events:
-                        pass
                     case kind:
                         what = f"unexpected {kind or 'empty frame'}"
                         self.guard.report(session.name, EventKind.FRAME_IGNORED, what)

@@ -24,7 +24,7 @@ class AgentLimits:
     """
 
     frame_bytes: int = 256 * 1024  # of one session frame
-    frames_per_s: float = 50.0  # events are counted one by one, also where several share a frame
+    frames_per_s: float = 50.0
     frames_burst: float = 500.0
     control_bytes_per_s: float = 2.0 * 2**20  # frames and drained records together
     control_bytes_burst: float = 16.0 * 2**20
@@ -104,10 +104,9 @@ class Allowance:
         self._bytes = Bucket(limits.control_bytes_per_s, limits.control_bytes_burst)
         self._calls = Bucket(limits.calls_per_s, limits.calls_burst)
 
-    async def frame(self, size_bytes: int, words: int) -> float:
-        """Wait until a frame of this size with this number of words is within the rate; returns how long that
-        was (host seconds)."""
-        wait_s = max(self._frames.take(words), self._bytes.take(size_bytes))
+    async def frame(self, size_bytes: int) -> float:
+        """Wait until a frame of this size is within the rate; returns how long that was (host seconds)."""
+        wait_s = max(self._frames.take(1.0), self._bytes.take(size_bytes))
         await _pause(wait_s)
         return wait_s
 

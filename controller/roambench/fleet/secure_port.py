@@ -15,7 +15,6 @@ from roambench.fleet.traced_grpc import grpc
 from roambench.identity.authority import Credential
 from roambench.wire.server import LastingServer
 from roambench.wire.v1.methods import channel_options
-from roambench.wire.wakeups import few_wakeups
 
 
 class SecurePort(LastingServer):
@@ -67,8 +66,7 @@ class SecurePort(LastingServer):
 
     def _serving(self, address: str) -> tuple[grpc.aio.Server, int]:
         # No limit of all calls together: gRPC would apply it before a caller is identified.
-        with few_wakeups():
-            server = grpc.aio.server(options=self._options)
+        server = grpc.aio.server(options=self._options)
         server.add_generic_rpc_handlers((self._handlers,))
         port = server.add_secure_port(
             address,

@@ -19,7 +19,7 @@ from roambench.contract.orders import (
     TransferOrder,
     UnknownOrder,
 )
-from roambench.contract.session import AgentWord, ControllerWord, Hello, KeptAnswer, Refusal, SessionEvent
+from roambench.contract.session import AgentWord, ControllerWord, Hello, KeptAnswer, Refusal
 from roambench.wire.fields import OneOf, message_of, word_of
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -99,8 +99,6 @@ def agent_frame(word: AgentWord) -> wire.AgentFrame:
             return wire.AgentFrame(answer=wire.Answer.FromString(word.serialised))
         case Answer():
             return wire.AgentFrame(answer=_answer_message(word))
-        case SessionEvent():
-            return wire.AgentFrame(events=[message_of(word, wire.SessionEvent)])
         case _:
             return wire.AgentFrame(**_TO_CONTROLLERS.holding(word))
 

@@ -85,7 +85,7 @@ async def test_a_board_that_another_bench_took_answers_no_more_and_is_not_let_in
         answering = asyncio.ensure_future(where.fleet.perform([order]))
         await until(lambda: agent.orders)
         taken = wire.SessionEvent(kind=EventKind.BOARD_TAKEN, detail="lab of ben@server")
-        agent.link.send(wire.AgentFrame(events=[taken]))
+        agent.link.send(wire.AgentFrame(event=taken))
         (answer,) = await answering
         assert (answer.status, answer.reason) == (
             AnswerStatus.LOST,

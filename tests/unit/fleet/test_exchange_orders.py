@@ -39,7 +39,7 @@ DONE: dict[str, Any] = {
 
 
 def opens(address: str) -> wire.AgentFrame:
-    return wire.AgentFrame(events=[wire.SessionEvent(kind=EventKind.PEER_PORT_OPEN, detail=address)])
+    return wire.AgentFrame(event=wire.SessionEvent(kind=EventKind.PEER_PORT_OPEN, detail=address))
 
 
 async def test_an_order_names_its_neighbours_and_where_they_are() -> None:
@@ -140,7 +140,7 @@ async def test_a_report_that_cannot_be_is_garbage(changes: dict[str, Any], compl
 async def test_an_agent_that_died_over_its_half_step_is_lost_when_it_is_back() -> None:
     async def die(agent: HandAgent, order: wire.Order) -> None:
         event = wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
-        agent.link.send(wire.AgentFrame(events=[event]))
+        agent.link.send(wire.AgentFrame(event=event))
 
     async with bench(deadline_s=30.0) as where:
         async with hand_agent(where, on_order=die) as before:

@@ -23,7 +23,7 @@ from soaking.sockets import reset
 HELLO = wire.AgentFrame(
     hello=wire.Hello(protocol_version=PROTOCOL_VERSION, device="pi-01", machine_id="machine", boot_id="boot")
 )
-EVENT = wire.AgentFrame(events=[wire.SessionEvent(kind=EventKind.TRAINER_READY)])
+EVENT = wire.AgentFrame(event=wire.SessionEvent(kind=EventKind.TRAINER_READY))
 
 
 async def said_hello(where: Bench) -> asyncio.StreamWriter:

@@ -34,7 +34,7 @@ async def test_a_silent_agent_times_out_and_an_absent_one_is_lost() -> None:
 async def begin(agent: HandAgent, order: wire.Order) -> None:
     """Say that the training of an order has begun, and no more."""
     began = wire.SessionEvent(order_id=order.order_id, kind=EventKind.TRAIN_STARTED)
-    agent.link.send(wire.AgentFrame(events=[began]))
+    agent.link.send(wire.AgentFrame(event=began))
 
 
 async def test_an_agent_that_dies_while_training_is_lost_as_soon_as_it_is_back() -> None:

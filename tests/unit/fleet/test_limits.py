@@ -88,7 +88,7 @@ async def test_a_flood_of_frames_waits_at_its_sender_while_others_are_served() -
         await until(lambda: noisy.link.is_open)
         started_s = time.monotonic()
         for number in range(3000):
-            noisy.link.send(wire.AgentFrame(events=[wire.SessionEvent(kind="noise", detail=str(number))]))
+            noisy.link.send(wire.AgentFrame(event=wire.SessionEvent(kind="noise", detail=str(number))))
         await until(lambda: lines(where, EventKind.FRAMES_SLOWED))
         digest = where.fleet.publish(MODEL)
         (answer,) = await where.fleet.perform([train_order(digest, device=1)])

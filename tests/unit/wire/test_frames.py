@@ -166,7 +166,7 @@ def test_an_answer_has_the_bytes_of_its_message(name: str) -> None:
 def test_an_event_and_a_hello_have_the_bytes_of_their_messages() -> None:
     event = SessionEvent(EventKind.TRAIN_STARTED, -1, "o", "d")
     message = wire.SessionEvent(order_id="o", kind=str(EventKind.TRAIN_STARTED), at_ns=-1, detail="d")
-    assert agent_frame(event).SerializeToString() == wire.AgentFrame(events=[message]).SerializeToString()
+    assert agent_frame(event).SerializeToString() == wire.AgentFrame(event=message).SerializeToString()
     hello = Hello(1, "pi-01", "m", "b", "v", ("a", "b"), "u", ("o",), 7, 8, 9, "10.0.0.1:7", "x")
     assert hello_of(wire.Hello.FromString(hello_message(hello).SerializeToString())) == hello
 

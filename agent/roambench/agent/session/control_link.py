@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -23,10 +23,8 @@ from roambench.spool.consumer import Record
 from roambench.spool.drain import BatchRefused, NotWelcome, TooSlow
 from roambench.spool.spool import Spool
 from roambench.wire.frames import agent_frame, controller_word, hello_message
-from roambench.wire.outgoing_frames import EVENTS_WAIT_S, OutgoingFrames
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import DRAIN, MAX_CONTROL_MESSAGE_BYTES, SESSION, channel_options
-from roambench.wire.wakeups import few_wakeups
 
 _FIRST_REDIAL_S = 0.2
 _LONGEST_REDIAL_S = 10.0
@@ -129,7 +127,7 @@ class ControlLink:
         self._identity = identity
         self._device = device
         self._notebook = notebook
-        self._outgoing: OutgoingFrames | None = None
+        self._outgoing: asyncio.Queue[wire.AgentFrame | None] | None = None
         self._channel: grpc.aio.Channel | None = None
         self._ended = asyncio.Event()
         self._awake = asyncio.Event()
@@ -141,7 +139,7 @@ class ControlLink:
     def send(self, frame: wire.AgentFrame) -> None:
         """Queue a frame for the open session; without one it is dropped (answers and records are on disk)."""
         if self._outgoing is not None:
-            self._outgoing.put(frame)
+            self._outgoing.put_nowait(frame)
 
     def say(self, word: AgentWord) -> None:
         """Queue a word, as `send` does."""
@@ -156,8 +154,8 @@ class ControlLink:
     def _goodbye(self, reason: str, left_in_spool: Mapping[str, int] = _NOTHING_LEFT) -> None:
         if self._outgoing is not None:
             goodbye = wire.Goodbye(reason=reason, left_in_spool=left_in_spool)
-            self._outgoing.put(wire.AgentFrame(goodbye=goodbye))
-            self._outgoing.put(None)
+            self._outgoing.put_nowait(wire.AgentFrame(goodbye=goodbye))
+            self._outgoing.put_nowait(None)
 
     @property
     def is_open(self) -> bool:
@@ -221,20 +219,25 @@ class ControlLink:
             credential = self._credential()
         except IdentityError as error:
             return False, str(error)
-        outgoing = OutgoingFrames(wait_s=EVENTS_WAIT_S if self.keepalive else 0.0)
-        outgoing.put(wire.AgentFrame(hello=party.hello()))
+        outgoing: asyncio.Queue[wire.AgentFrame | None] = asyncio.Queue()
+        outgoing.put_nowait(wire.AgentFrame(hello=party.hello()))
+
+        async def frames() -> AsyncIterator[wire.AgentFrame]:
+            while (frame := await outgoing.get()) is not None:
+                yield frame
+
         welcomed = False
-        with few_wakeups():
-            channel = self._channel = secure_channel(
-                self._address, credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self.keepalive
-            )
+        channel = secure_channel(
+            self._address, credential, MAX_CONTROL_MESSAGE_BYTES, keepalive=self.keepalive
+        )
+        self._channel = channel
         session = channel.stream_stream(
             SESSION,
             request_serializer=wire.AgentFrame.SerializeToString,
             response_deserializer=wire.ControllerFrame.FromString,
         )
         try:
-            async for frame in session(outgoing.frames()):
+            async for frame in session(frames()):
                 if frame.HasField("refusal"):
                     if frame.refusal.final and not self._patient:
                         raise LinkError(f"the controller refuses this agent: {frame.refusal.reason}")
@@ -252,7 +255,7 @@ class ControlLink:
         finally:
             if self._outgoing is not None:
                 self._outgoing, self._left_s = None, time.monotonic()
-            outgoing.put(None)
+            outgoing.put_nowait(None)
             await channel.close()
             self._channel = None
 

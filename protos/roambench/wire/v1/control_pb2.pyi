@@ -8,18 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class AgentFrame(_message.Message):
-    __slots__ = ("hello", "answer", "clock_echo", "goodbye", "events")
+    __slots__ = ("hello", "event", "answer", "clock_echo", "goodbye")
     HELLO_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     CLOCK_ECHO_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
-    EVENTS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
+    event: SessionEvent
     answer: Answer
     clock_echo: ClockEcho
     goodbye: Goodbye
-    events: _containers.RepeatedCompositeFieldContainer[SessionEvent]
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., events: _Optional[_Iterable[_Union[SessionEvent, _Mapping]]] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., event: _Optional[_Union[SessionEvent, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., clock_echo: _Optional[_Union[ClockEcho, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("protocol_version", "device", "machine_id", "boot_id", "agent_version", "build", "capabilities", "spool_uuid", "trained_order_ids", "rss_bytes", "trainer_rss_bytes", "started_ns", "peer_address")
