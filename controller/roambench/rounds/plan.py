@@ -276,6 +276,7 @@ def order_batch(
                 "down",
                 {
                     "kind": "train",
+                    "ap": [order.ap for order in trainings],
                     "start_digest": [order.start_digest for order in trainings],
                     "paced_mbit_s": [order.download_mbit_s for order in trainings],
                     "epochs": [0 if count == usual_epochs else count for count in epochs],
@@ -287,6 +288,7 @@ def order_batch(
                 "up",
                 {
                     "kind": "upload",
+                    "ap": [order.ap for order in uploads],
                     "train_order_id": [order.training_id for order in uploads],
                     "paced_mbit_s": [order.upload_mbit_s for order in uploads],
                     "plain": [order.plain for order in uploads],
@@ -302,7 +304,6 @@ def order_batch(
         step=here.step,
         device=devices,
         order_id=[order.order_id for order in orders],
-        ap=[order.ap for order in orders],
         distance_m=distances_m,
         link=[link_name(distance_m) for distance_m in distances_m],
         throughput_mbit_s=[throughput(distance_m, direction) for distance_m in distances_m],
