@@ -83,7 +83,7 @@ class State:
         self.dtype = dtype_of(module)
 
     def flat(self) -> Vector:
-        """What `flatten` returns of the module."""
+        """The module's state as `flatten` returns it."""
         kind = np.float64 if self.dtype == torch.float64 else np.float32
         vector: Vector = np.empty(sum(self._sizes), dtype=kind)
         for piece, entry in zip(_pieces(vector, self._sizes), self._entries, strict=True):

@@ -61,8 +61,8 @@ class Learner:
             self._front, self._behind = self._module[:fixed], self._module[fixed:]
 
     def prepared(self, shard: Shard) -> Batches | None:
-        """What every training on this data begins with, done once: for `train` in place of the shard, with
-        the same bits. None where a training begins with the data themselves."""
+        """The data behind the layers that every training on them begins with: for `train` in place of the
+        shard, with the same bits. None where a training begins with the data themselves."""
         spec = self._spec
         if self._front is None or spec.augmentation != "none" or has_hook(spec.task, "batches"):
             return None

@@ -49,7 +49,7 @@ def figures_of_folder(path: Path) -> RunFigures:
 
 
 def _summary(path: Path) -> RunSummary:
-    """What the folder's records give; RunError for what is no run."""
+    """The sum of what the folder's records give; RunError for what is no run."""
     from roambench.report.summaries.evidence import read_runs
     from roambench.report.summaries.run import summarise
 

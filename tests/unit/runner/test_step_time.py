@@ -42,6 +42,10 @@ def test_models_differ_as_on_a_processor() -> None:
     assert 11.0 < step_s("resnet18") / step_s() < 44.0
 
 
+def test_the_perceptron_takes_what_kept_figures_were_made_with() -> None:
+    assert step_s("mlp") == pytest.approx(0.00274736)
+
+
 def test_given_seconds_are_the_models_own() -> None:
     assert step_s(sgd_step_s=0.7) == 0.7
 
