@@ -9,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roambench.contract.errors import RunError
-from roambench.contract.json_values import without_nan
 from roambench.contract.printable import printable
-from roambench.report.documents.report import document
 from roambench.report.report import Report
 from roambench.report.report import report as report_of
 from roambench.runner.checking.findings import CheckFinding, CheckOutcome, compared
@@ -77,22 +75,28 @@ def _crate(crate: Path, runs: Sequence[Path]) -> list[CheckFinding]:
 def _report(path: Path, made: Report) -> CheckFinding:
     """The finding on a report, which has the runs in an order that it chose."""
     if path.suffix == ".html":
-        order = order_in(path, [run.label for run in made.summaries])
-        ordered = replace(
-            made,
-            evidence=tuple(made.evidence[at] for at in order),
-            summaries=tuple(made.summaries[at] for at in order),
+        return check_page(
+            path, _ordered(made, order_in(path, [run.label for run in made.summaries])), path.parent
         )
-        return check_page(path, ordered, path.parent)
     recorded = report_document(path)
     listed: list[Any] = recorded.get("runs", [])
     ids = [str(run.get("run_id", "")) for run in listed if isinstance(run, dict)]
-    summaries = made.summaries
-    ours = [summary.info.run_id for summary in summaries]
+    ours = [summary.info.run_id for summary in made.summaries]
     if sorted(ids) != sorted(ours):
         text = f"it is of {', '.join(map(printable, ids)) or 'no run'}; these are {', '.join(ours)}"
         return CheckFinding(path.name, CheckOutcome.DIFFERS, (text,))
     if len(set(ours)) == len(ours):
-        summaries = tuple(summaries[ours.index(each)] for each in ids)
-    now = json.loads(json.dumps(without_nan(document(summaries))))
+        made = _ordered(made, [ours.index(each) for each in ids])
+    now = json.loads(made.json())
+    if "settings" not in recorded:  # an older version's
+        now.pop("settings", None)
     return check_figures(path.name, recorded, now)
+
+
+def _ordered(made: Report, order: Sequence[int]) -> Report:
+    """The report with its runs in this order."""
+    return replace(
+        made,
+        evidence=tuple(made.evidence[at] for at in order),
+        summaries=tuple(made.summaries[at] for at in order),
+    )

@@ -272,6 +272,24 @@ def test_a_crate_is_checked_with_its_report_and_a_forged_one_is_named(made: Path
     assert "runs[0].learning.final_accuracy: 0.9999 is recorded" in differing(runs[0])["report.json"]
 
 
+def test_a_crate_of_settings_with_several_seeds_is_equal_as_it_was_packed(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(EXPERIMENT)
+    runs = []
+    for at, (alpha, seed) in enumerate(((0.1, 1), (0.1, 2), (100.0, 1))):
+        place = tmp_path / str(at)
+        rb.run(
+            tmp_path / "tiny.toml",
+            set={"learning.alpha": alpha, "seed": seed},
+            fleet="simulated",
+            runs_dir=place,
+        )
+        runs.append(Path(shutil.copytree(next(run_folders(place)), tmp_path / f"run-{at}")))
+    crate = export_ro_crate(runs, tmp_path / "crate", About("CC0-1.0"))
+    assert "settings" in json.loads((crate / "report.json").read_text())
+    checks = check_runs([*run_folders(crate)])
+    assert status_of(checks) == 0, [each for check in checks for each in check.findings]
+
+
 def test_a_run_is_repeated_from_its_folder_with_the_same_models(
     made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
