@@ -198,7 +198,7 @@ def test_the_first_and_last_byte_of_every_transfer_are_stamped(energies):
 
 
 def test_a_gain_of_three_percent_shows_as_three_percent(runs, energies):
-    assert measured_over_true(runs["gain"], energies["gain"]) == pytest.approx(1.03, abs=0.01)
+    assert measured_over_true(runs["gain"], energies["gain"]) == pytest.approx(1.03, abs=0.007)
 
 
 def test_a_stall_of_five_seconds_is_a_gap_and_not_filled_in(runs, energies):
