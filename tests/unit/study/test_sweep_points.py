@@ -340,7 +340,7 @@ SHIPPED = {
     "codecs": 135,
     "frontier": 60,
     "mohawk_boards_checkins": 12,
-    "mohawk_boards_local": 6,
+    "mohawk_boards_local": 12,
     "middle_cifar": 9,
     "middle_speech": 12,
     "mohawk_cifar": 9,

@@ -114,6 +114,8 @@ def pattern_of(text: str) -> tuple[str, bool] | None:
     month = "%b" if name in _MONTHS else "%B" if name in _FULL_MONTHS.split() else ""
     if not (month or second.isdecimal()) or (len(first) == 4 and len(third) == 4):
         return None
+    if len(first) == 4 and mark == "-" and len(second) == len(third) == 2 and not half:
+        return None  # as ISO 8601 has it
     day_first = bool(month) or int(second) <= 12
     if len(first) == 4:
         parts, sure = ("%Y", month or "%m", "%d"), True

@@ -70,7 +70,7 @@ def test_what_is_no_form_or_zone_is_a_mistake(form: str, zone: str) -> None:
         ("31.12.2023 23:59:58", ("%d.%m.%Y %H:%M:%S", True)),
         ("12/31/23, 11:59 PM", ("%m/%d/%y, %I:%M %p", True)),
         ("01-02-2023", ("%d-%m-%Y", False)),
-        ("2023-01-02", ("%Y-%m-%d", True)),
+        ("2023-01-02", None),  # as ISO 8601 has it
         ("2023/05/08 07:00:05PM", ("%Y/%m/%d %I:%M:%S%p", True)),
         ("08-Apr-2023 06:13 AM", ("%d-%b-%Y %I:%M %p", True)),
         ("8 April 2023, 06:13", ("%d %B %Y, %H:%M", True)),
