@@ -248,44 +248,11 @@ def _text(value: Any) -> Any:
 
 def places(texts: pa.StringArray, among: pa.StringArray) -> Codes:
     """Return where each of `texts` stands in `among`, the last place of equal ones; -1 where it does not."""
-    if len(among) >= _CHUNK and (found := _places_of_many(texts, among)) is not None:
-        return found
     import pyarrow.compute as pc  # late: 11 MB, which a run that only writes does not need
 
     backwards = among.take(pa.array(np.arange(len(among) - 1, -1, -1)))
     found = pc.index_in(texts, value_set=backwards).fill_null(len(among)).to_numpy()
     return np.asarray(len(among) - 1 - found, np.int64)
-
-
-def _places_of_many(texts: pa.StringArray, among: pa.StringArray) -> Codes | None:
-    """`places` by sorted numbers in place of the texts, of which Arrow's table would hold a copy. None where
-    two texts that are not equal have the same number."""
-    keys = _numbers(among)
-    order = np.argsort(keys, kind="stable")
-    keys, wanted = keys[order], _numbers(texts)
-    last = np.searchsorted(keys, wanted, side="right") - 1
-    found = np.where(keys[last] == wanted, order[last], -1)
-    for first in range(0, len(texts), _CHUNK):
-        at = found[first : first + _CHUNK]
-        there = np.flatnonzero(at >= 0)
-        ours, theirs = texts.slice(first).take(pa.array(there)), among.take(pa.array(at[there]))
-        if not ours.equals(theirs):
-            return None
-    return found
-
-
-def _numbers(texts: pa.StringArray) -> npt.NDArray[np.uint64]:
-    """A number for each text, the same for equal ones: its bytes times fixed random factors, modulo 2^64."""
-    ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :][: len(texts) + 1].astype(np.int64)
-    lengths, data = np.diff(ends), np.frombuffer(texts.buffers()[2] or b"", np.uint8)
-    factors = np.random.PCG64(0).random_raw(1 + int(lengths.max(initial=0))) | np.uint64(1)
-    numbers: npt.NDArray[np.uint64] = lengths.astype(np.uint64) * factors[-1]
-    for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        for first in range(0, len(rows), _CHUNK):
-            some = rows[first : first + _CHUNK]
-            numbers[some] += data[ends[some, None] + np.arange(length)].astype(np.uint64) @ factors[:length]
-    return numbers
 
 
 def _whole(column: pa.ChunkedArray) -> Any:

@@ -9,7 +9,6 @@ import typing
 from contextlib import closing
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from roambench.contract.errors import RunError
@@ -38,7 +37,7 @@ from roambench.rounds.records import (
     StepClosed,
     StepOpened,
 )
-from roambench.runs.event_log import EventLog, places, read_event_log
+from roambench.runs.event_log import EventLog, read_event_log
 from roambench.runs.event_tail import EventTail
 from roambench.runs.journal import ROWS_THAT_COUNT, SqliteJournal, decode
 from roambench.runs.record_columns import COLUMNS
@@ -268,25 +267,3 @@ def test_a_number_that_fits_no_column_is_refused(path):
     add(path, "OutcomeDecided", json.dumps({**GOOD, "device": 2**64}))
     with pytest.raises(RunError, match="OutcomeDecided: a number of more than 64 bits"):
         read_event_log(path)
-
-
-@pytest.mark.parametrize("most", [10, 10**9])
-def test_places_of_many_texts_are_those_of_few(most, monkeypatch):
-    monkeypatch.setattr("roambench.runs.event_log._CHUNK", most)
-    draw = np.random.default_rng(5)
-    among = [f"run/{number:05d}/é{'x' * (number % 3)}" for number in draw.integers(0, 900, 1_000)] + [
-        "",
-        "run",
-    ]
-    texts = [among[number] for number in draw.integers(0, len(among), 500)] + ["", "ru", "run/", "run/00000/"]
-    last = {text: place for place, text in enumerate(among)}
-    expected = [last.get(text, -1) for text in texts]
-    assert places(pa.array(texts), pa.array(among)).tolist() == expected
-    assert places(pa.array(["x", *texts])[1:], pa.array(["run", *among])[1:]).tolist() == expected
-    assert places(pa.array([], pa.string()), pa.array(among)).tolist() == []
-
-
-def test_texts_that_share_a_number_are_told_apart(monkeypatch):
-    monkeypatch.setattr("roambench.runs.event_log._CHUNK", 2)
-    monkeypatch.setattr("roambench.runs.event_log._numbers", lambda texts: np.zeros(len(texts), np.uint64))
-    assert places(pa.array(["b", "c", "a"]), pa.array(["a", "b", "a"])).tolist() == [1, -1, 2]
