@@ -9,6 +9,7 @@ import pytest
 
 from roambench.cli.main import main
 from roambench.live.saved_page import page_messages
+from roambench.rounds import loop
 from roambench.runs import journal
 from roambench.runs.folder import RunFolder
 
@@ -26,7 +27,8 @@ def days(tmp_path_factory):
     folders = [tmp_path_factory.mktemp("packed"), tmp_path_factory.mktemp("single")]
     with pytest.MonkeyPatch.context() as patch:
         for folder, least in zip(folders, (1_000, 10**9), strict=True):
-            patch.setattr(journal, "_PACKED_FROM", least)
+            for writer in (journal, loop):
+                patch.setattr(writer, "MANY", least)
             patch.chdir(folder)
             Path("day.toml").write_text(DAY)
             with pytest.raises(SystemExit) as ended:

@@ -159,13 +159,13 @@ def test_a_point_of_a_sweep_goes_on_where_it_was_cut_off(tmp_path: Path) -> None
 
 
 def stopped_before_its_result(folder: Path, monkeypatch: pytest.MonkeyPatch, described: PointFile) -> Path:
-    """A point whose run is finished; it was killed while its report was made."""
+    """A point whose run is finished; it was killed before its result was written."""
 
-    def killed(runs: object) -> None:
+    def killed(*arguments: object, **more: object) -> None:
         raise Cut
 
     with monkeypatch.context() as patch:
-        patch.setattr(point_process, "report", killed)
+        patch.setattr(point_process.PointEnd, "of", killed)
         with pytest.raises(Cut):
             point_process._carried_out(folder, described)
     return folder / "runs" / "mohawk"

@@ -89,7 +89,7 @@ def test_a_quiet_sweep_leaves_its_table_and_where_that_is(
     assert direction == "↓ lower is better"
     assert head.split()[:2] == ["system", "runs"]
     assert (mohawk.split()[0], hierfavg.split()[0]) == ("mohawk", "hierfavg")
-    assert files == [f"runs/s/table.{kind}" for kind in ("parquet", "csv", "json")]
+    assert files == [*(f"runs/s/table.{kind}" for kind in ("parquet", "csv", "json")), "runs/s/runs.csv"]
     lines = told(capsys, "sweep", "s.toml")
     assert [line.partition(" ")[0] for line in lines if line.startswith("[")] == ["[1/3]", "[2/3]", "[3/3]"]
 
