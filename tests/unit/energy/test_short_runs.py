@@ -1,8 +1,8 @@
 """Whole runs of few lines, whose work comes in bursts without rests: as sure as they say.
 
 Boards and meters are drawn here with numpy alone: bursts above an idle power that wavers, a window of an
-unknown age once a period, a gain, rounded watts, lines that come late, and a gap in the middle while nobody
-read. Kinder than a meter: no line is lost alone, repeated or damaged, and phases are stamped exactly.
+unknown age once a period, a gain, rounded watts, lines that come late, and a gap in the middle without a
+reader. Kinder than a meter: no line is lost alone, repeated or damaged, and phases are stamped exactly.
 """
 
 from __future__ import annotations

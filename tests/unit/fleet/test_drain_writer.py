@@ -77,7 +77,7 @@ async def test_what_comes_soon_after_a_commit_waits_for_the_next(store: RecordSt
         await asyncio.sleep(0.005)
     assert await asyncio.gather(*drains) == list(range(20))
     await writer.close()
-    assert statements.count("COMMIT") < 20  # it would take a machine that stalls for a second at each
+    assert statements.count("COMMIT") < 8  # without the wait: some 20; with it: 2
 
 
 async def test_a_drain_that_fails_costs_itself_alone(store: RecordStore) -> None:
