@@ -188,8 +188,10 @@ lock:
 	cd packaging && ../build/lock/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-deps \
 		--no-header --no-annotate -o flower.txt flower.in
 
-bench: test-setup
-	@for file in benchmarks/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+# Goes on where it was stopped today; NAMES="rounds agents" runs these again. What each prints: build/bench.
+bench: test-setup $(if $(PEERS),build/flower build/pfl)
+	@$(BIN)/python benchmarks/bench.py $(if $(FULL),--full) \
+		$(if $(PEERS),--flower build/flower/bin/python --pfl build/pfl/bin/python) $(NAMES)
 
 # Goes on where it was stopped; pages in build/results.
 reproduce: setup

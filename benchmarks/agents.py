@@ -1,6 +1,6 @@
 """How fast local agents are there, and what memory they take after their first training step.
 
-    python benchmarks/agents.py [--agents 8 36]
+    python benchmarks/agents.py [--agents 1 8 36]
 
 Goals for 36 agents: all have said hello within 20 s, no process over 260 MB resident, all together at most
 3 GB of their own (sum of PSS). Start-up begins before the meter emulator and the fork server (which imports
@@ -16,6 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from setting.figures import keep
 from setting.local_fleet import local_fleet
 
 from roambench.contract.local_training import LocalTraining
@@ -69,17 +70,25 @@ async def measured(agents: int) -> str:
         trained = sum(answer.reply is not None for answer in answers)
         memory = local.agents.memory()
         dynamo = dynamo_modules(local.folder / "agents" / local.names[0])
+        pss_mb = sum(entry.pss_bytes for entry in memory) / MEGABYTE
+        if agents == 1:
+            keep("agents one: PSS", pss_mb)
+        if agents == 36:
+            largest = max(max(entry.reader_rss_bytes, entry.trainer_rss_bytes) for entry in memory)
+            keep("agents 36: hello", max(local.seen.hello_s.values()))
+            keep("agents 36: largest", largest / MEGABYTE)
+            keep("agents 36: PSS", pss_mb)
         return (
             f"{agents:6}{max(local.seen.hello_s.values()):12.1f}{max(local.seen.ready_s.values()):12.1f}"
             f"{trained:9}{max(entry.reader_rss_bytes for entry in memory) / MEGABYTE:11.0f}"
             f"{max(entry.trainer_rss_bytes for entry in memory) / MEGABYTE:12.0f}"
-            f"{sum(entry.pss_bytes for entry in memory) / MEGABYTE:12.0f}{dynamo:9}"
+            f"{pss_mb:12.0f}{dynamo:9}"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--agents", type=int, nargs="+", default=[8, 36])
+    parser.add_argument("--agents", type=int, nargs="+", default=[1, 8, 36])
     arguments = parser.parse_args()
     print(
         f"{'agents':>6}{'hello s':>12}{'ready s':>12}{'trained':>9}{'reader MB':>11}{'trainer MB':>12}"

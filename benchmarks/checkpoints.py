@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 from rich.console import Console
+from setting.figures import keep
 
 from roambench.agent.orders.held_model import HeldModel
 from roambench.agent.orders.model_cache import ModelCache
@@ -94,6 +95,7 @@ def main() -> int:
     print(f"{asked.devices} devices, {len(steps_s)} steps of {statistics.median(steps_s):.2f} s (median)")
     print(f"a checkpoint: {1e3 * statistics.median(COSTS_S):.1f} ms, at most {1e3 * max(COSTS_S):.1f} ms")
     share = statistics.median(shares)
+    keep("checkpoints of a step", share * 100)
     print(f"share of its step: {share:.2%} (limit {LIMIT:.0%}): {'met' if share <= LIMIT else 'NOT MET'}")
     print(f"an agent's part: {1e3 * statistics.median(costs_s):.1f} ms, at most {1e3 * max(costs_s):.1f} ms")
     return 0 if share <= LIMIT else 1

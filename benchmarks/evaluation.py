@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from setting.figures import keep
 from torch import nn
 
 from roambench.learning.evaluation import Evaluation, evaluate
@@ -58,7 +59,7 @@ def main() -> None:
     labels = draws.integers(0, 10, options.images)
     modules = [build(options.model, options.channels, 10, seed=1) for _ in range(2)]
     vector = flatten(modules[0])
-    sums = [0.0, 0.0]
+    sums, ratios = [0.0, 0.0], []
     for number in range(options.repeats):
         taken = [
             timed(lambda: before(modules[0], vector, images, labels)),
@@ -68,9 +69,11 @@ def main() -> None:
         if old_score.accuracy != new_score.accuracy:
             raise SystemExit(f"accuracies differ: {old_score.accuracy} and {new_score.accuracy}")
         sums = [sums[0] + old, sums[1] + new]
+        ratios.append(new / old)
         apart = abs(new_score.loss / old_score.loss - 1.0)
         print(f"{number + 1}: before {old:.2f} s, now {new:.2f} s; losses {apart:.1e} apart")
     print(f"{options.model}, {options.images} images: now / before = {sums[1] / sums[0]:.2f}")
+    keep("evaluation × before", *ratios, limit=f"{sums[0] / options.repeats:.1f} s")
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from setting.figures import keep
 
 from roambench.agent.readings.host_metrics import MOST_CPU_SHARE, HostMetrics
 from roambench.agent.settings import HostSettings
@@ -80,6 +81,7 @@ def main() -> None:
         ):
             print(f"  {what:18} {cpu_us(work, max(1, count // 20)):7.0f} us")
         share = kept_us * 1e-6 * PI_SLOWDOWN / PERIOD_S
+        keep("host_metrics of a Pi's core", share * 100)
         print(
             f"on a Pi (x {PI_SLOWDOWN:.0f}) every {PERIOD_S:.0f} s: {share:.3%} of a core, "
             f"goal {MOST_CPU_SHARE:.1%}: {'met' if share <= MOST_CPU_SHARE else 'NOT MET'}"

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from setting.figures import keep
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.events import EventKind
@@ -249,6 +250,15 @@ async def measured(count: int, arguments: argparse.Namespace, disk: Path, memory
             f"       event loop late: p50 {late_ms[0]:.1f}, p99 {late_ms[1]:.0f}, most {late_ms[2]:.0f} ms; "
             f"{len(answers_s) / drain_s:,.0f} drains/s, {depth:,} records in spools{forwarded}"
         )
+        if count == 1000:
+            keep("light_agents 1000: join", join_s)
+            keep("light_agents 1000: step", *loud_s)
+            keep("light_agents 1000: drains", drain_cpu_s / drain_s * 100)
+            keep("light_agents 1000: answer", float(np.median(answers_s)))
+            keep("light_agents 1000: memory", rss_mb())
+            keep("light_agents 1000: back", back_s)
+        if count == 2000:
+            keep("light_agents 2000: lost", sum(lost.values()) + sum(failures.values()))
         for what, number in (
             lost + failures + Counter({k: v for k, v in events.items() if ": " in k})
         ).items():

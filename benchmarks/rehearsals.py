@@ -16,10 +16,18 @@ import sys
 import tempfile
 from pathlib import Path
 
+from setting.figures import keep
+
 from roambench.rounds.records import StepOpened
 from roambench.runs.folder import RunFolder
 
 STEPS = 24
+#: Those that have goals.
+FIGURES = {
+    ("city", 100_000): "city 1e5",
+    ("always", 100_000): "always 1e5",
+    ("city", 1_000_000): "city 1e6",
+}
 EXPERIMENT = """\
 seed = 3
 systems = ["mohawk"]
@@ -64,6 +72,10 @@ def main() -> None:
                 cpu_s, peak_mb, count, size = rehearsed(Path(folder), devices, asked.aps, present)
             each = f"{cpu_s / count * 1e6:9.0f}{size / count:7.0f}"
             print(f"{devices:10,}{present:>9}{cpu_s:8.1f}{peak_mb:7.0f}{each}", flush=True)
+            if figure := FIGURES.get((present, devices)):
+                keep(f"rehearsals {figure}: CPU", cpu_s)
+                keep(f"rehearsals {figure}: peak", peak_mb)
+                keep(f"rehearsals {figure}: log", size / count)
 
 
 if __name__ == "__main__":

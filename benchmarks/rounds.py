@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass
 
 import psutil
+from setting.figures import keep
 from setting.local_fleet import LocalFleet, local_fleet
 
 from roambench.contract.local_training import LocalTraining
@@ -130,6 +131,16 @@ def main() -> None:
             + f"{beside_s * 1e3:16.0f}",
             flush=True,
         )
+        if agents == 10:
+            overheads = [done.overhead_s * 1e3 for done in rounds]
+            floor_ms = beside_s * 1e3 * agents / CORES
+            keep(
+                "rounds overhead of 10",
+                min(overheads),
+                statistics.median(overheads),
+                limit=f"CPU {floor_ms:.0f}",
+            )
+            keep("rounds CPU an agent", beside_s * 1e3)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 from rich.console import Console
+from setting.figures import keep
 
 from roambench.experiment.sections import Experiment
 from roambench.fleet.simulated.job import TrainingJob, TrainingOutcome
@@ -264,7 +265,7 @@ def main() -> None:
     if arguments.child:
         child(arguments)
         return
-    met = True
+    met, reached = True, []
     with tempfile.TemporaryDirectory() as temporary:
         for system in arguments.systems:
             path = (arguments.folder or Path(temporary)) / system
@@ -273,6 +274,7 @@ def main() -> None:
                 Reading(**json.loads(asked(arguments, path, system, "--stage", stage)))
                 for stage in ("export", "report")
             )
+            reached.append(figures)
             met = met and figures.met and exported.met and reported.met
             print(
                 f"{system}: {figures.trained:,} trainings in {arguments.steps} steps "
@@ -285,6 +287,8 @@ def main() -> None:
                 f"{exported.told('export', 'folder')}\n{reported.told('report', 'page')}",
                 flush=True,
             )
+    keep("scale a step", max(figures.step_ms for figures in reached))
+    keep("scale a device", max(figures.device_ms for figures in reached))
     sys.exit(0 if met else 1)
 
 

@@ -47,6 +47,7 @@ _TESTS: Final = Path(__file__).resolve().parents[1] / "tests"
 sys.path[:0] = [str(_TESTS / "support")]
 
 from access_point.air import Air, air  # noqa: E402
+from setting.figures import keep  # noqa: E402
 
 from benches import bench_of  # noqa: E402
 from roambench.provision import layout  # noqa: E402
@@ -209,7 +210,7 @@ def main() -> None:
         ways = [
             Way(name, int(hosts), int(sent)) for name, hosts, sent in (way.split(":") for way in args.way)
         ]
-    console = Console(width=140)
+    console, lasts = Console(width=140), []
     for world in args.world or ["equal boards", "equal time", "equal packets"]:
         slow = 0 if world == "equal boards" else args.slow
         # The slow ones are spread over the bench, as they stand in its description.
@@ -254,7 +255,11 @@ def main() -> None:
                         f"{carried / (args.boards * what.size_bytes):.3f}",
                         f"{max(own_s) / min(own_s):.2f}",
                     )
+                    if way.name == "turns":
+                        lasts.append(max(board.has_wheels_s for board in boards) / limit_s)
             console.print(table)
+    if lasts:
+        keep("shipping × raw TCP", max(lasts))
 
 
 if __name__ == "__main__":

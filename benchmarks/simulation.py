@@ -59,6 +59,7 @@ import numpy as np
 import psutil
 from peers.case import Case
 from peers.network import SIDES, network, vector_of
+from setting.figures import keep
 
 from roambench.contract.draws import draw_key, generator
 
@@ -312,6 +313,17 @@ def show(rivals: list[Contender], distances: dict[str, float]) -> None:
         raise SystemExit(f"{', '.join(strayed)}: another model than sequential training's")
 
 
+def keep_figures(case: str, rivals: list[Contender]) -> None:
+    ours = rivals[0]
+    for rival in rivals[1:]:
+        ratios = [theirs / mine for theirs, mine in zip(rival.seconds, ours.seconds, strict=True)]
+        limit = f"{statistics.median(rival.seconds):.2g} s"
+        keep(f"simulation {case} × {rival.name}", statistics.median(ratios), limit=limit)
+    if case == "L":
+        keep("simulation L beside SGD", ours.cpu_beside_ms)
+        keep("simulation L memory", ours.peak_mb)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", nargs="+", choices=list(SHAPES), default=list(SHAPES))
@@ -328,7 +340,9 @@ def main() -> None:
         print(f"\n{name}: {clients} clients x {images} images, {options.network}, {options.rounds} rounds")
         with tempfile.TemporaryDirectory() as folder:
             case = make_case(Path(folder), clients, images, options)
-            show(*compete(case, options, Path(folder)))
+            rivals, distances = compete(case, options, Path(folder))
+            show(rivals, distances)
+            keep_figures(name, rivals)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from setting.figures import keep
 from torch import nn
 from torch.nn import functional
 
@@ -150,6 +151,7 @@ def main() -> None:
     for name in ("plain", "ours, channels first", "ours, channels last"):
         cells = [f"{results[m][name]:9.0f} ({results[m][name] / base:.2f}x)" for m in ("leave", "keep")]
         print(f"{name:30}{cells[0]:>18}{cells[1]:>18}")
+    keep("training × plain PyTorch", results["keep"]["ours, channels last"] / base, limit=f"{base:.0f}/s")
     name = "page faults per image"
     print(f"{name:30}{results['leave'][name]:18.1f}{results['keep'][name]:18.1f}")
     print(f"\n{'first step of a fresh process':30}{'CPU s':>18}{'RSS MiB':>18}")

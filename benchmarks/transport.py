@@ -23,6 +23,7 @@ from typing import Any
 import grpc
 import grpc.aio
 import numpy as np
+from setting.figures import keep
 
 from roambench.agent.session.control_link import secure_channel
 from roambench.agent.session.data_link import DataLink
@@ -284,6 +285,10 @@ def _print(
             ratio = wall_s["raw", direction] / took_s
             cells += f"{took_s * 1e3:9.0f}{cpu_s[kind, direction] * 1e3:8.0f}"
             cells += f"{megabytes / took_s:7.0f}{ratio:7.2f}"
+            if kind in ("plain", "tls"):
+                name = "TLS" if kind == "tls" else kind
+                limit_ms = wall_s["raw", direction] * 1e3
+                keep(f"transport {name}, {direction} × TCP", ratio, limit=f"{limit_ms:.0f} ms")
         print(f"{label:18}{cells}   {goal}")
     told = ", ".join(
         f"{direction} {wall_s['checked', direction] / wall_s['plain', direction]:.2f} without TLS, "

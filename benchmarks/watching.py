@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from setting.figures import keep
+
 from roambench.contract.phases import Outcome, Phase, PhaseSpan
 from roambench.contract.records import HostSample, Reading, RecordKind, phase_to_bytes
 from roambench.experiment.sections import Experiment
@@ -197,6 +199,7 @@ def main() -> None:
             print(cost.line(f"{devices:,} {fleet} devices"))
             if fleet == "local":
                 ms = 1e3 * cost.cpu_s / cost.looks
+                keep("watching 36 boards", ms, limit=f"reading {1e3 * cost.limit_s / cost.looks:.2g}")
                 print(f"  goal {GOAL_MS:.0f} ms: {'met' if ms <= GOAL_MS else 'NOT met'}")
             before_s = time.thread_time()
             size = len(encoded(RunMessages(view).whole()).encode())
