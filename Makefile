@@ -189,9 +189,17 @@ lock:
 		--no-header --no-annotate -o flower.txt flower.in
 
 # Goes on where it was stopped today; NAMES="rounds agents" runs these again. What each prints: build/bench.
-bench: test-setup $(if $(PEERS),build/flower build/pfl)
+bench: test-setup $(if $(PEERS),build/peers)
 	@$(BIN)/python benchmarks/bench.py $(if $(FULL),--full) \
-		$(if $(PEERS),--flower build/flower/bin/python --pfl build/pfl/bin/python) $(NAMES)
+		$(if $(PEERS),--flower build/peers/flower/bin/python --pfl build/peers/pfl/bin/python) $(NAMES)
+
+# Flower and pfl, which benchmarks are measured against, as their own users install them: nothing of these is in the lock.
+build/peers: $(VENV)/.ready
+	@rm -rf $@
+	for peer in flower pfl; do $(BIN)/python -m venv $@/$$peer && sh packaging/torch.sh $@/$$peer/bin/pip || exit 1; done
+	$@/flower/bin/pip install -q --disable-pip-version-check torch numpy "flwr[simulation]==1.41.0"
+	$@/pfl/bin/pip install -q --disable-pip-version-check torch numpy pfl==0.6.0
+	@touch $@
 
 # Goes on where it was stopped; pages in build/results.
 reproduce: setup

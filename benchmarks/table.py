@@ -12,6 +12,7 @@ import csv
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import mode
 
 from bench import HERE, KEPT
 from setting.figures import GOALS
@@ -22,6 +23,7 @@ BEGIN, END = "<!-- made by benchmarks/table.py -->\n", "<!-- end of the table --
 HEADS = ("figure", "before", "now", "goal", "limit", "met")
 COLUMNS = ("figure", "values", "limit", "date", "load", "machine")
 BUSY = 1.0  # cores, before a benchmark began
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 Row = dict[str, str]
 
 
@@ -43,7 +45,7 @@ def renewed(kept: Sequence[Row], folder: Path) -> list[Row]:
 
 
 def number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}" if value >= 1 else f"{value:.2g}"
 
 
 def best_first(row: Row, goal: str) -> list[float]:
@@ -58,15 +60,17 @@ def is_met(row: Row, goal: str) -> bool:
 
 
 def remark(row: Row, usual: Row) -> str:
-    """Date, load and machine, where they differ from the newest run's or the machine was busy."""
-    busy = [f"{row['load']} cores busy before"] if float(row["load"]) > BUSY else []
-    return "; ".join([row[column] for column in ("date", "machine") if row[column] != usual[column]] + busy)
+    """Date and machine, where they differ from the newest run's, and the load, where the machine was busy."""
+    other = [row[column] for column in ("date", "machine") if row[column] != usual[column]]
+    busy = [f"{row['load']} cores were busy before"] if float(row["load"]) > BUSY else []
+    return ", ".join(other + busy)
 
 
 def made(goals: Sequence[Row], figures: Sequence[Row]) -> str:
     """The table with what stands around it: ratios first, else in the order of `goals`."""
     known = {row["figure"]: row for row in figures}
-    usual = max(figures, key=lambda row: row["date"])
+    date = max(row["date"] for row in figures)
+    usual = {"date": date, "machine": mode(row["machine"] for row in figures if row["date"] == date)}
     remarks: list[str] = []
     lines, met, missed = [list(HEADS)], 0, 0
     for goal in sorted(goals, key=lambda goal: goal["unit"] != "x"):
@@ -81,16 +85,16 @@ def made(goals: Sequence[Row], figures: Sequence[Row]) -> str:
         now = "–".join(dict.fromkeys((number(values[0]), number(values[-1]))))
         if told := remark(row, usual):
             remarks += [told] if told not in remarks else []
-            now += f" [{remarks.index(told) + 1}]"
+            now += str(remarks.index(told) + 1).translate(RAISED)
         reached = is_met(row, goal["goal"])
         met, missed = met + reached, missed + (not reached)
-        lines.append([name, goal["before"], now, asked, row["limit"], "yes" if reached else "**no**"])
+        lines.append([name, goal["before"], now, asked, row["limit"], "yes" if reached else "no"])
     widths = [max(len(line[column]) for line in lines) for column in range(len(HEADS))]
     lines.insert(1, ["-" * width for width in widths])
     rows = ["|" + "|".join(map(str.ljust, line, widths)) + "|" for line in lines]
     head = [
         f"{met} of {len(goals)} goals are met, {missed} missed, {len(goals) - met - missed} not run.",
-        f"Newest figures: {usual['date']}, {usual['machine']}.",
+        f"Newest figures: {date}, {usual['machine']}.",
     ]
     notes = [f"{place}. {told}" for place, told in enumerate(remarks, 1)]
     return "\n".join([*head, "", *rows, *([""] if notes else []), *notes]) + "\n"
