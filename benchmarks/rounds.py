@@ -6,11 +6,12 @@ Real agents over mutual TLS with their meters, as the product starts them, but n
 training, no paced link. A round is publish + perform(train orders) + perform(upload orders). "overhead" is
 its wall time minus the slowest agent's SGD, the CPU time of its training thread (`TrainReply.cpu_s`: start
 model in, k1 epochs, new model out; reading, checking, writing and hashing the model's bytes are overhead).
-The goal is 100 ms for 10 agents.
 
 Ten boards train beside each other, ten agents on a laptop share its cores. So two more columns: "SGD share"
 is the SGD of all agents over the cores of this machine, which no fleet could beat here, and "CPU per agent"
-is what agent, trainer and controller spend on one agent's round beside SGD. One image each keeps SGD small.
+is what the processes spend on one agent's round beside SGD: of it "agent" (meter, session, transfers, files),
+"trainer" (files, coding, the digest) and "controller". The meter emulator is not in it. One image each keeps
+SGD small. The goals are 29 ms of CPU per agent, 9 of them the controller's, and 200 ms for 10 agents.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Round:
     train_s: float  # wall of publish and all train orders
     upload_s: float  # wall of all upload orders
     sgd_s: tuple[float, ...]  # CPU time of every agent's SGD
-    cpu_s: float  # of all processes
+    cpu_s: tuple[float, float, float]  # of all agents, all trainers (SGD, too) and the controller
 
     @property
     def wall_s(self) -> float:
@@ -49,13 +50,10 @@ class Round:
         return self.wall_s - max(self.sgd_s)
 
 
-def processes_of(local: LocalFleet) -> list[psutil.Process]:
+def processes_of(local: LocalFleet) -> tuple[list[psutil.Process], ...]:
+    """Agents, their trainers (with the servers that fork them), the controller."""
     agents = [psutil.Process(pid) for pid in local.agents.pids.values()]
-    return [
-        psutil.Process(),
-        *agents,
-        *(child for agent in agents for child in agent.children(recursive=True)),
-    ]
+    return agents, [child for agent in agents for child in agent.children(recursive=True)], [psutil.Process()]
 
 
 def cpu_seconds(processes: list[psutil.Process]) -> float:
@@ -70,10 +68,10 @@ async def performed(local: LocalFleet, orders: list[Order]) -> list[Answer]:
     return answers
 
 
-async def one_round(local: LocalFleet, step: int, processes: list[psutil.Process]) -> Round:
+async def one_round(local: LocalFleet, step: int, processes: tuple[list[psutil.Process], ...]) -> Round:
     devices = range(len(local.names))
     model = local.model + step * 1e-6  # a new version each time, as in a run
-    cpu_s, started_s = cpu_seconds(processes), time.perf_counter()
+    before_s, started_s = [cpu_seconds(kind) for kind in processes], time.perf_counter()
     digest = local.fleet.publish(model)
     trained = await performed(
         local,
@@ -90,15 +88,29 @@ async def one_round(local: LocalFleet, step: int, processes: list[psutil.Process
     uploaded_s = time.perf_counter()
     local.fleet.retain([])
     sgd_s = tuple(answer.reply.cpu_s for answer in trained if isinstance(answer.reply, TrainReply))
-    return Round(trained_s - started_s, uploaded_s - trained_s, sgd_s, cpu_seconds(processes) - cpu_s)
+    agents_s, trainers_s, controller_s = (
+        cpu_seconds(kind) - kind_s for kind, kind_s in zip(processes, before_s, strict=True)
+    )
+    cpu_s = (agents_s, trainers_s, controller_s)
+    return Round(trained_s - started_s, uploaded_s - trained_s, sgd_s, cpu_s)
 
 
 async def measured(agents: int, images: int, rounds: int) -> list[Round]:
     async with local_fleet(agents, images) as local:
         processes = processes_of(local)
-        return [await one_round(local, step, processes) for step in range(WARM_UP_ROUNDS + rounds)][
-            WARM_UP_ROUNDS:
-        ]
+        rounds_done = [await one_round(local, step, processes) for step in range(WARM_UP_ROUNDS + rounds)]
+    if agents == 10:
+        keep_figures(rounds_done[WARM_UP_ROUNDS:])
+    return rounds_done[WARM_UP_ROUNDS:]
+
+
+def keep_figures(rounds: list[Round]) -> None:
+    overheads_ms = [done.overhead_s * 1e3 for done in rounds]
+    cpu_ms = sum(sum(done.cpu_s) - sum(done.sgd_s) for done in rounds) / len(rounds) / 10 * 1e3
+    limit = f"CPU {cpu_ms * 10 / CORES:.0f}"
+    keep("rounds overhead of 10", min(overheads_ms), statistics.median(overheads_ms), limit=limit)
+    keep("rounds CPU an agent", cpu_ms)
+    keep("rounds controller an agent", sum(done.cpu_s[2] for done in rounds) / len(rounds) / 10 * 1e3)
 
 
 def milliseconds(values: list[float]) -> str:
@@ -112,15 +124,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--images", type=int, default=1)
     arguments = parser.parse_args()
-    print(f"{arguments.rounds} rounds, milliseconds: best (median); {CORES} cores; goal: overhead <= 100")
+    print(f"{arguments.rounds} rounds, milliseconds: best (median); {CORES} cores; goals: overhead <= 200,")
+    print("CPU per agent beside SGD <= 29, of it the controller's <= 9")
+    columns = ("train", "upload", "slowest SGD", "overhead", "SGD share")
     print(
-        f"{'agents':>6}{'train':>16}{'upload':>16}{'slowest SGD':>16}{'overhead':>16}"
-        f"{'SGD share':>16}{'CPU per agent':>16}"
+        f"{'agents':>6}"
+        + "".join(f"{column:>16}" for column in columns)
+        + f"{'CPU per agent = agent + trainer + controller':>47}"
     )
     for agents in arguments.agents:
         rounds = asyncio.run(measured(agents, arguments.images, arguments.rounds))
-        # CPU clocks tick every 10 ms: only their sum over all rounds means something.
-        beside_s = sum(done.cpu_s - sum(done.sgd_s) for done in rounds) / len(rounds) / agents
         print(
             f"{agents:6}"
             + milliseconds([done.train_s for done in rounds])
@@ -128,19 +141,19 @@ def main() -> None:
             + milliseconds([max(done.sgd_s) for done in rounds])
             + milliseconds([done.overhead_s for done in rounds])
             + milliseconds([sum(done.sgd_s) / CORES for done in rounds])
-            + f"{beside_s * 1e3:16.0f}",
+            + cpu_per_agent(rounds, agents),
             flush=True,
         )
-        if agents == 10:
-            overheads = [done.overhead_s * 1e3 for done in rounds]
-            floor_ms = beside_s * 1e3 * agents / CORES
-            keep(
-                "rounds overhead of 10",
-                min(overheads),
-                statistics.median(overheads),
-                limit=f"CPU {floor_ms:.0f}",
-            )
-            keep("rounds CPU an agent", beside_s * 1e3)
+
+
+def cpu_per_agent(rounds: list[Round], agents: int) -> str:
+    """CPU clocks tick every 10 ms: only their sum over all rounds means something."""
+    agent_s, trainer_s, controller_s = (
+        sum(of_kind) for of_kind in zip(*(done.cpu_s for done in rounds), strict=True)
+    )
+    trainer_s -= sum(sum(done.sgd_s) for done in rounds)
+    parts = [spent * 1e3 / len(rounds) / agents for spent in (agent_s, trainer_s, controller_s)]
+    return f"{sum(parts):13.1f} = {parts[0]:5.1f} + {parts[1]:7.1f} + {parts[2]:10.1f}"
 
 
 if __name__ == "__main__":
