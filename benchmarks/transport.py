@@ -29,7 +29,8 @@ from roambench.agent.session.control_link import secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import GivenOrder, TrainOrder, UploadOrder
 from roambench.fleet.data_plane import DataPlane
 from roambench.fleet.guard import Context, FleetIdentity, Guard

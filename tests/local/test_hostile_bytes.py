@@ -23,6 +23,7 @@ from roambench.agent.peers.radio import RadioPace, Receiving, Traffic
 from roambench.agent.session.control_link import ControlLink, secure_channel
 from roambench.agent.session.data_link import DataLink
 from roambench.contract.device_time import DeviceClock
+from roambench.contract.model_digest import from_wire
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import control_pb2 as wire
 from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PROTOCOL_VERSION, PULL
@@ -66,7 +67,7 @@ class WellBehaved:
             chore.add_done_callback(self.chores.discard)
 
     async def serve(self, order: wire.Order) -> None:
-        await self.data.download(order.order_id, order.train.ap, order.train.start_digest.hex(), 10.0)
+        await self.data.download(order.order_id, order.train.ap, from_wire(order.train.start_digest), 10.0)
         self.link.send(done(order, train=REPORT))
 
 

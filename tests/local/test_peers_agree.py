@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Answer, Order, Vector
 from roambench.experiment.sections import Experiment
 from roambench.mobility.peer_movement import trace_movement

@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.phases import Outcome
 from roambench.learning.layout import layout_of
 from roambench.learning.models.build import build

@@ -14,7 +14,8 @@ import pytest
 
 from roambench.agent.session.data_link import DataLink, ModelTransfer
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.model_blob import chunks, digest_of, encode, piece_bytes
+from roambench.contract.model_blob import chunks, encode, piece_bytes
+from roambench.contract.model_digest import digest_of
 from roambench.contract.pacing import padding
 from roambench.wire.v1 import data_pb2 as wire
 from roambench.wire.v1.methods import DATA_SERVICE, MAX_DATA_MESSAGE_BYTES, channel_options

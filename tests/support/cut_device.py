@@ -32,7 +32,8 @@ from roambench.agent.session.data_dial import DataDial
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Answer, AnswerStatus, TrainOrder, TrainReply, UploadOrder, UploadReply
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes

@@ -18,7 +18,7 @@ from roambench.contract.events import EventKind
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of
+from roambench.contract.model_digest import digest_of, to_wire
 from roambench.contract.orders import TrainOrder
 from roambench.fleet.drain_writer import RecordSink
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -226,5 +226,5 @@ def upload_header(order: wire.Order, blob: bytes) -> data_pb2.UploadHeader:
         train_order_id=order.upload.train_order_id,
         ap=order.upload.ap,
         total_bytes=len(blob),
-        digest=bytes.fromhex(digest_of(blob)),
+        digest=to_wire(digest_of(blob)),
     )

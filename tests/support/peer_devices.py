@@ -16,7 +16,8 @@ from roambench.agent.peers.exchange import Mixed, Peers
 from roambench.agent.peers.iteration import Iteration, Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Vector
 from roambench.identity.authority import Authority
 from roambench.vectors import weighted_mean

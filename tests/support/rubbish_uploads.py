@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from hand_agent import LAYOUT, MODEL
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of, to_wire
 from roambench.contract.orders import UploadOrder
 from roambench.wire.v1 import data_pb2
 
@@ -66,7 +67,7 @@ def _header(blob: bytes, **claims: object) -> bytes:
         "train_order_id": ORDER.train_order_id,
         "ap": ORDER.ap,
         "total_bytes": len(_BLOB),
-        "digest": bytes.fromhex(digest_of(blob)),
+        "digest": to_wire(digest_of(blob)),
     }
     return data_pb2.UploadHeader(**(true | claims)).SerializeToString()  # type: ignore[arg-type]
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import fields, replace
 from typing import TypeVar
 
+from roambench.contract.model_digest import is_digest
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -117,13 +118,13 @@ def _program_answer(message: wire.Answer, order: ProgramOrder) -> Answer:
     report = word_of(TrainReply, message.train)
     reply = replace(report, samples=0, sgd_steps=0, mean_loss=math.nan, mean_squared_loss=math.nan)
     spent = (reply.cpu_s, reply.device_s, reply.late_s, reply.download_s, reply.coding_s)
-    if len(reply.model_digest) != 64 or not all(0.0 <= seconds < math.inf for seconds in spent):
+    if not is_digest(reply.model_digest) or not all(0.0 <= seconds < math.inf for seconds in spent):
         return _garbage(order, "says done, but its program report is empty or holds NaN or infinity")
     return Answer(order.order_id, order.device, order.step, AnswerStatus.DONE, "", reply)
 
 
 def _mistake_of_learning(reply: TrainReply | ExchangeReply, name: str) -> str:
-    if reply.samples < 1 or len(reply.model_digest) != 64:  # hex digits
+    if reply.samples < 1 or not is_digest(reply.model_digest):
         return f"says done, but its {name} report is empty"
     numbers = [getattr(reply, field.name) for field in fields(reply)]
     if not all(math.isfinite(number) for number in numbers if isinstance(number, float)):

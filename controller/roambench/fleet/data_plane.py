@@ -15,7 +15,8 @@ from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks, digest_of
+from roambench.contract.model_blob import BULK_CHUNK_BYTES, LEAST_CHUNK_BYTES, chunks
+from roambench.contract.model_digest import from_wire, names, to_wire
 from roambench.contract.orders import (
     ExchangeOrder,
     ProgramOrder,
@@ -131,19 +132,17 @@ class DataPlane:
             return
         if (
             not isinstance(order, TrainOrder | ProgramOrder | SyncOrder | ExchangeOrder)
-            or wanted.digest.hex() not in order.model_digests
+            or (digest := from_wire(wanted.digest)) not in order.model_digests
         ):
             await self._abort(
                 context, name, grpc.StatusCode.PERMISSION_DENIED, "no outstanding order names this model"
             )
             return
-        blob = self.registry.get(wanted.digest.hex())
+        blob = self.registry.get(digest)
         if blob is None:
             await self._abort(context, name, grpc.StatusCode.NOT_FOUND, "this model version is gone")
             return
-        header = wire.DownloadHeader(
-            total_bytes=len(blob), digest=bytes.fromhex(self.registry.sent(wanted.digest.hex()))
-        )
+        header = wire.DownloadHeader(total_bytes=len(blob), digest=to_wire(self.registry.sent(digest)))
         await context.write(header.SerializeToString())
         pieces = chunks(blob, order.download_mbit_s)
         async for chunk in paced(pieces, order.download_mbit_s, self.clock):
@@ -203,7 +202,8 @@ class DataPlane:
             lasted_s = (self.clock.now_ns() - began_ns) * 1e-9
             asked = entry.order
             assert isinstance(asked, UploadOrder)
-            verify = partial(self._verified, asked, blob, header.digest.hex())
+            digest = from_wire(header.digest)
+            verify = partial(self._verified, asked, blob, digest)
             # 36 uploads of 2.6 MB are 70 ms of hashing and checking; to a thread and back is 0.1 ms.
             arrived = verify() if len(blob) <= _HASHED_AT_ONCE_BYTES else await asyncio.to_thread(verify)
             if self._entry(name, header.order_id) is not entry:
@@ -212,9 +212,9 @@ class DataPlane:
                 )  # its device keeps it
             moved = (0, 0.0) if asked.free else (len(blob), lasted_s)
             if isinstance(arrived, bytes):
-                entry.received = UploadReply(_NO_MODEL, header.digest.hex(), *moved, arrived)
+                entry.received = UploadReply(_NO_MODEL, digest, *moved, arrived)
             else:
-                entry.received = UploadReply(arrived, header.digest.hex(), *moved)
+                entry.received = UploadReply(arrived, digest, *moved)
             entry.refusal = ""  # of an attempt that broke off when the agent died
         except (LinkError, TimeoutError) as error:
             reason = str(error) or f"not finished within {self.transfer_limit_s:.0f} s"
@@ -279,7 +279,7 @@ class DataPlane:
             raise LinkError(f"{received} bytes of padding arrived, {total_bytes} were announced")
 
     def _verified(self, order: UploadOrder, blob: bytes, digest: str) -> Vector | bytes:
-        if digest_of(blob) != digest:
+        if not names(digest, blob):
             raise ModelError("upload does not match its digest")
         return self.registry.accept(order, blob)
 

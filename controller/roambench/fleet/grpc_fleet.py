@@ -183,6 +183,10 @@ class GrpcFleet:
         """The models that orders may name, as they are sent, by digest."""
         return self._registry.blobs
 
+    def restore(self, digest: str, blob: bytes) -> Vector:
+        """Offer a model of a checkpoint under the name that it has there; ModelError if it has another."""
+        return self._registry.restore(digest, blob)
+
     def checkpointed(self, step: int) -> None:
         """The run goes on with `step` should this process die: every device hears of it with its next order,
         and keeps what it holds now."""

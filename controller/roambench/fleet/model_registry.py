@@ -10,10 +10,10 @@ from roambench.contract.model_blob import (
     MESSAGE_HEADER_BYTES,
     decode,
     decode_message,
-    digest_of,
     encode,
     encode_message,
 )
+from roambench.contract.model_digest import digest_of, names
 from roambench.contract.orders import UploadOrder, Vector
 from roambench.learning.codecs.codec import Shapes
 from roambench.learning.codecs.coder import Coder, download_key
@@ -40,10 +40,22 @@ class ModelRegistry:
             blob = encode(model, self._layout)
             self.blob_bytes, self._count = len(blob), model.size
         digest = digest_of(blob)
+        self._offer(digest, blob, model)
+        return digest
+
+    def restore(self, digest: str, blob: bytes) -> Vector:
+        """Offer a model of a checkpoint under the name that it has there; ModelError if it has another."""
+        if not names(digest, blob):
+            raise ModelError("its content is another")
+        model = decode(blob, layout=self._layout)
+        self.blob_bytes, self._count = len(blob), model.size
+        self._offer(digest, blob, model)
+        return model
+
+    def _offer(self, digest: str, blob: bytes, model: Vector | bytes) -> None:
         self.blobs.setdefault(digest, blob)
         if self._down is not None and not isinstance(model, bytes) and digest not in self._coded:
-            self._coded[digest], _ = self._down.encode(model, download_key(self._codecs, digest))
-        return digest
+            self._coded[digest], _ = self._down.encode(model, download_key(self._codecs, blob))
 
     def get(self, digest: str) -> bytes | None:
         """The blob of a published model as it is sent, None if it is not there (any more)."""

@@ -18,7 +18,8 @@ from typing import Final
 import numpy as np
 
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Vector
 from roambench.experiment.sections import Experiment
 from roambench.learning.codecs.coder import Coder

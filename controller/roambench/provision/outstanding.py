@@ -11,7 +11,8 @@ from roambench.agent.orders.held_model import HeldDescription
 from roambench.agent.orders.model_cache import TrainedDescription
 from roambench.contract.errors import ModelError
 from roambench.contract.json_values import json_or_none
-from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
+from roambench.contract.model_blob import MAX_BLOB_BYTES, decode
+from roambench.contract.model_digest import names
 from roambench.contract.printable import printable
 from roambench.provision import layout
 from roambench.provision.ssh.host_error import HostError
@@ -64,7 +65,7 @@ def save_outstanding(found: Outstanding, device: str, run: str, path: Path) -> P
 def _with_blob(link: HostLink, folder: str, name: str, order_id: str, digest: str) -> Outstanding:
     named = re.fullmatch(r"[\w-]+\.blob", name, re.ASCII)  # the host's words lead to no other folder
     blob = _file(link, f"{folder}/{name}", MAX_BLOB_BYTES) if named else b""
-    if digest_of(blob) != digest:
+    if not names(digest, blob):
         what = f"its model of {printable(order_id)} is damaged"
         raise HostError(link.host.name, what, "try again")
     return Outstanding(order_id, digest, blob)

@@ -6,11 +6,11 @@ run began with.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -64,7 +64,7 @@ class PeerRehearsalFleet:
     def publish(self, model: Vector | bytes) -> str:
         """Keep a model; returns its digest."""
         assert not isinstance(model, bytes)  # no program runs here
-        digest = hashlib.blake2b(model.tobytes(), digest_size=32).hexdigest()
+        digest = digest_of(model.tobytes())
         self._published[digest] = model
         return digest
 

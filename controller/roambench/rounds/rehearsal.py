@@ -6,7 +6,6 @@ real models (cosine weights, accuracy) is not rehearsed.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from roambench.contract.draws import generator
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -68,7 +68,7 @@ class RehearsalFleet:
     def publish(self, model: Vector | bytes) -> str:
         """Keep a model; returns its digest."""
         assert not isinstance(model, bytes)  # no program runs here
-        digest = _digest(model)
+        digest = digest_of(model.tobytes())
         self._models[digest] = model
         return digest
 
@@ -111,7 +111,3 @@ class RehearsalFleet:
             rows = self._draws[1][[order.device for order in those]]
             models: npt.NDArray[np.float32] = (start + self.spread * rows).astype(np.float32)
             self._trained |= zip((order.order_id for order in those), models, strict=True)
-
-
-def _digest(model: Vector) -> str:
-    return hashlib.blake2b(model.tobytes(), digest_size=32).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,16 +11,19 @@ from rich.console import Console
 
 from roambench.contract.counts import count
 from roambench.contract.errors import RoambenchError, RunError
+from roambench.contract.model_digest import SHOWN, digest_like, same_kind
 from roambench.experiment.load import WrittenExperiment
 from roambench.experiment.sections import Experiment, resolved
 from roambench.mobility.trace import MAX_STEPS
 from roambench.rounds.records import CloudAggregated, ModelsScored
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runner.places.table import fleet_again
 from roambench.runner.screen import say
 from roambench.runner.world import movement_of
 from roambench.runs.crates import unpacked
 from roambench.runs.folder import RunFolder
 from roambench.runs.groups import run_name, runs_at
+from roambench.runs.models import load_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,12 @@ def recorded_run(path: Path, fleet: str = "") -> RecordedRun:
 
 def digest_of_run(folder: RunFolder) -> str:
     """The digest of the models that the run made, each named by its bytes: the global ones, and those that
-    devices held when they were scored. "" for none."""
+    devices held when they were scored. It is of the kind of the first of these names; "" for none."""
     log = folder.read_log()
-    names = [record.digest for record in log.only(CloudAggregated)]
-    names += [digest for record in log.only(ModelsScored) for digest in record.digests]
-    return hashlib.sha256("\n".join(names).encode()).hexdigest() if any(names) else ""
+    named = [record.digest for record in log.only(CloudAggregated)]
+    named += [digest for record in log.only(ModelsScored) for digest in record.digests]
+    first, lines = next(filter(None, named), ""), "\n".join(named).encode()
+    return digest_like(first, lines) if first else ""
 
 
 def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Console) -> None:
@@ -83,13 +86,26 @@ def say_whether_equal(before: RecordedRun, runs: Sequence[Path], console: Consol
     for path in runs:
         with RunFolder.open(path) as folder:
             now = digest_of_run(folder)
-        same, ours, theirs = now == before.digest, now[:16] or "none", before.digest[:16] or "none"
+        same, ours, theirs = now == before.digest, now[:SHOWN] or "none", before.digest[:SHOWN] or "none"
         text = f"has other models than {before.path}: digest {ours}, not {theirs}"
         if not now and not before.digest:
             text = f"repeats {before.path}; neither names its models, so compare what they wrote"
         elif same:
             text = f"repeats {before.path}: the same models, digest {ours}"
+        elif now and before.digest and not same_kind(now, before.digest):
+            text = _of_last_models(before.path, path)
         say(console, f"{run_name(path)} {text}")
+
+
+def _of_last_models(before: Path, now: Path) -> str:
+    """Whether two runs that name their models by different digests end in the same one."""
+    files = [run / GLOBAL_MODEL for run in (before, now)]
+    if not all(file.is_file() for file in files):
+        return f"repeats {before}, which names its models by other digests: compare what they wrote"
+    one, other = (load_model(file).tobytes() for file in files)
+    if one == other:
+        return f"repeats {before}: the same last model; that run names models by other digests"
+    return f"has another last model than {before}"
 
 
 def _moves_alike(experiment: Experiment, trace_hash: str) -> bool:

@@ -11,6 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from roambench.contract.model_digest import from_wire, to_wire
+
 Word = TypeVar("Word")
 Written = TypeVar("Written", bound=Message)
 Convert = Callable[[Any], Any]
@@ -76,7 +78,7 @@ def _conversions(hint: Any, field: FieldDescriptor) -> tuple[Convert, Convert] |
     if isinstance(hint, type) and is_dataclass(hint) and (inside := _inside(field)) is not None:
         return partial(message_of, kind=inside), partial(word_of, hint)
     if hint is str and field.type == FieldDescriptor.TYPE_BYTES:  # a digest
-        return bytes.fromhex, bytes.hex
+        return to_wire, from_wire
     return None
 
 

@@ -9,7 +9,7 @@ import pytest
 from hand_agent import MODEL, HandAgent, bench, connected, done, hand_agent, train_order
 from hand_agent import REPORT as TRAINED
 from roambench.contract.addresses import host_port
-from roambench.contract.model_blob import digest_of
+from roambench.contract.model_digest import digest_of, from_wire
 from roambench.contract.orders import AnswerStatus
 from roambench.provision.inventory.tables import ControllerTable
 from roambench.wire.v1 import control_pb2 as wire
@@ -45,7 +45,7 @@ async def test_an_agent_is_welcomed_fetches_and_answers(
 
     async def answer(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("train"):
-            blob, _ = await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 10.0)
+            blob, _ = await agent.data.download(order.order_id, 3, from_wire(order.train.start_digest), 10.0)
             fetched.append(blob)
             agent.link.send(done(order, train=TRAINED))
 

@@ -13,7 +13,8 @@ import pytest
 
 from hand_agent import LAYOUT, MODEL, HandAgent, bench, connected, done, hand_agent
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of, to_wire
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,
@@ -131,7 +132,7 @@ async def test_an_agents_upload_is_handed_on_before_the_others_are_answered() ->
         await agent.data.upload(
             order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 4.0
         )
-        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=to_wire(digest_of(blob)))
         agent.link.send(done(order, upload=report))
 
     def take(answer: Answer) -> Answer:

@@ -12,7 +12,7 @@ from cut_device import BLOB, TRAINED, arrived, device, uploaded
 from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, redialled, until
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import digest_of
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import AnswerStatus, DiscardOrder, UploadOrder, UploadReply
 from roambench.wire.v1 import control_pb2 as wire
 

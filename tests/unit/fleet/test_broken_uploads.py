@@ -24,7 +24,7 @@ from hand_agent import (
     until,
 )
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import digest_of
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import AnswerStatus, SyncOrder, UploadOrder
 from roambench.contract.phases import Phase
 from roambench.fleet.limits import AgentLimits

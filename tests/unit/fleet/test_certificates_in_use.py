@@ -14,6 +14,7 @@ from hand_agent import MODEL, HandAgent, bench, connected, hand_agent, lines, li
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
+from roambench.contract.model_digest import from_wire
 from roambench.fleet.secure_port import SecurePort
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
@@ -146,7 +147,7 @@ async def test_a_serial_revoked_in_mid_run_ends_the_session_and_everything_that_
         if not order.HasField("train"):  # one that dials anew is told what it does in the background
             return
         try:
-            digest = order.train.start_digest.hex()
+            digest = from_wire(order.train.start_digest)
             await agent.data.download(order.order_id, 3, digest, 20.0, Radio())
         except LinkError as error:
             broken.append(str(error))

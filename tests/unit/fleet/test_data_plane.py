@@ -26,7 +26,8 @@ from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.link_codecs import LinkCodecs
-from roambench.contract.model_blob import digest_of, encode, encode_coded
+from roambench.contract.model_blob import encode, encode_coded
+from roambench.contract.model_digest import digest_of, from_wire, to_wire
 from roambench.contract.orders import AnswerStatus, IdleOrder, UploadOrder, UploadReply
 from roambench.learning.codecs.coder import Coder
 from roambench.wire.v1 import control_pb2 as wire
@@ -42,7 +43,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
     async def serve(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("train"):
             blob, transfer = await agent.data.download(
-                order.order_id, order.train.ap, order.train.start_digest.hex(), 5.0
+                order.order_id, order.train.ap, from_wire(order.train.start_digest), 5.0
             )
             assert transfer.transferred_bytes == len(blob)
             received.append(blob)
@@ -52,7 +53,7 @@ async def test_a_device_downloads_what_its_order_names_and_its_upload_arrives_ve
             await agent.data.upload(
                 order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
             )
-            report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+            report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=to_wire(digest_of(blob)))
             agent.link.send(done(order, upload=report))
 
     async with bench() as where, hand_agent(where, on_order=serve):
@@ -163,7 +164,7 @@ async def test_a_hostile_code_is_garbage_of_its_device_alone(up: str, blob: byte
             await agent.data.upload(
                 order.order_id, order.upload.train_order_id, order.upload.ap, sent, digest_of(sent), 0.0, 5.0
             )
-        agent.link.send(done(order, upload=wire.UploadReport(model_digest=bytes.fromhex(digest_of(sent)))))
+        agent.link.send(done(order, upload=wire.UploadReport(model_digest=to_wire(digest_of(sent)))))
 
     async with (
         bench(codecs=LinkCodecs(up=up)) as where,
@@ -189,7 +190,7 @@ async def test_a_coded_version_comes_with_a_digest_of_its_own_and_is_what_differ
     named: list[bytes] = []
 
     async def serve(agent: HandAgent, order: wire.Order) -> None:
-        digest = named[0].hex()
+        digest = from_wire(named[0])
         if order.HasField("train"):
             blob, _ = await agent.data.download(order.order_id, order.train.ap, digest, 5.0, coded=True)
             bases.append(down.decode(blob))
@@ -203,13 +204,13 @@ async def test_a_coded_version_comes_with_a_digest_of_its_own_and_is_what_differ
             await agent.data.upload(
                 order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
             )
-        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=to_wire(digest_of(blob)))
         agent.link.send(done(order, upload=report))
 
     async with bench(codecs=codecs) as where, hand_agent(where, on_order=serve):
         await connected(where)
         digest = where.fleet.publish(MODEL)
-        named.append(bytes.fromhex(digest))
+        named.append(to_wire(digest))
         (trained,) = await where.fleet.perform([train_order(digest)])
         upload = UploadOrder("run/2/0/upload", 0, 2, 4, trained.order_id, base_digest=digest)
         (uploaded,) = await where.fleet.perform([upload])
@@ -247,7 +248,7 @@ async def test_seconds_that_cannot_be_make_a_report_of_an_upload_garbage(seconds
         await agent.data.upload(
             order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
         )
-        report = wire.UploadReport(model_digest=bytes.fromhex(digest_of(blob)), coding_s=seconds)
+        report = wire.UploadReport(model_digest=to_wire(digest_of(blob)), coding_s=seconds)
         agent.link.send(done(order, upload=report))
 
     async with bench() as where, hand_agent(where, on_order=lie):
@@ -267,7 +268,7 @@ async def test_no_device_answers_downloads_or_uploads_for_another() -> None:
                 )
             )
             with pytest.raises(LinkError, match="no outstanding order"):
-                await agent.data.download("run/1/0/train", 3, order.train.start_digest.hex(), 5.0)
+                await agent.data.download("run/1/0/train", 3, from_wire(order.train.start_digest), 5.0)
             with pytest.raises(ModelError, match="no outstanding order"):
                 await agent.data.upload("run/1/0/train", "x", 3, encode(MODEL, LAYOUT), "00" * 32, 0.0, 5.0)
             agent.link.send(done(order, train=REPORT))
@@ -301,7 +302,7 @@ async def test_an_upload_that_broke_off_counts_once_it_is_done_again() -> None:
         await agent.data.upload(
             order.order_id, order.upload.train_order_id, order.upload.ap, blob, digest_of(blob), 0.0, 5.0
         )
-        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=bytes.fromhex(digest_of(blob)))
+        report = wire.UploadReport(uploaded_bytes=len(blob), model_digest=to_wire(digest_of(blob)))
         agent.link.send(done(order, upload=report))
 
     async with bench() as where, hand_agent(where, on_order=stumble):

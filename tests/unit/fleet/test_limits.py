@@ -29,6 +29,7 @@ from roambench.agent.session.control_link import secure_channel
 from roambench.contract.errors import LinkError, ModelError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import from_wire
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import RecordKind
 from roambench.fleet.limits import AgentLimits, Allowance, Bucket, QuotaExceeded
@@ -214,7 +215,7 @@ async def test_a_model_is_not_downloaded_for_ever_for_one_order() -> None:
             return
         try:
             for _ in range(100):
-                await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 5.0)
+                await agent.data.download(order.order_id, 3, from_wire(order.train.start_digest), 5.0)
         except LinkError as error:
             refused.append(str(error))
         agent.link.send(done(order, train=REPORT))

@@ -11,10 +11,10 @@ from roambench.contract.model_blob import (
     MESSAGE_HEADER_BYTES,
     decode,
     decode_message,
-    digest_of,
     encode,
     encode_message,
 )
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import UploadOrder
 from roambench.fleet.model_registry import ModelRegistry
 

@@ -23,6 +23,7 @@ from hand_agent import (
 )
 from roambench.agent.session.identity_files import IdentityFiles
 from roambench.contract.events import EventKind
+from roambench.contract.model_digest import from_wire
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Authority, Credential
 from roambench.provision.certificates import BenchAuthority
@@ -150,7 +151,7 @@ async def test_an_order_goes_on_while_its_agent_gets_another_certificate(tmp_pat
     async def serve(agent: HandAgent, order: wire.Order) -> None:
         authority.issue("pi-01")
         authority._renew_controller()
-        await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 5.0)
+        await agent.data.download(order.order_id, 3, from_wire(order.train.start_digest), 5.0)
         agent.link.send(done(order, train=REPORT))
 
     async with (

@@ -22,6 +22,7 @@ from hand_agent import (
 )
 from roambench.agent.session.dial_trouble import _context
 from roambench.contract.events import EventKind
+from roambench.contract.model_digest import from_wire
 from roambench.contract.orders import AnswerStatus
 from roambench.identity.authority import CONTROLLER_NAME, Credential
 from roambench.wire.v1 import control_pb2 as wire
@@ -51,7 +52,7 @@ async def test_a_path_that_is_no_text_does_not_take_the_port_away(times: int) ->
 
     async def serve(agent: HandAgent, order: wire.Order) -> None:
         if order.HasField("train"):
-            await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 20.0)
+            await agent.data.download(order.order_id, 3, from_wire(order.train.start_digest), 20.0)
             agent.link.send(done(order, train=REPORT))
 
     call = rubbish.headers(DRAIN).replace(DRAIN.encode(), b"\xff" * len(DRAIN))

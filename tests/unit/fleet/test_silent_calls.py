@@ -29,7 +29,8 @@ from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.session.control_link import secure_channel
 from roambench.agent.session.dial_trouble import _context, dial_trouble
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of, from_wire, to_wire
 from roambench.contract.orders import AnswerStatus, UploadOrder
 from roambench.contract.records import Reading, RecordKind
 from roambench.fleet.guard import FleetIdentity
@@ -73,12 +74,12 @@ class Attackers:
 
 async def serve(agent: HandAgent, order: wire.Order) -> None:
     if order.HasField("train"):
-        await agent.data.download(order.order_id, 3, order.train.start_digest.hex(), 10.0)
+        await agent.data.download(order.order_id, 3, from_wire(order.train.start_digest), 10.0)
         agent.link.send(done(order, train=REPORT))
     elif order.HasField("upload"):
         train_order_id, ap = order.upload.train_order_id, order.upload.ap
         await agent.data.upload(order.order_id, train_order_id, ap, BLOB, digest_of(BLOB), 0.0, 10.0)
-        report = wire.UploadReport(model_digest=bytes.fromhex(digest_of(BLOB)))
+        report = wire.UploadReport(model_digest=to_wire(digest_of(BLOB)))
         agent.link.send(done(order, upload=report))
 
 

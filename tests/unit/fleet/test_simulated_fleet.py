@@ -17,7 +17,8 @@ import pytest
 from roambench.contract.errors import FleetError
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     AnswerStatus,
     DiscardOrder,

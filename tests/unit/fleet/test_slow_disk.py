@@ -11,6 +11,7 @@ import pytest
 from hand_agent import LAYOUT, MODEL, REPORT, SPEC, Bench, HandAgent, done, hand_agent, train_order
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.model_blob import decode
+from roambench.contract.model_digest import from_wire
 from roambench.contract.orders import AnswerStatus
 from roambench.contract.records import AgentEvent, RecordKind
 from roambench.fleet.grpc_fleet import FleetSettings, GrpcFleet
@@ -43,7 +44,7 @@ async def test_a_model_is_downloaded_and_an_order_answered_while_a_drain_waits_f
     where = Bench(fleet, authority)
 
     async def train(agent: HandAgent, order: wire.Order) -> None:
-        digest = order.train.start_digest.hex()
+        digest = from_wire(order.train.start_digest)
         blob, _ = await agent.data.download(order.order_id, order.train.ap, digest, 10.0)
         assert decode(blob).tobytes() == MODEL.tobytes()
         agent.link.send(done(order, train=REPORT))

@@ -9,6 +9,7 @@ from hand_agent import LAYOUT, MODEL, REPORT, HandAgent, bench, connected, done,
 from roambench.contract.errors import LinkError
 from roambench.contract.local_training import LocalTraining
 from roambench.contract.model_blob import decode
+from roambench.contract.model_digest import from_wire
 from roambench.contract.orders import AnswerStatus, SyncOrder, SyncReply, TrainOrder
 from roambench.wire.v1 import control_pb2 as wire
 
@@ -24,7 +25,7 @@ async def test_a_device_downloads_the_global_model_its_sync_order_names() -> Non
 
     async def fetch(agent: HandAgent, order: wire.Order) -> None:
         spec = order.sync
-        blob, transfer = await agent.data.download(order.order_id, spec.ap, spec.digest.hex(), 5.0)
+        blob, transfer = await agent.data.download(order.order_id, spec.ap, from_wire(spec.digest), 5.0)
         received.append(blob)
         report = wire.SyncReply(downloaded_bytes=transfer.transferred_bytes, download_s=1.5)
         agent.link.send(done(order, sync=report))
@@ -76,7 +77,7 @@ async def test_a_train_order_may_name_two_models_and_says_how_many_mini_batches(
         if not order.HasField("train") or received:
             return
         for name, digest in (("start", spec.start_digest), ("previous", spec.previous_digest)):
-            received[name], _ = await agent.data.download(order.order_id, spec.ap, digest.hex(), 5.0)
+            received[name], _ = await agent.data.download(order.order_id, spec.ap, from_wire(digest), 5.0)
         steps.add(spec.training.steps)
         agent.link.send(done(order, train=REPORT))
 

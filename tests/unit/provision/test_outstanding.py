@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
-from roambench.contract.model_blob import MAX_BLOB_BYTES, digest_of, encode
+from roambench.contract.model_blob import MAX_BLOB_BYTES, encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import TrainReply
 from roambench.provision import layout
 from roambench.provision.outstanding import Outstanding, read_outstanding, save_outstanding

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     NO_MODEL_HELD,
     Answer,

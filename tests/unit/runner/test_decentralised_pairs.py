@@ -14,7 +14,8 @@ import pytest
 from roambench.aggregation.mixing import mixing_matrix
 from roambench.contract.draws import draw_key
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Vector
 from roambench.experiment.load import WrittenExperiment, load_experiment
 from roambench.experiment.sections import Experiment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sys
@@ -273,7 +274,7 @@ def test_checkpoints_take_a_twentieth_of_the_time_at_most(tmp_path: Path) -> Non
 def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path: Path) -> None:
     registry = Registry("layout")
     first, second = (np.full(4, value, np.float32) for value in (1.0, 2.0))
-    kept = AgentCheckpoints(tmp_path, registry, DeviceClock(), "layout")  # type: ignore[arg-type]
+    kept = AgentCheckpoints(tmp_path, registry, DeviceClock())  # type: ignore[arg-type]
     one, two = registry.publish(first), registry.publish(second)
     told = kept.snapshot()
     kept.keep(1)
@@ -286,6 +287,12 @@ def test_the_models_of_agents_lie_by_digest_and_damaged_ones_are_named(tmp_path:
     assert [file.name for file in (tmp_path / MODELS).iterdir()] == [two]
     with pytest.raises(RunError, match=one):
         kept.restore(told)
+    (tmp_path / MODELS / two).rename(
+        tmp_path / MODELS / (bare := hashlib.sha256(registry.blobs[two]).hexdigest())
+    )
+    registry.retain([])
+    assert np.array_equal(kept.restore({**told, "models": [bare]})[bare], second)
+    assert registry.get(bare)  # as its orders name it, which were made by an earlier version
     (tmp_path / MODELS / two).write_bytes(b"half")
     with pytest.raises(RunError, match="not the checkpoint's model: its content is another"):
         kept.restore({**told, "models": [two]})

@@ -17,7 +17,8 @@ from roambench.agent.peers.offers import HalfStep
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.errors import LinkError
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     NO_MODEL_HELD,
     Answer,

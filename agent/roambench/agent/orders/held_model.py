@@ -7,8 +7,8 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from roambench.agent.orders.model_cache import key_of
 from roambench.contract.json_values import kept_in
-from roambench.contract.model_blob import digest_of
 from roambench.contract.whole_file import sync, write_whole
 
 _DESCRIPTION = "held.json"
@@ -58,7 +58,7 @@ class HeldModel:
 
     def velocity_draft(self, order_id: str) -> Path:
         """Return where the trainer writes the velocity of the half step of `order_id`."""
-        return self._folder / f"velocity-{digest_of(order_id.encode())[:16]}.blob"
+        return self._folder / f"velocity-{key_of(order_id)}.blob"
 
     def of_run(self, run_id: str) -> MixedModel | None:
         """The model held in that run; one of another run counts as none."""
@@ -107,7 +107,7 @@ class HeldModel:
 
     def keep(self, run_id: str, order_id: str, blob: bytes, digest: str, answer: bytes) -> None:
         """Hold `blob` from now on, with the velocity that was drafted for the order, if one was."""
-        model = self._folder / f"held-{digest_of(order_id.encode())[:16]}.blob"
+        model = self._folder / f"held-{key_of(order_id)}.blob"
         velocity = self.velocity_draft(order_id)
         if velocity.exists():
             sync(velocity)

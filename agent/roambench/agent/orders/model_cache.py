@@ -3,17 +3,22 @@ given."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from roambench.contract.json_values import kept_in
-from roambench.contract.model_blob import digest_of
 from roambench.contract.orders import TrainReply
 from roambench.contract.whole_file import sync, take_place, write_whole
 
 _KEPT_ANSWERS = 16  # more than a controller can have outstanding with one device
+
+
+def key_of(order_id: str) -> str:
+    """What stands for an order in the names of its files, 16 hex digits."""
+    return hashlib.sha256(order_id.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,11 @@ class ModelCache:
 
     def draft(self, order_id: str) -> Path:
         """Return where the trainer writes the blob of `order_id` before it is kept."""
-        return self._folder / f"draft-{digest_of(order_id.encode())[:16]}.blob"
+        return self._folder / f"draft-{key_of(order_id)}.blob"
 
     def kept_draft(self, order_id: str) -> Path:
         """Return where the trainer writes what the local algorithm keeps of `order_id`, before it is kept."""
-        return self._folder / f"kept-draft-{digest_of(order_id.encode())[:16]}.blob"
+        return self._folder / f"kept-draft-{key_of(order_id)}.blob"
 
     def kept(self) -> Path | None:
         """Return what the local algorithm keeps on the device; None before its first training."""

@@ -11,7 +11,8 @@ from roambench.agent.orders.model_cache import ModelCache
 from roambench.agent.orders.program import Program
 from roambench.agent.orders.workplace import Workplace, overwrite
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import decode_message, digest_of, encode_message
+from roambench.contract.model_blob import decode_message, encode_message
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Answer, GivenOrder, ProgramOrder, TrainReply
 
 

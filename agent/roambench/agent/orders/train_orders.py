@@ -14,7 +14,8 @@ from roambench.agent.orders.worker import TrainerRefused, TrainJob, TrainOutcome
 from roambench.agent.orders.workplace import Trained, Workplace, overwrite
 from roambench.agent.session.data_link import ModelTransfer
 from roambench.contract.events import EventKind
-from roambench.contract.model_blob import decode, digest_of, encode, layout_of
+from roambench.contract.model_blob import decode, encode, layout_of
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Answer, GivenOrder, TrainOrder, TrainReply, Vector
 from roambench.contract.phases import NOTHING_MOVED, Moved
 from roambench.learning.start_models import StartInputs, start_model

@@ -18,7 +18,8 @@ from roambench.agent.orders.worker import CodeJob, TrainJob, rss_bytes
 from roambench.contract.errors import RoambenchError
 from roambench.contract.json_values import from_values
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.contract.model_blob import decode, encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Vector
 from roambench.learning.codecs.coder import Coder
 from roambench.learning.learner import Learner

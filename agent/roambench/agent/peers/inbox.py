@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import IO, Final
 
 from roambench.contract.errors import ModelError
-from roambench.contract.model_blob import MAX_BLOB_BYTES, decode, digest_of
+from roambench.contract.model_blob import MAX_BLOB_BYTES, decode
+from roambench.contract.model_digest import names
 from roambench.contract.orders import Vector
 from roambench.vectors import RunningSum
 
@@ -77,7 +78,7 @@ class Parcel:
         if not self.whole:
             raise ModelError(f"{self.received_bytes} of {self.total_bytes} bytes came")
         blob = self._blob()
-        if digest_of(blob) != digest:
+        if not names(digest, blob):
             raise ModelError("the digest does not match")
         decode(blob, layout=layout)
 

@@ -17,6 +17,7 @@ from roambench.agent.peers.offers import OfferState, WantedHalfStep
 from roambench.agent.peers.radio import RadioPace, Receiving
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import LinkError, ModelError
+from roambench.contract.model_digest import from_wire
 from roambench.identity.authority import Credential
 from roambench.wire.v1 import peer_pb2 as wire
 from roambench.wire.v1.methods import ASK, MAX_DATA_MESSAGE_BYTES, PULL, channel_options
@@ -178,7 +179,7 @@ class PeerLink:
                 if not parcels:
                     header = _header(message)
                     parcels.append(inbox.parcel(header.total_bytes))
-                    digest = header.digest.hex()
+                    digest = from_wire(header.digest)
                     coming.begin(header.mbit_s)
                 else:
                     receipt.received_bytes += len(message)

@@ -21,6 +21,7 @@ from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.errors import IdentityError, LinkError
 from roambench.contract.events import EventKind
 from roambench.contract.model_blob import chunks
+from roambench.contract.model_digest import to_wire
 from roambench.identity.authority import Credential, name_of, serial_of
 from roambench.wire.server import LastingServer, first_request
 from roambench.wire.v1 import peer_pb2 as wire
@@ -101,7 +102,7 @@ class PeerService:
                     blob, pace = half_step.blob, offer.pace
                     header = wire.PullHeader(
                         total_bytes=len(blob),
-                        digest=bytes.fromhex(half_step.digest),
+                        digest=to_wire(half_step.digest),
                         mbit_s=offer.share_mbit_s,
                     )
                     yield header.SerializeToString()

@@ -17,7 +17,8 @@ from roambench.agent.session.transfer_stamps import TransferStamps
 from roambench.contract.awake_timeout import AwakeTimeout
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError, ModelError
-from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks, digest_of
+from roambench.contract.model_blob import MAX_BLOB_BYTES, chunks
+from roambench.contract.model_digest import from_wire, names, to_wire
 from roambench.contract.pacing import paced, padding
 from roambench.contract.phases import Moved
 from roambench.contract.whole_file import take_place
@@ -88,9 +89,7 @@ class DataLink:
         Raises ModelError when it is oversize, truncated or not what its digest says, LinkError when the
         transfer breaks off.
         """
-        request = wire.DownloadRequest(
-            device=self._device, order_id=order_id, ap=ap, digest=bytes.fromhex(digest)
-        )
+        request = wire.DownloadRequest(device=self._device, order_id=order_id, ap=ap, digest=to_wire(digest))
         started_ns = self._clock.now_ns()
         pieces: list[bytes] = []
         received = 0
@@ -104,7 +103,7 @@ class DataLink:
                     first_byte_ns = stamps.note()
                     total = _announced_bytes(message)
                     if coded:
-                        digest = wire.DownloadHeader.FromString(message).digest.hex()
+                        digest = from_wire(wire.DownloadHeader.FromString(message).digest)
                     radio.begin(first_byte_ns, total)
                     continue
                 stamps.note()
@@ -118,8 +117,8 @@ class DataLink:
             raise ModelError(f"download of {order_id}: got {received} of {total} bytes")
         ended_ns = self._clock.now_ns()  # joining and hashing is no part of the link's time
         blob = b"".join(pieces)
-        # Beside the loop: hashing takes 30 ms on a Pi.
-        if await asyncio.to_thread(digest_of, blob) != digest:
+        # Beside the loop: hashing takes some ms on a Pi.
+        if not await asyncio.to_thread(names, digest, blob):
             raise ModelError(f"download of {order_id}: the digest does not match")
         return blob, ModelTransfer(stamps.moved(len(blob)), (ended_ns - started_ns) * 1e-9)
 
@@ -145,7 +144,7 @@ class DataLink:
             train_order_id=train_order_id,
             ap=ap,
             total_bytes=len(blob),
-            digest=bytes.fromhex(digest),
+            digest=to_wire(digest),
         )
 
         return await self._send(header, chunks(blob, mbit_s), mbit_s, limit_s, radio)

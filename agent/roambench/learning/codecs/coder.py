@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,9 +64,10 @@ class Coder:
         return self.codec.most_bytes(count, self.shapes) + MESSAGE_HEADER_BYTES
 
 
-def download_key(codecs: LinkCodecs, digest: str) -> int:
-    """The key of the draws by which a version of that digest is coded for all who download it."""
-    return draw_key(codecs.seed, f"decode {digest}")
+def download_key(codecs: LinkCodecs, blob: bytes) -> int:
+    """The key of the draws by which the version `blob` is coded for all who download it. By SHA-256, however
+    the version is named: earlier runs, which named it so, are repeated with the same draws."""
+    return draw_key(codecs.seed, f"decode {hashlib.sha256(blob).hexdigest()}")
 
 
 def upload_key(codecs: LinkCodecs, device: int, step: int) -> int:

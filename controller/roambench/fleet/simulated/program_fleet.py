@@ -15,7 +15,8 @@ from roambench.agent.orders.program_models import train_message, trained_model
 from roambench.agent.orders.worker import TrainerDied, TrainerRefused
 from roambench.agent.session.data_link import TimeIsUp
 from roambench.contract.errors import FleetError
-from roambench.contract.model_blob import digest_of, encode_message
+from roambench.contract.model_blob import encode_message
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import (
     Answer,
     AnswerStatus,

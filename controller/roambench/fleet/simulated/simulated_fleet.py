@@ -9,7 +9,8 @@ from typing import Any
 
 from roambench.contract.errors import ModelError, RunError
 from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of, names
 from roambench.contract.orders import (
     NO_MODEL_HELD,
     Answer,
@@ -167,7 +168,7 @@ class SimulatedFleet:
         if digest not in self._published:
             if self._down is not None:
                 self._exact[digest] = self._shared(model)
-                model = self._decoded(digest, model)
+                model = self._decoded(digest, blob, model)
             self._published[digest] = self._shared(model)
         return digest
 
@@ -176,10 +177,10 @@ class SimulatedFleet:
         self._held.share(row)
         return row
 
-    def _decoded(self, digest: str, model: Vector) -> Vector:
+    def _decoded(self, digest: str, blob: bytes, model: Vector) -> Vector:
         """The model as devices get it; how long its code is, is noted."""
         assert self._down is not None
-        coded, _ = self._down.encode(model, download_key(self._codecs, digest))
+        coded, _ = self._down.encode(model, download_key(self._codecs, blob))
         self._sent_bytes[digest] = len(coded)
         return self._down.decode(coded, model.size)
 
@@ -216,8 +217,8 @@ class SimulatedFleet:
         self.rows.adopt(self._held.rows() | self._peers.rows())
         models = {digest: self.rows.lend(row) for digest, row in (self._published | self._exact).items()}
         for digest in self._exact:
-            self._decoded(digest, models[digest])
-        if any(digest_of(encode(model, self._layout)) != digest for digest, model in models.items()):
+            self._decoded(digest, encode(models[digest], self._layout), models[digest])
+        if not all(names(digest, encode(model, self._layout)) for digest, model in models.items()):
             raise RunError(f"{self.rows.path}: does not hold the models of the checkpoint")
         return models
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ModelError, RunError
-from roambench.contract.model_blob import decode, digest_of
 from roambench.contract.orders import Vector
 from roambench.contract.whole_file import write_whole
 from roambench.fleet.grpc_fleet import GrpcFleet
@@ -27,11 +26,10 @@ class AgentCheckpoints:
 
     keeps_much = False
 
-    def __init__(self, folder: Path, fleet: GrpcFleet, clock: DeviceClock, layout: str) -> None:
+    def __init__(self, folder: Path, fleet: GrpcFleet, clock: DeviceClock) -> None:
         self._models = folder / MODELS
         self._fleet = fleet
         self._clock = clock
-        self._layout = layout
         self._named: set[str] = set()
 
     def snapshot(self) -> dict[str, Any]:
@@ -67,9 +65,7 @@ class AgentCheckpoints:
             with naming(file):
                 blob = file.read_bytes()
             try:
-                if digest_of(blob) != digest:
-                    raise ModelError("its content is another")
-                models[digest] = decode(blob, layout=self._layout)
+                models[digest] = self._fleet.restore(digest, blob)
             except ModelError as error:
                 raise RunError(f"{file}: not the checkpoint's model: {error}") from None
         return models

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from roambench.contract.errors import ConfigError, DataError, RoambenchError
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import SHOWN, digest_like
 from roambench.contract.orders import Vector
 from roambench.rounds.ports import Score
 from roambench.rounds.records import CloudAggregated, MetricsScored, ModelsScored, StepClosed
@@ -161,10 +162,11 @@ def _named_by_the_log(
     model: Vector, task: LearningTask, log: EventLog, folder: RunFolder
 ) -> Iterator[CheckFinding]:
     """The event log names models by their bytes. What an algorithm sends beside a model is in no file."""
-    names = log.texts(CloudAggregated, "digest")
+    digests = log.texts(CloudAggregated, "digest")
     blob = encode(model, task.layout.fingerprint)
-    if not len(names) or folder.info.model_bytes != len(blob):
+    if not len(digests) or folder.info.model_bytes != len(blob):
         return
-    named, ours = names[len(names) - 1].as_py(), digest_of(blob)
-    text = f"{GLOBAL_MODEL} is {ours[:16]}; the event log names {named[:16]} as the last one"
-    yield compared(_MODEL, [] if named == ours else [text], f"the event log names it: {ours[:16]}")
+    last = digests[len(digests) - 1].as_py()
+    ours, theirs = digest_like(last, blob), last[:SHOWN]
+    text = f"{GLOBAL_MODEL} is {ours[:SHOWN]}; the event log names {theirs} as the last one"
+    yield compared(_MODEL, [] if ours == last else [text], f"the event log names it: {theirs}")

@@ -112,9 +112,7 @@ async def ready_agents(
 ) -> AsyncIterator[ReadyAgents]:
     """The agents, ready for orders. The end in device time is noted, and the clocks are probed."""
     async with agents as bench:
-        kept = AgentCheckpoints(
-            folder.path, bench.agents_fleet, bench.clock, world.learning_task.layout.fingerprint
-        )
+        kept = AgentCheckpoints(folder.path, bench.agents_fleet, bench.clock)
         try:
             yield ReadyAgents(bench, world.experiment, world.movement.trace.step_s, folder, kept)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 #: Raised by one whenever an old agent could misunderstand a new controller, or the other way round.
-PROTOCOL_VERSION: Final = 7
+PROTOCOL_VERSION: Final = 8
 
 CONTROL_SERVICE: Final = "roambench.wire.v1.Control"
 SESSION: Final = f"/{CONTROL_SERVICE}/Session"

@@ -30,7 +30,8 @@ from roambench.agent.readings.timeline import PhaseTimeline
 from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
-from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.contract.model_blob import decode, encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import NO_MODEL_HELD, GivenOrder, IdleOrder, UploadOrder, Vector
 from roambench.contract.phases import Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes

@@ -28,7 +28,8 @@ from roambench.agent.settings import ChaosSettings
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.local_training import LocalTraining
-from roambench.contract.model_blob import decode, digest_of, encode
+from roambench.contract.model_blob import decode, encode
+from roambench.contract.model_digest import digest_of
 from roambench.contract.orders import Answer, GivenOrder, IdleOrder, Order, SyncOrder, TrainOrder, UploadOrder
 from roambench.contract.phases import Moved, Phase, PhaseSpan
 from roambench.contract.records import RecordKind, phase_from_bytes

@@ -17,7 +17,8 @@ from roambench.agent.peers.exchange import Peers
 from roambench.agent.peers.offers import HalfStep
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import LinkError
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.identity.authority import Authority
 
 

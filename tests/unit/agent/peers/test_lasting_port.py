@@ -14,7 +14,8 @@ from roambench.agent.peers.iteration import Neighbour
 from roambench.agent.peers.offers import HalfStep
 from roambench.agent.session.dial_trouble import _context
 from roambench.contract.device_time import DeviceClock
-from roambench.contract.model_blob import digest_of, encode
+from roambench.contract.model_blob import encode
+from roambench.contract.model_digest import digest_of
 from roambench.identity.authority import Authority
 from roambench.wire.v1.methods import PULL
 from rubbish_uploads import SMALL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
@@ -14,16 +15,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from safetensors import safe_open
 
 import roambench as rb
 from roambench.cli.main import main
 from roambench.contract.errors import RunError
+from roambench.contract.model_blob import encode
 from roambench.extras.exports.ro_crate import About, export_ro_crate
 from roambench.live.saved_page import PAGE, write_page
 from roambench.runner.checking.checks import check_runs, status_of
 from roambench.runner.checking.findings import CheckOutcome
+from roambench.runner.model_files import GLOBAL_MODEL
 from roambench.runs.groups import run_folders
 from roambench.runs.manifest import MANIFEST, write_manifest
+from roambench.runs.models import load_model
 from small_runs import folder_of, measured
 
 pytestmark = pytest.mark.lengthy
@@ -78,6 +83,18 @@ def edit(file: Path, **changes: Any) -> None:
 def without_an_answer(run: Path) -> None:
     with closing(sqlite3.connect(run / "events.sqlite", isolation_level=None)) as log:
         log.execute("DELETE FROM event WHERE id = (SELECT min(id) FROM event WHERE kind = 'OrderAnswered')")
+
+
+def named_as_before(run: Path) -> None:
+    """Name its models as earlier versions did, by SHA-256 alone."""
+    model = load_model(run / GLOBAL_MODEL)
+    about = safe_open(run / GLOBAL_MODEL, "numpy").metadata()
+    bare = hashlib.sha256(encode(model, about["layout"])).hexdigest()
+    with closing(sqlite3.connect(run / "events.sqlite", isolation_level=None)) as log:
+        log.execute("UPDATE event SET body = replace(body, 'blake3-', '')")
+        log.execute(
+            "UPDATE event SET body = json_set(body, '$.digest', ?) WHERE kind = 'CloudAggregated'", (bare,)
+        )
 
 
 def with_figures(run: Path, **figures: float) -> None:
@@ -301,6 +318,12 @@ def test_a_run_is_repeated_from_its_folder_with_the_same_models(
         main(["run", str(moved), "--runs-dir", str(tmp_path / "again"), "-q"])
     assert ended.value.code == 0
     assert f"repeats {moved}: the same models, digest" in capsys.readouterr().out
+    named_as_before(moved)
+    assert "final model" not in differing(moved)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(moved), "--runs-dir", str(tmp_path / "again"), "-q"])
+    assert ended.value.code == 0
+    assert f"repeats {moved}: the same last model" in capsys.readouterr().out
     (moved / "trace.parquet").unlink()
     with pytest.raises(SystemExit) as ended:
         main(["run", str(moved), "--runs-dir", str(tmp_path / "never")])
