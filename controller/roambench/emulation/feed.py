@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-from dataclasses import asdict
 from pathlib import Path
 
+from roambench.contract.json_values import plain
 from roambench.emulation.addresses import unix_address
 from roambench.emulation.electric.power import Activity
 
@@ -29,7 +29,7 @@ class WorkFeed:
 
     def send(self, activity: Activity, ns: int) -> bool:
         """From device time `ns` on the board does `activity`; False if it was not taken."""
-        record = {"device": self._device, "ns": ns, **asdict(activity)}
+        record = {"device": self._device, "ns": ns, **plain(activity)}
         line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
         # A socket whose emulator restarted shows it only on use: the second try dials afresh.
         if self._offer(line) or self._offer(line):

@@ -11,12 +11,12 @@ from __future__ import annotations
 import json
 import math
 import struct
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 from typing import Final
 
 from roambench.contract.events import AnyEventKind, event_kind
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_json, plain
 from roambench.contract.phases import Phase, PhaseSpan
 
 _PHASE_ROW: Final = tuple[str, Phase, int, int, int, str, str, int, int, int, tuple[tuple[int, int], ...]]
@@ -155,7 +155,7 @@ class HostSample:
 
 def phase_to_bytes(span: PhaseSpan) -> bytes:
     """A finished span as a record payload: its fields but the device's name, in their order."""
-    return json.dumps(astuple(span)[1:], separators=(",", ":")).encode()
+    return json.dumps(list(plain(span).values())[1:], separators=(",", ":")).encode()
 
 
 def phase_from_bytes(device: str, payload: bytes) -> PhaseSpan:

@@ -6,10 +6,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from roambench.contract.json_values import kept_in
+from roambench.contract.json_values import kept_in, plain
 from roambench.contract.orders import TrainReply
 from roambench.contract.whole_file import sync, take_place, write_whole
 
@@ -62,7 +62,7 @@ class ModelCache:
         #: Where the trainer writes what is lost of what is being uploaded; `fed_back` takes it.
         self.memory_draft = folder / "memory-draft.blob"
         self._answers_file = folder / "answers.json"
-        self._answers: dict[str, str] = self._read_answers()
+        self._read_back()
 
     def draft(self, order_id: str) -> Path:
         """Return where the trainer writes the blob of `order_id` before it is kept."""
@@ -74,7 +74,7 @@ class ModelCache:
 
     def kept(self) -> Path | None:
         """Return what the local algorithm keeps on the device; None before its first training."""
-        found = kept_in(TrainedDescription, self._description, finite=False)
+        found = self._described
         if found is not None and found.kept and (path := self._folder / Path(found.kept).name).exists():
             return path
         return self._kept if self._kept.exists() else None
@@ -110,7 +110,8 @@ class ModelCache:
         if base is not None:
             write_whole(self._base_of(path), base.read_bytes())
         described = TrainedDescription(order_id, reply, kept.name if kept is not None else "")
-        write_whole(self._description, json.dumps(asdict(described)))
+        write_whole(self._description, json.dumps(described, default=plain))
+        self._described = described
         for other in self._folder.glob("trained-*.blob"):
             if other != path:
                 other.unlink()
@@ -122,7 +123,7 @@ class ModelCache:
 
     def trained(self) -> CachedModel | None:
         """The model in the model cache, or None; a damaged one counts as none."""
-        found = kept_in(TrainedDescription, self._description, finite=False)
+        found = self._described
         if found is None:
             return None
         path = self._folder / f"trained-{found.reply.model_digest[:16]}.blob"
@@ -144,6 +145,7 @@ class ModelCache:
                 kept.replace(self._kept)  # where it is found without the description
             # Dying in between leaves a model without its description, as if it were released.
             self._description.unlink(missing_ok=True)
+            self._described = None
             self._base_of(model.path).unlink(missing_ok=True)
             if as_own:
                 model.path.replace(self._own)
@@ -171,6 +173,8 @@ class ModelCache:
 
     def remember(self, order_id: str, answer: bytes) -> None:
         """Keep the serialised answer of an order, so that a repeat is answered and not carried out twice."""
+        if self._answers.get(order_id) == answer.hex():
+            return
         self._answers[order_id] = answer.hex()
         while len(self._answers) > _KEPT_ANSWERS:
             del self._answers[next(iter(self._answers))]
@@ -185,6 +189,7 @@ class ModelCache:
     def clear(self) -> None:
         """Everything here was of a run that is over."""
         self._answers.clear()
+        self._described = None
         self._description.unlink(missing_ok=True)  # first: never a description without its model
         for file in self._folder.iterdir():
             if file.is_file():
@@ -206,6 +211,10 @@ class ModelCache:
         for file in sorted(folder.iterdir(), key=lambda file: file.name == self._description.name):
             os.link(file, self._folder / file.name)
         sync(self._folder)
+        self._read_back()
+
+    def _read_back(self) -> None:
+        self._described = kept_in(TrainedDescription, self._description, finite=False)
         self._answers = self._read_answers()
 
     def _read_answers(self) -> dict[str, str]:

@@ -19,11 +19,11 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from roambench.contract.json_values import json_or_none
+from roambench.contract.json_values import json_or_none, plain
 from roambench.contract.learning_spec import LearningSpec
 from roambench.contract.link_codecs import NOT_CODED, LinkCodecs
 from roambench.contract.local_training import LocalTraining
@@ -191,14 +191,14 @@ class Worker:
         """Run one job. Raises TrainerDied (the fork server has forked a new trainer) or TrainerRefused."""
         async with self._turn:
             await self._ready()
-            reply = await self._ask({"op": "train", "job": asdict(job)})
+            reply = await self._ask({"op": "train", "job": plain(job)})
         return TrainOutcome(**{name: reply[name] for name in TrainOutcome.__dataclass_fields__})
 
     async def code(self, job: CodeJob) -> CodeOutcome:
         """Code or decode a model. Raises as `train` does."""
         async with self._turn:
             await self._ready()
-            reply = await self._ask({"op": "code", "job": asdict(job)})
+            reply = await self._ask({"op": "code", "job": plain(job)})
         return CodeOutcome(float(reply["cpu_s"]), str(reply["digest"]))
 
     @property
@@ -269,7 +269,7 @@ class Worker:
         self._requests += 1
         self._awaited = asyncio.get_running_loop().create_future()
         try:
-            self._writer.write(json.dumps({**request, "id": self._requests}).encode() + b"\n")
+            self._writer.write(json.dumps({**request, "id": self._requests}, default=plain).encode() + b"\n")
             reply = await self._awaited
         finally:
             self._awaited = None

@@ -6,7 +6,7 @@ import json
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,7 +14,7 @@ from roambench.agent.reporter import RecordPort
 from roambench.contract.device_time import DeviceClock
 from roambench.contract.errors import ConfigError
 from roambench.contract.events import EventKind
-from roambench.contract.json_values import from_json
+from roambench.contract.json_values import from_json, plain
 from roambench.contract.phases import NOTHING_MOVED, Moved, Phase, PhaseSpan
 from roambench.contract.records import AgentEvent, RecordKind, phase_to_bytes
 
@@ -142,7 +142,7 @@ class PhaseTimeline:
         self.alive(phase.start_ns)
         # One small write: no kill comes in the middle of it. Renaming a fresh file into place took
         # 0.14 ms instead of 0.002, and ext4 starts writing such a file to the SD card at once.
-        self._keep(self._phase_file, json.dumps(astuple(phase)).encode() + b"\n")
+        self._keep(self._phase_file, json.dumps(list(plain(phase).values())).encode() + b"\n")
         for follower in self._followers:
             follower.follow(phase.phase, phase.start_ns, mbit_s)
 
