@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from roambench.plan.costs import MachineCosts
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Rehearsed
@@ -43,8 +45,8 @@ def kept_bytes(
     devices = len(learning_task.parts)
     image = int(learning_task.dataset.train_images[0].size) * _PIXEL_BYTES + 8
     shards = sum(len(part) for part in learning_task.parts) * image
-    answers = sum(isinstance(record, OrderAnswered) for record in rehearsed.records)
-    records = devices * device_s * (fleet.readings_hz + _HOST_RECORDS) + _ANSWER_RECORDS * answers
+    records = devices * device_s * (fleet.readings_hz + _HOST_RECORDS)
+    records += _ANSWER_RECORDS * rehearsed.records.count(OrderAnswered)
     models = 0
     if fleet.kind.emulates:
         models = devices * (_AGENT_BYTES + _kept_models(fleet, rehearsed) * costs.model_bytes)
@@ -64,8 +66,8 @@ def transient_bytes(fleet: PlannedFleet, learning_task: LearningTask, rehearsed:
     if not fleet.kind.is_virtual:
         return 0
     data = int(learning_task.dataset.train_images.nbytes + learning_task.dataset.train_labels.nbytes)
-    answered = (record for record in rehearsed.records if isinstance(record, OrderAnswered))
-    trained = {record.device for record in answered if record.samples}
+    device, samples = (rehearsed.records.array(OrderAnswered, name) for name in ("device", "samples"))
+    trained = np.unique(device[samples > 0])
     rows = _ROWS
     if rehearsed.exchanging:
         rows = _PEER_ROWS + (_VELOCITY_ROWS if fleet.experiment.learning.momentum > 0.0 else 0)

@@ -19,7 +19,8 @@ from roambench.meters.traits import MeterTraits
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.widths import ExpectedPhases
-from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven, RoundRecord
+from roambench.rounds.records import ModelsExchanged, OrderAnswered, OrderGiven
+from roambench.runs.event_log import EventLog
 from roambench.runs.modelled.accounts import ledger_of_log
 
 
@@ -45,17 +46,14 @@ class PhaseJoules:
         return self.idle_j + self.net_j
 
 
-def simulated_joules(
-    fleet: PlannedFleet, records: Sequence[RoundRecord], names: Sequence[str]
-) -> tuple[PhaseJoules, ...]:
+def simulated_joules(fleet: PlannedFleet, records: EventLog, names: Sequence[str]) -> tuple[PhaseJoules, ...]:
     """Joules of the finished run's modelled ledger, by phase."""
     experiment = fleet.experiment
     section = experiment.simulated
     power = section.power(experiment.seed, len(names))
     model = EnergyModel(load_link_model(experiment.links.model), power, experiment.links.overhead_bytes)
     ledger = ledger_of_log(records, names, model, section.energy_rate, fleet.rest_s)
-    exchanging = any(isinstance(record, ModelsExchanged) for record in records)
-    last = Phase.EXCHANGE if exchanging else Phase.UPLOAD
+    last = Phase.EXCHANGE if records.count(ModelsExchanged) else Phase.UPLOAD
 
     def total_of(column: npt.NDArray[np.float64], phase: Phase) -> float:
         return math.fsum(column[ledger.of_phase(phase)].tolist())
@@ -83,7 +81,7 @@ def agents_joules(
 ) -> tuple[PhaseJoules, ...]:
     """Joules that the meters of `devices` boards will see in `device_s` seconds, the rest being idle."""
     boards: dict[int, PiPower] = {}
-    kinds = {record.order_id: record.kind for record in rehearsed.records if isinstance(record, OrderGiven)}
+    kinds = {record.order_id: record.kind for record in rehearsed.records.only(OrderGiven)}
     last = Phase.EXCHANGE if rehearsed.exchanging else Phase.UPLOAD
     seconds = dict.fromkeys((Phase.DOWNLOAD, Phase.TRAIN, last), 0.0)
     expected = {phase: defaultdict[MeterTraits, ExpectedPhases](ExpectedPhases) for phase in seconds}
@@ -106,7 +104,7 @@ def agents_joules(
         seconds[phase] += duration_s
         draw(phase, device, activity, duration_s)
 
-    for record in rehearsed.records:
+    for record in rehearsed.records.only(ModelsExchanged, OrderAnswered):
         if isinstance(record, ModelsExchanged) and record.downloaded_bytes:
             rate = _mbit_s(record.downloaded_bytes, record.download_s)
             add(Phase.DOWNLOAD, record.device, Activity(rx_mbit_s=rate), record.download_s)

@@ -19,8 +19,8 @@ from roambench.rounds.peer_rehearsal import ExchangeTimes, PeerRehearsalFleet
 from roambench.rounds.peer_run import PeerSettings
 from roambench.rounds.ports import Score
 from roambench.rounds.records import ModelsScored
-from roambench.rounds.rehearsal import MemoryJournal
 from roambench.runner.system_runs.decentralised import PeerWorld, class_counts, peer_settings
+from roambench.runs.folder import RunFolder
 
 #: Seconds of a host from the request for a neighbour's model to its last byte, besides the bytes' own: four
 #: agents with a model of 10 kB took 12 to 25 ms on four busy cores.
@@ -28,36 +28,37 @@ _PULL_S: Final = 0.012
 
 
 def rehearse_exchanges(
-    fleet: PlannedFleet, world: PeerWorld, system: str, run_id: str, costs: MachineCosts
+    fleet: PlannedFleet, world: PeerWorld, system: str, folder: RunFolder, costs: MachineCosts
 ) -> Rehearsed:
-    """Every order of the run, by the same loop."""
+    """Every order of the run, by the same loop, in the folder's event log."""
     experiment, learning_task = world.experiment, world.learning_task
     steps = world.movement.trace.steps
     settings = replace(
-        peer_settings(experiment, system, run_id, learning_task, steps), orders_to_absent=fleet.has_agents
+        peer_settings(experiment, system, folder.info.run_id, learning_task, steps),
+        orders_to_absent=fleet.has_agents,
     )
     rehearsed = not fleet.kind.trains
     model_bytes = 0 if rehearsed else costs.model_bytes
-    journal, timing = MemoryJournal(), ExchangeTiming(fleet, settings, experiment.learning.batch_size, costs)
+    timing = ExchangeTiming(fleet, settings, experiment.learning.batch_size, costs)
     started_s = time.process_time()
     asyncio.run(
         run_peers(
             settings,
             world.moved,
             PeerRehearsalFleet(settings.samples, model_bytes, timing.of_step),
-            journal,
+            folder.journal,
             np.zeros(4, dtype=np.float32),
             class_counts=class_counts(learning_task),
             evaluator=None if rehearsed else _NoScore(),
         )
     )
     controller_s = time.process_time() - started_s
-    times_of = [record for record in journal.records if isinstance(record, ModelsScored)]
-    scored = sum(len(record.devices) for record in times_of)
+    records = folder.read_log()
+    scored = len(records.lists(ModelsScored, "devices")[0])
     return Rehearsed(
-        journal.records,
+        records,
         tuple(timing.batches),
-        scorings=scored + len(times_of),  # and the mean of all, each time
+        scorings=scored + records.count(ModelsScored),  # and the mean of all, each time
         published=scored + 1,
         collected=scored,
         mixed=timing.mixed,
@@ -105,16 +106,16 @@ class ExchangeTiming:
             times = {order.device: self._alone(order, before[order.device], model_bytes) for order in orders}
         self.mixed += sum(1 + len(order.neighbours) for order in orders)
         self.batches.append(
-            Batch(
-                tuple(steps.values()),
-                tuple(
+            Batch.of(
+                steps.values(),
+                [
                     times_of.download_s
                     + times_of.train_s
                     + times_of.exchange_s
                     + self.fleet.rest_s * rests_of(order)
                     for order in orders
                     for times_of in (times[order.device],)
-                ),
+                ],
             )
         )
         return times

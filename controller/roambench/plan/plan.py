@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import numpy as np
 
 from roambench.contract.errors import ConfigError
 from roambench.experiment.deadline import deadline_remedy
@@ -23,9 +26,10 @@ from roambench.plan.memory import memory_doubts, trainer_peak_bytes
 from roambench.plan.rehearsed import Rehearsed
 from roambench.plan.rounds import rehearse_rounds
 from roambench.plan.times import planned_times
-from roambench.rounds.records import ModelsExchanged, OrderAnswered, RoundRecord
+from roambench.rounds.records import ModelsExchanged, OrderAnswered
 from roambench.runner.system_runs.decentralised import PeerWorld, is_decentralised
 from roambench.runner.world import LearningTask, Movement, learning_task_of, movement_of
+from roambench.runs.event_log import EventLog
 from roambench.runs.export import export_run
 from roambench.runs.fleet_kinds import FleetKind
 from roambench.runs.folder import RunFolder
@@ -79,10 +83,11 @@ def _plans(fleet: PlannedFleet) -> Iterator[RunPlan]:
         costs = measure_costs(world.experiment, world.learning_task)
         peak_bytes = _trainer_bytes(fleet, world.learning_task)
         for system in experiment.systems:
-            rehearsed = rehearse_exchanges(fleet, world, system, f"{experiment.name}-{system}", costs)
-            yield _plan_system(
-                fleet, system, world.movement, world.learning_task, rehearsed, costs, peak_bytes
-            )
+            with _run_folder(fleet, system, world.movement, world.learning_task) as folder:
+                rehearsed = rehearse_exchanges(fleet, world, system, folder, costs)
+                yield _plan_system(
+                    fleet, folder, world.movement, world.learning_task, rehearsed, costs, peak_bytes
+                )
         return
     movement = movement_of(experiment)
     learning_task = learning_task_of(experiment, len(movement.trace.device_names))
@@ -90,8 +95,9 @@ def _plans(fleet: PlannedFleet) -> Iterator[RunPlan]:
     peak_bytes = _trainer_bytes(fleet, learning_task)
     samples = tuple(len(part) for part in learning_task.parts)
     for system in experiment.systems:
-        rehearsed = rehearse_rounds(fleet, system, movement, samples, costs)
-        yield _plan_system(fleet, system, movement, learning_task, rehearsed, costs, peak_bytes)
+        with _run_folder(fleet, system, movement, learning_task) as folder:
+            rehearsed = rehearse_rounds(fleet, system, movement, samples, folder, costs)
+            yield _plan_system(fleet, folder, movement, learning_task, rehearsed, costs, peak_bytes)
 
 
 def _trainer_bytes(fleet: PlannedFleet, learning_task: LearningTask) -> int:
@@ -100,33 +106,31 @@ def _trainer_bytes(fleet: PlannedFleet, learning_task: LearningTask) -> int:
 
 def _plan_system(
     fleet: PlannedFleet,
-    system: str,
+    folder: RunFolder,
     movement: Movement,
     learning_task: LearningTask,
     rehearsed: Rehearsed,
     costs: MachineCosts,
     trainer_bytes: int,
 ) -> RunPlan:
-    devices = len(learning_task.parts)
-    names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
+    devices, records = len(learning_task.parts), rehearsed.records
     times = planned_times(fleet, rehearsed, costs, devices, movement.trace.step_s)
     joules: tuple[PhaseJoules, ...] = ()
     if fleet.kind.is_virtual:
-        joules = simulated_joules(fleet, rehearsed.records, names)
+        joules = simulated_joules(fleet, records, folder.info.device_names)
     elif fleet.has_agents:
         joules = agents_joules(fleet, rehearsed, devices, times.device_s)
-    disk = _written_bytes(fleet, system, movement, names, rehearsed.records)
+    disk = _exported_bytes(folder)
     disk += kept_bytes(fleet, learning_task, rehearsed, times.device_s, costs)
-    answered = [record for record in rehearsed.records if isinstance(record, OrderAnswered)]
-    transfers, transferred_bytes = _moved(rehearsed.records)
+    transfers, transferred_bytes = _moved(records)
     here = fleet.kind.is_virtual or fleet.kind.emulates
-    steps_here = sum(sum(batch.computed) for batch in rehearsed.batches) if here else 0
+    steps_here = sum(batch.sgd_steps for batch in rehearsed.batches) if here else 0
     return RunPlan(
-        system=system,
+        system=folder.info.system,
         fleet=fleet.kind,
         steps=movement.trace.steps,
-        trainings=sum(record.samples > 0 for record in answered),
-        computed=sum(len(batch.computed) for batch in rehearsed.batches) if here else 0,
+        trainings=int(np.count_nonzero(records.array(OrderAnswered, "samples"))),
+        computed=sum(batch.computed for batch in rehearsed.batches) if here else 0,
         transfers=transfers,
         transferred_bytes=transferred_bytes,
         wall_s=times.wall_s,
@@ -142,7 +146,7 @@ def _plan_system(
             *movement.doubts,
             *_meter_doubts(fleet),
             *memory_doubts(fleet.experiment, trainer_bytes),
-            *_deadline_doubts(fleet, answered),
+            *_deadline_doubts(fleet, records),
         ),
         classes=_classes(fleet, costs, devices),
     )
@@ -183,18 +187,17 @@ def _meter_doubts(fleet: PlannedFleet) -> Iterator[str]:
         )
 
 
-def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> Iterator[str]:
+def _deadline_doubts(fleet: PlannedFleet, records: EventLog) -> Iterator[str]:
     """Trainings, with the downloads before them, that take longer than orders may."""
     deadline_s = fleet.experiment.fleet.deadline_s
-    too_long = [
-        record.transfer_s + record.train_s
-        for record in answered
-        if record.train_s > 0.0 and record.transfer_s + record.train_s > deadline_s
-    ]
-    if not fleet.kind.trains or not too_long:
+    train_s, transfer_s = (records.array(OrderAnswered, name) for name in ("train_s", "transfer_s"))
+    seconds = (transfer_s + train_s)[train_s > 0.0]
+    too_long = seconds[seconds > deadline_s]
+    if not fleet.kind.trains or not len(too_long):
         return
-    many = f"{len(too_long)} trainings take up to {max(too_long):,.0f} s of device time"
-    remedy = deadline_remedy(deadline_s, max(too_long))
+    longest_s = float(too_long.max())
+    many = f"{len(too_long)} trainings take up to {longest_s:,.0f} s of device time"
+    remedy = deadline_remedy(deadline_s, longest_s)
     if fleet.has_agents:
         yield f"{many}, and will fail: orders may take {deadline_s:g} s (fleet.deadline_s); {remedy}"
     else:
@@ -204,15 +207,13 @@ def _deadline_doubts(fleet: PlannedFleet, answered: Sequence[OrderAnswered]) -> 
         )
 
 
-def _written_bytes(
-    fleet: PlannedFleet,
-    system: str,
-    movement: Movement,
-    names: Sequence[str],
-    records: Sequence[RoundRecord],
-) -> int:
-    """Return the bytes of a run folder with this event log and its tables."""
-    experiment = fleet.experiment
+@contextmanager
+def _run_folder(
+    fleet: PlannedFleet, system: str, movement: Movement, learning_task: LearningTask
+) -> Iterator[RunFolder]:
+    """A run folder as the run would have it, in a temporary place: its event log is the plan's memory."""
+    experiment, devices = fleet.experiment, len(learning_task.parts)
+    names = (fleet.names or tuple(f"pi-{number:02d}" for number in range(1, devices + 1)))[:devices]
     with tempfile.TemporaryDirectory(prefix="roambench-plan-") as beside:
         path = Path(beside) / "run"
         with RunFolder.create(
@@ -226,23 +227,24 @@ def _written_bytes(
             rest_s=fleet.rest_s,
         ) as folder:
             write_trace(movement.trace, path / "trace.parquet")
-            folder.journal.extend(records)
-            export_run(folder)
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            yield folder
 
 
-def _moved(records: Sequence[RoundRecord]) -> tuple[int, int]:
+def _exported_bytes(folder: RunFolder) -> int:
+    """Return the bytes of the folder with its tables; it is closed then."""
+    export_run(folder)
+    folder.close()
+    return sum(file.stat().st_size for file in folder.path.rglob("*") if file.is_file())
+
+
+def _moved(records: EventLog) -> tuple[int, int]:
     """Models that are transferred, and the bytes that devices send and receive for it."""
-    exchanged = [record for record in records if isinstance(record, ModelsExchanged)]
-    if exchanged:
-        received = [(record.received_bytes, record.model_bytes) for record in exchanged]
-        started = [record.downloaded_bytes for record in exchanged if record.downloaded_bytes]
-        models = sum(size // each for size, each in received if each) + len(started)
-        sizes = (record.sent_bytes + record.received_bytes for record in exchanged)
-        return models, sum(sizes) + sum(started)
-    moved = [
-        record.transferred_bytes
-        for record in records
-        if isinstance(record, OrderAnswered) and record.transferred_bytes
-    ]
-    return len(moved), sum(moved)
+    if records.count(ModelsExchanged):
+        each, received, sent, started = (
+            records.array(ModelsExchanged, name)
+            for name in ("model_bytes", "received_bytes", "sent_bytes", "downloaded_bytes")
+        )
+        models = int((received // np.maximum(each, 1))[each > 0].sum()) + int(np.count_nonzero(started))
+        return models, int(sent.sum() + received.sum() + started.sum())
+    moved = records.array(OrderAnswered, "transferred_bytes")
+    return int(np.count_nonzero(moved)), int(moved.sum())

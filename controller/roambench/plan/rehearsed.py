@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
-from roambench.rounds.records import ModelsExchanged, RoundRecord
+from roambench.rounds.records import ModelsExchanged
+from roambench.runs.event_log import EventLog
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Orders that are carried out side by side, and how long each one's device takes over it.
+    """Sums of orders that are carried out side by side: their devices' seconds, and the SGD steps of the
+    trainings that this machine computes for them."""
 
-    `computed` is what this machine does for them: the SGD steps of each training whose model is made now.
-    """
+    orders: int
+    device_s: float  # of all orders together
+    longest_s: float
+    computed: int  # trainings whose models are made now
+    sgd_steps: int  # of all of them
+    most_sgd_steps: int  # of one
 
-    computed: tuple[int, ...]
-    device_s: tuple[float, ...]
+    @classmethod
+    def of(cls, sgd_steps: Collection[int], device_s: Collection[float]) -> Self:
+        """The batch of trainings with these SGD steps, and of orders that take their devices so long."""
+        return cls(
+            len(device_s),
+            math.fsum(device_s),
+            max(device_s, default=0.0),
+            len(sgd_steps),
+            sum(sgd_steps),
+            max(sgd_steps, default=0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +53,7 @@ class Rehearsed:
     that the rounds themselves took here. `air` is by the id of an exchange order, of agents only.
     """
 
-    records: list[RoundRecord]
+    records: EventLog
     batches: tuple[Batch, ...]
     scorings: int
     published: int
@@ -48,4 +65,4 @@ class Rehearsed:
     @property
     def exchanging(self) -> bool:
         """True if devices give their models to each other."""
-        return any(isinstance(record, ModelsExchanged) for record in self.records)
+        return self.records.count(ModelsExchanged) > 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +12,8 @@ from roambench.plan.costs import MachineCosts, sgd_steps
 from roambench.plan.fleet import PlannedFleet
 from roambench.plan.rehearsed import Batch, Rehearsed
 from roambench.rounds.loop import run_rounds
+from roambench.rounds.ports import Journal
+from roambench.rounds.record_batch import RecordBatch
 from roambench.rounds.records import (
     CloudAggregated,
     EdgeAggregated,
@@ -23,15 +25,23 @@ from roambench.rounds.rehearsal import RehearsalFleet
 from roambench.runner.places.simulated import may_defer
 from roambench.runner.system_runs.hierarchical import composed
 from roambench.runner.world import Movement
+from roambench.runs.folder import RunFolder
 
 
 def rehearse_rounds(
-    fleet: PlannedFleet, system: str, movement: Movement, samples: tuple[int, ...], costs: MachineCosts
+    fleet: PlannedFleet,
+    system: str,
+    movement: Movement,
+    samples: tuple[int, ...],
+    folder: RunFolder,
+    costs: MachineCosts,
 ) -> Rehearsed:
-    """Every order of the run, by the same loop. `samples` are those of every device."""
+    """Every order of the run, by the same loop, in the folder's event log. `samples` are those of every
+    device."""
     experiment = fleet.experiment
-    rounds, _ = composed(experiment, system, movement, f"{experiment.name}-{system}", samples)
-    journal = _Told(fleet, costs)
+    rounds, _ = composed(experiment, system, movement, folder.info.run_id, samples)
+    deferred = fleet.kind.is_virtual and may_defer(experiment.simulated, rounds.system)
+    journal = _TimedJournal(folder.journal, fleet, costs, "upload" if deferred else "train", samples)
     asyncio.run(
         run_rounds(
             replace(rounds.settings, orders_to_absent=fleet.has_agents),
@@ -43,35 +53,65 @@ def rehearse_rounds(
             throughput=rounds.throughput,
         )
     )
-    records = journal.records
-    deferred = fleet.kind.is_virtual and may_defer(experiment.simulated, rounds.system)
+    records = folder.read_log()
+    _, aps = records.lists(CloudAggregated, "aps")
     return Rehearsed(
         records,
-        tuple(_batches(fleet, records, deferred=deferred)),
-        scorings=1 + sum(isinstance(record, CloudAggregated) and bool(record.aps) for record in records),
-        published=sum(isinstance(record, EdgeAggregated | CloudAggregated) for record in records),
+        tuple(journal.batches),
+        scorings=1 + int(np.count_nonzero(aps)),
+        published=records.count(EdgeAggregated) + records.count(CloudAggregated),
     )
 
 
-class _Told:
-    """`ports.Journal` that fills in how long each order takes on its device."""
+class _TimedJournal:
+    """`ports.Journal` that fills in how long each order takes on its device, and passes on. `computing`: the
+    orders by whose answers this machine has made a model; a deferred training is computed at its upload."""
 
-    def __init__(self, fleet: PlannedFleet, costs: MachineCosts) -> None:
-        self.records: list[RoundRecord] = []
-        self._given: dict[str, OrderGiven] = {}
-        self._fleet = fleet
-        self._costs = costs
+    def __init__(
+        self,
+        journal: Journal,
+        fleet: PlannedFleet,
+        costs: MachineCosts,
+        computing: str,
+        samples: Sequence[int],
+    ) -> None:
+        self.batches: list[Batch] = []
+        self._journal, self._fleet, self._costs = journal, fleet, costs
+        self._computing, self._samples = computing, samples
+        self._given: Sequence[OrderGiven] = ()  # those not answered yet
 
     def append(self, record: RoundRecord) -> None:
-        if isinstance(record, OrderGiven):
-            self._given[record.order_id] = record
-        elif isinstance(record, OrderAnswered):
-            record = self._timed(record, self._given.pop(record.order_id))
-        self.records.append(record)
+        self._journal.append(record)
 
     def extend(self, records: Sequence[RoundRecord]) -> None:
-        for record in records:
-            self.append(record)
+        """The loop writes orders down that are given together, and then their answers in the same order."""
+        kind = records.kind if isinstance(records, RecordBatch) else {type(record) for record in records}
+        if kind in (OrderGiven, {OrderGiven}):
+            self._given = records
+        elif kind in (OrderAnswered, {OrderAnswered}):
+            records = self._answered(records)
+        self._journal.extend(records)
+
+    def _answered(self, answers: Iterable[OrderAnswered]) -> Sequence[RoundRecord]:
+        timed = [self._timed(*pair) for pair in zip(answers, self._given, strict=True)]
+        rest_s = self._fleet.rest_s
+        device_s = [
+            answer.transfer_s
+            + answer.train_s
+            + answer.coding_s
+            + rest_s * (0.5 + bool(answer.transferred_bytes) + bool(answer.samples))
+            for answer in timed
+            if answer.transferred_bytes or answer.samples
+        ]
+        computed = [
+            sgd_steps(self._fleet.experiment, self._samples[order.device])
+            for order in self._given
+            if order.kind == self._computing
+        ]
+        if device_s:
+            self.batches.append(Batch.of(computed, device_s))
+        self._given = ()
+        return timed
 
     def _timed(self, answer: OrderAnswered, order: OrderGiven) -> OrderAnswered:
         costs, uploads = self._costs, order.kind == "upload"
@@ -88,28 +128,3 @@ class _Told:
             steps = sgd_steps(self._fleet.experiment, answer.samples)
             train_s = steps * self._fleet.step_s(answer.device, self._costs)
         return replace(answer, transfer_s=transfer_s, train_s=train_s, coding_s=coding_s)
-
-
-def _batches(fleet: PlannedFleet, records: Sequence[RoundRecord], *, deferred: bool) -> Iterator[Batch]:
-    """Answers that follow each other were given together. A deferred training is computed at its upload."""
-    served: dict[str, str] = {}  # by upload
-    untrained: dict[str, int] = {}
-    computed: list[int] = []
-    device_s: list[float] = []
-    for record in records:
-        if isinstance(record, OrderGiven) and record.kind == "upload":
-            served[record.order_id] = record.train_order_id
-        if isinstance(record, OrderAnswered):
-            if record.transferred_bytes or record.samples:
-                rests = 0.5 + bool(record.transferred_bytes) + bool(record.samples)
-                device_s.append(record.transfer_s + record.train_s + record.coding_s + fleet.rest_s * rests)
-            if record.samples:
-                untrained[record.order_id] = sgd_steps(fleet.experiment, record.samples)
-            due = served.get(record.order_id, "") if deferred else record.order_id
-            if due in untrained:
-                computed.append(untrained.pop(due))
-        elif device_s:
-            yield Batch(tuple(computed), tuple(device_s))
-            computed, device_s = [], []
-    if device_s:
-        yield Batch(tuple(computed), tuple(device_s))

@@ -56,7 +56,7 @@ def planned_times(
     ray = fleet.experiment.simulated.backend == "ray"
     return PlannedTimes(
         rounds_s + _START_IMPORTS * costs.import_s + (_RAY_START_S if ray else 0.0) + fixed_s,
-        math.fsum(second for batch in rehearsed.batches for second in batch.device_s),
+        math.fsum(batch.device_s for batch in rehearsed.batches),
         controller_s + fixed_s,
     )
 
@@ -90,13 +90,13 @@ def _orders_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts) ->
     workers = min(fleet.experiment.simulated.workers or costs.cores, costs.cores)
     wall_s = 0.0
     for batch in rehearsed.batches:
-        work_s = costs.sgd_step_s * sum(batch.computed)
-        longest_s = costs.sgd_step_s * max(batch.computed, default=0)
+        work_s = costs.sgd_step_s * batch.sgd_steps
+        longest_s = costs.sgd_step_s * batch.most_sgd_steps
         if fleet.kind.emulates:
             # Emulated boards wait for device time; a host that cannot keep up makes them wait longer.
-            wall_s += max(max(batch.device_s) / fleet.time_scale, work_s / costs.cores, longest_s)
+            wall_s += max(batch.longest_s / fleet.time_scale, work_s / costs.cores, longest_s)
         elif fleet.has_agents:
-            wall_s += max(batch.device_s)
+            wall_s += batch.longest_s
         else:
             wall_s += max(work_s / workers, longest_s)
     return wall_s
@@ -106,7 +106,7 @@ def _controller_s(fleet: PlannedFleet, rehearsed: Rehearsed, costs: MachineCosts
     """Seconds of the controller between batches: orders, aggregation or mixing, names, scores."""
     exchanging = rehearsed.exchanging
     each_s = _EXCHANGE_S if exchanging and fleet.kind.is_virtual else _order_s(fleet)
-    rounds_s = each_s * sum(len(batch.device_s) for batch in rehearsed.batches)
+    rounds_s = each_s * sum(batch.orders for batch in rehearsed.batches)
     rounds_s += rehearsed.controller_s if exchanging else _STEP_S * _steps(rehearsed)
     if not fleet.kind.trains:
         return rounds_s
@@ -128,4 +128,4 @@ def _order_s(fleet: PlannedFleet) -> float:
 
 
 def _steps(rehearsed: Rehearsed) -> int:
-    return sum(isinstance(record, StepClosed) for record in rehearsed.records)
+    return rehearsed.records.count(StepClosed)

@@ -35,6 +35,7 @@ from roambench.rounds.records import (
     StepClosed,
 )
 from roambench.runner.composition import run_experiment
+from roambench.runs.event_log import EventLog
 from roambench.runs.fleet_kinds import FLEET_KINDS
 from roambench.runs.folder import RunFolder
 
@@ -103,7 +104,7 @@ def test_a_device_waits_for_the_slowest_neighbour_and_for_all_that_this_one_send
     assert timing.air["r/0/0"] == AirTime(pytest.approx(PULL_S + 1.0), pytest.approx(PULL_S + 2.0))
     assert timing.air["r/0/1"] == AirTime(pytest.approx(PULL_S + 2.0), pytest.approx(PULL_S + 2.0))
     assert timing.batches == [
-        Batch((1, 2, 1), (pytest.approx(3.12), pytest.approx(3.12), pytest.approx(3.12)))
+        Batch(3, pytest.approx(3 * 3.12), pytest.approx(3.12), computed=3, sgd_steps=4, most_sgd_steps=2)
     ]
     assert timing.mixed == 7  # oneself and each neighbour
 
@@ -120,8 +121,9 @@ def test_a_plan_counts_the_rests_around_half_steps_and_exchanges(start: str, res
         timing_on(PlannedFleet(FLEET_KINDS["local"], experiment_of(), rest_s=rest_s)) for rest_s in (0.0, 4.0)
     )
     assert touching.of_step(line(start)) == rested.of_step(line(start))
-    took_s, takes_s = touching.batches[0].device_s, rested.batches[0].device_s
-    assert [b - a for a, b in zip(took_s, takes_s, strict=True)] == pytest.approx([4.0 * rests] * 3)
+    took, takes = touching.batches[0], rested.batches[0]
+    assert takes.device_s - took.device_s == pytest.approx(3 * 4.0 * rests)
+    assert takes.longest_s - took.longest_s == pytest.approx(4.0 * rests)
 
 
 def test_who_meets_nobody_does_not_exchange() -> None:
@@ -157,7 +159,7 @@ def test_the_radio_draws_while_it_sends_and_while_it_receives() -> None:
     fleet = PlannedFleet(FLEET_KINDS["local"], experiment_of())
     timing = timing_on(fleet)
     records = [record for order in line() for record in exchanged(order, timing)]
-    rehearsed = Rehearsed(records, (), 0, 0, air=timing.air)
+    rehearsed = Rehearsed(EventLog.of(records), (), 0, 0, air=timing.air)
     download, train, exchange, rest = agents_joules(fleet, rehearsed, 3, 10.0)
     assert (download.phase, download.seconds) == ("download", 0.0)
     assert (train.phase, train.seconds, train.net_j) == ("train", 2.0, pytest.approx(2.0 * 0.8))
@@ -176,7 +178,7 @@ def test_the_controller_mixes_and_scores_between_the_half_steps_of_virtual_devic
     records = [record for order in line() for record in exchanged(order, timing)]
     one = timing.batches[0]
     rehearsed = Rehearsed(
-        [*records, StepClosed(0, 3, (), (), None, None)],
+        EventLog.of([*records, StepClosed(0, 3, (), (), None, None)]),
         (one, one),
         scorings=4,
         published=5,
@@ -195,7 +197,8 @@ def test_on_a_bench_nobody_shares_this_machine_and_boards_import_before_they_beg
     local = {"cpu_slowdown": 10.0, "time_scale": 10.0}
     fleet = PlannedFleet(FLEET_KINDS["bench"], experiment_of(local=local, energy={"idle_baseline_s": 7.0}))
     assert (fleet.time_scale, fleet.up_mbit_s, fleet.down_mbit_s) == (1.0, 95.0, 95.0)
-    rehearsed = Rehearsed([], (Batch((100,), (3.0, 4.0)), Batch((100,), (2.0,))), 1, 1, collected=2)
+    batches = (Batch.of((100,), (3.0, 4.0)), Batch.of((100,), (2.0,)))
+    rehearsed = Rehearsed(EventLog.of([]), batches, 1, 1, collected=2)
     times = planned_times(fleet, rehearsed, COSTS, 2, 1.0)
     controller_s = (3 + 2) * 0.012 + 0.1 + 0.2  # two orders more collect models
     assert times.device_s == pytest.approx(4.0 + 2.0 + controller_s + 14.0)
@@ -206,7 +209,8 @@ def test_on_a_bench_nobody_shares_this_machine_and_boards_import_before_they_beg
 def test_a_plan_counts_what_the_dither_of_step_starts_takes(step_close: str, pace_s: float) -> None:
     def device_s(dither_s: float) -> float:
         experiment = experiment_of(rounds={"step_close": step_close, "dither_s": dither_s})
-        rehearsed = Rehearsed([StepClosed(step, 3, (), (), None, None) for step in range(4)], (), 1, 1)
+        closed = EventLog.of(StepClosed(step, 3, (), (), None, None) for step in range(4))
+        rehearsed = Rehearsed(closed, (), 1, 1)
         return planned_times(
             PlannedFleet(FLEET_KINDS["local"], experiment), rehearsed, COSTS, 3, 1.0
         ).device_s
@@ -224,7 +228,7 @@ def test_a_plan_is_as_sure_as_each_devices_own_meter() -> None:
     def planned(**local: object) -> tuple[PlannedFleet, float]:
         experiment = experiment_of(local=local, fleet={"agents": 2}, rounds={"rest_s": 4.0})
         fleet = planned_fleet(experiment, "local")
-        rows = agents_joules(fleet, Rehearsed(records, (), 1, 1), 2, 60.0)
+        rows = agents_joules(fleet, Rehearsed(EventLog.of(records), (), 1, 1), 2, 60.0)
         return fleet, next(row.u_net_j for row in rows if row.phase == "train")
 
     slow, slow_j = planned()
