@@ -122,18 +122,25 @@ def load(module: nn.Module, vector: Vector) -> None:
 
 @contextmanager
 def others_restored(module: nn.Module) -> Iterator[None]:
-    """Behind the body, the buffers that are no entries of the layout are as they were before it."""
-    _, others = _members(module)
-    if others:
-        entries = {name for name, _ in _entries(module)}
-        others = [(name, buffer) for name, buffer in others if name not in entries]
-    before = [buffer.clone() for _, buffer in others]
+    """Behind the body, the buffers that are no entries of the layout are as they were before it; those that a
+    forward pass filled or registered are gone."""
+    parts = [(part, dict(part._buffers)) for part in module.modules()]
+    values: dict[int, torch.Tensor] = {}
+    if any(buffers for _, buffers in parts):
+        entries = {id(tensor) for _, tensor in _tensors(module)}
+        found = (buffer for _, buffers in parts for buffer in buffers.values() if buffer is not None)
+        values = {id(buffer): buffer.clone() for buffer in found if id(buffer) not in entries}
     try:
         yield
     finally:
-        for (name, buffer), values in zip(others, before, strict=True):
-            owner, _, last = name.rpartition(".")
-            setattr(module.get_submodule(owner), last, buffer.copy_(values))
+        for part, buffers in parts:
+            for name in part._buffers.keys() - buffers.keys():
+                delattr(part, name)
+            for name, buffer in buffers.items():
+                if buffer is None:
+                    setattr(part, name, None)
+                elif id(buffer) in values:
+                    setattr(part, name, buffer.copy_(values[id(buffer)]))
 
 
 def companions_of(module: nn.Module) -> dict[str, str | npt.NDArray[Any]]:
@@ -166,21 +173,24 @@ def misfits_of(module: nn.Module) -> list[str]:
 
 
 def _views_of(module: nn.Module) -> Iterator[str]:
-    """Buffers whose values share memory, among each other or with another tensor's."""
-    spans = {name: _span(tensor) for name, tensor in module.named_parameters() if not is_lazy(tensor)}
-    for name, buffer in module.named_buffers():
-        if is_lazy(buffer) or buffer.is_meta:
+    """Parameters and buffers whose values share memory with another tensor's."""
+    spans: dict[str, tuple[int, int, int]] = {}
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if is_lazy(tensor) or tensor.is_meta:
             continue
-        if 0 in (step for step, size in zip(buffer.stride(), buffer.shape, strict=True) if size > 1):
-            yield f"{name}: expected a buffer with a place for each value, got an expanded one: clone() it"
-        storage, first, stop = spans[name] = _span(buffer)
+        kind, remedy = "buffer", "clone() it"
+        if isinstance(tensor, nn.Parameter):
+            kind, remedy = "parameter", "give both layers one Parameter, or clone() it"
+        elif 0 in (step for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1):
+            yield f"{name}: expected a buffer with a place for each value, got an expanded one: {remedy}"
+        storage, first, stop = spans[name] = _span(tensor)
         found = (
             other
             for other, (at, begin, end) in spans.items()
             if at == storage and begin < stop and first < end
         )
         if (other := next(found, name)) != name:
-            yield f"{name}: expected a buffer that shares no memory, got a view of {other}: clone() it"
+            yield f"{name}: expected a {kind} that shares no memory, got a view of {other}: {remedy}"
 
 
 def _span(tensor: torch.Tensor) -> tuple[int, int, int]:

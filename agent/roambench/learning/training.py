@@ -6,7 +6,6 @@ import math
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
@@ -134,8 +133,7 @@ def train(
         with torch.no_grad():
             hooked(training.objective, objective.before, parameters, run)
     # Step counters and torch's generator (dropout) are no part of a model: no training sees another's.
-    buffers = others_restored(module) if state.has_buffers else nullcontext()
-    with buffers, torch.random.fork_rng(devices=[]):
+    with others_restored(module), torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(training.seed)
         for number, (pixels, targets) in enumerate(islice(epoch_by_epoch, steps)):
             if perceptron is not None:

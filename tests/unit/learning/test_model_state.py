@@ -191,6 +191,48 @@ def test_models_that_no_flat_model_could_hold_are_refused_with_all_that_is_wrong
     ]
 
 
+class Filling(nn.Module):
+    """Forward fills what was registered empty, and registers another buffer."""
+
+    def __init__(self, persistent: bool) -> None:
+        super().__init__()
+        self.last = nn.Linear(16, 10)
+        self.register_buffer("mean", None, persistent=persistent)
+        self.register_buffer("turns", None, persistent=persistent)
+
+    def forward(self, images: Tensor) -> Tensor:
+        out: Tensor = self.last(images.flatten(1))
+        mean, self.turns = out.detach().mean(), torch.tensor(0) if self.turns is None else self.turns + 1
+        self.mean = mean if self.mean is None else 0.5 * (self.mean + mean)
+        self.last.register_buffer("seen", mean)
+        return out * (1.0 + self.mean + self.turns)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+def test_buffers_that_a_forward_pass_fills_or_registers_are_no_state(persistent: bool, tmp_path: Path):
+    module = Filling(persistent)
+    start, settings = flatten(module), {"epochs": 2, "batch_size": 4, "learning_rate": 0.05, "seed": 1}
+    once, again = (trained_with(module, images(), LABELS, start, **settings).vector for _ in range(2))
+    assert again.tobytes() == once.tobytes()
+    assert torch.equal(outputs(module, once, images()), outputs(module, once, images()))
+    saved_and_loaded(tmp_path, module, once, Filling(persistent))
+
+
+def test_layers_that_share_memory_but_no_parameter_are_refused():
+    """Each of the two would be an entry of the flat model, and train by itself."""
+    first, same, turned = nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)
+    same.weight = nn.Parameter(first.weight.data)
+    turned.weight = nn.Parameter(first.weight.data.t())
+    with pytest.raises(ConfigError) as refused:
+        refuse_misfits("model 'x'", nn.Sequential(first, same, turned))
+    assert list(refused.value.problems) == [
+        f"model 'x': {place}.weight: expected a parameter that shares no memory, got a view of 0.weight: "
+        "give both layers one Parameter, or clone() it"
+        for place in (1, 2)
+    ]
+    refuse_misfits("model 'x'", nn.LSTM(3, 3, num_layers=2))
+
+
 class Counting(nn.Linear):
     """A layer with state that is no tensor."""
 
