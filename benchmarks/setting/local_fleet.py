@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -72,9 +72,30 @@ class LocalFleet:
     folder: Path
 
 
+class BoardAgents(LocalAgents):
+    """Agents as boards start them: each a command of its own, which forks its trainer. Meters are emulated,
+    what the boards do is not."""
+
+    async def start(self) -> None:
+        await self._start_emulator()
+        for index, name in enumerate(self._names):
+            path = self._folder / f"{name}.json"
+            path.write_text(replace(self.settings_of(index, name), emulation=None).to_json())
+            running = await self._spawn(name, "roambench.agent.cli", "run", "--settings", str(path))
+            self._processes[name] = running
+            self.pids[name] = running.pid
+
+    async def stop(self) -> None:
+        for name in self._names:
+            if name in self._processes:
+                await self._end(name, self._processes.pop(name))
+        await super().stop()
+
+
 @asynccontextmanager
-async def local_fleet(count: int, images: int) -> AsyncIterator[LocalFleet]:
-    """`count` agents with `images` images each, meters included, all trainers ready.
+async def local_fleet(count: int, images: int, *, as_boards: bool = False) -> AsyncIterator[LocalFleet]:
+    """`count` agents with `images` images each, meters included, all trainers ready. `as_boards`: each is
+    started by its own command.
 
     Time runs at the host's pace, training is not stretched and no link is paced: what takes time, takes it
     because the machine is busy.
@@ -100,7 +121,8 @@ async def local_fleet(count: int, images: int) -> AsyncIterator[LocalFleet]:
         address = f"127.0.0.1:{fleet.control_port}"
         emulator = _emulator(folder, names, clock)
         settings = LocalSettings(cpu_slowdown=None)
-        agents = LocalAgents(folder, names, address, authority, clock, settings, emulator, print)
+        kind = BoardAgents if as_boards else LocalAgents
+        agents = kind(folder, names, address, authority, clock, settings, emulator, print)
         await fleet.start()
         seen.started_s = time.perf_counter()
         try:

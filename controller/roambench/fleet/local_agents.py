@@ -120,13 +120,7 @@ class LocalAgents:
     async def start(self) -> None:
         """Start emulator and fork server; agents say hello when they are ready. FleetError where those of an
         earlier controller of the run, who end by themselves when it dies, do not."""
-        await self._take_turn()
-        if self._emulator.devices:  # no board is emulated where every device has a real meter
-            spec_path = self._folder / "emulator.json"
-            spec_path.write_text(self._emulator.to_json())
-            emulator = await self._spawn(_EMULATOR, "roambench.emulation", "--until-eof", str(spec_path))
-            self._processes[_EMULATOR] = emulator
-            await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
+        await self._start_emulator()
         agents = [self.settings_of(index, name) for index, name in enumerate(self._names)]
         spec_path = self._folder / "agents.json"
         spec_path.write_text(
@@ -146,6 +140,15 @@ class LocalAgents:
             )
         end = asyncio.create_task(self._follow(self._agents))
         self._processes[_FORK_SERVER] = _Running(self._agents.pid, end)
+
+    async def _start_emulator(self) -> None:
+        await self._take_turn()
+        if self._emulator.devices:  # no board is emulated where every device has a real meter
+            spec_path = self._folder / "emulator.json"
+            spec_path.write_text(self._emulator.to_json())
+            emulator = await self._spawn(_EMULATOR, "roambench.emulation", "--until-eof", str(spec_path))
+            self._processes[_EMULATOR] = emulator
+            await self._wait_for_socket(Path(self._emulator.socket_path), emulator)
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:

@@ -48,7 +48,7 @@ def _live(settings: AgentSettings, load: BoardLoad) -> int:
     trainer, _ = start_trainer_fork_server(settings.trainer_nice, load_trainer)
     from roambench.learning.malloc import keep_freed_memory
 
-    keep_freed_memory()  # a model's buffers come and go with every order
+    keep_freed_memory(arenas=1)  # a model's buffers come and go with every order, in several threads
     from roambench.agent.life.process import Agent
     from roambench.agent.life.session import AgentSession
 
