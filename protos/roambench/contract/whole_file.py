@@ -27,7 +27,7 @@ def replaced(path: Path, *, mode: int | None = None, synced: bool = True) -> Ite
     link stays one: what it points to is replaced. What is no file of a disk (a pipe, /dev/null) is given
     itself. OSError where the disk refuses.
     """
-    place = path.resolve()
+    place = path.resolve() if path.is_symlink() else path
     if place.exists() and not place.is_file():
         yield place
         return

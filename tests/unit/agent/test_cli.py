@@ -57,6 +57,7 @@ def test_an_agent_on_a_board_imports_nothing_of_the_emulation(tmp_path: Path) ->
                 for words in (["smoke"], ["burn", "0.1", "1"]):  # the first waits for the trainer
                     request = {"ask": words[0], "words": words[1:]}
                     assert ask(Path(settings.ctl_socket), request, answers, 60.0) == 0
+            assert "libtorch" not in Path(f"/proc/{agent.pid}/maps").read_text()  # its trainer alone has it
         finally:
             agent.terminate()
             assert agent.wait() == 0

@@ -30,3 +30,36 @@ def test_freed_memory_is_kept_instead_of_being_mapped_again():
         return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     assert faults("keep") < faults("leave") / 5
+
+
+_THREADS = """
+import sys, threading
+import numpy as np
+from roambench.learning.malloc import keep_freed_memory
+
+assert keep_freed_memory(arenas=int(sys.argv[1]))
+stay, freed = threading.Event(), threading.Barrier(9)
+
+def work():
+    with turn:
+        np.ones(1_250_000)  # 10 MB, freed at once
+    freed.wait()
+    stay.wait()
+
+turn = threading.Lock()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads:
+    thread.start()
+freed.wait()
+print(int(open("/proc/self/statm").read().split()[1]) * 4096)
+stay.set()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's allocator")
+def test_with_one_arena_threads_take_what_others_freed():
+    def resident_bytes(arenas: str) -> int:
+        command = [sys.executable, "-c", _THREADS, arenas]
+        return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    assert resident_bytes("1") < resident_bytes("0") - 20e6

@@ -56,6 +56,16 @@ def test_answers_survive_and_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert again.answer("run/4") == bytes([4])
 
 
+def test_an_answer_that_is_kept_is_not_written_again(tmp_path: Path) -> None:
+    cache, answers = ModelCache(tmp_path), tmp_path / "answers.json"
+    cache.remember("run/1", b"answer")
+    (tmp_path / "link").hardlink_to(answers)
+    cache.remember("run/1", b"answer")
+    assert answers.samefile(tmp_path / "link")
+    cache.remember("run/1", b"another")
+    assert not answers.samefile(tmp_path / "link")
+
+
 def test_what_a_training_began_from_lies_beside_its_model_and_goes_with_it(tmp_path: Path) -> None:
     cache, start = ModelCache(tmp_path / "cache"), tmp_path / "start.blob"
     for number, name in enumerate(("ab", "cd")):
