@@ -112,12 +112,12 @@ class ModelCache:
         described = TrainedDescription(order_id, reply, kept.name if kept is not None else "")
         write_whole(self._description, json.dumps(described, default=plain))
         self._described = described
-        kept_names = {path.name, *((kept.name,) if kept is not None else ())}
-        for name in set(os.listdir(self._folder)) - kept_names:
-            if name.startswith(("trained-", "kept")) and name.endswith(".blob"):
-                (self._folder / name).unlink()
-            if name.startswith("trained-"):
-                self._base_of(self._folder / name).unlink(missing_ok=True)
+        for other in list(self._folder.iterdir()):
+            if other.suffix == ".blob" and other not in (path, kept):
+                if other.name.startswith(("trained-", "kept")):
+                    other.unlink()
+                if other.name.startswith("trained-"):
+                    self._base_of(other).unlink(missing_ok=True)
         return CachedModel(order_id, reply, path, base and self._base_of(path))
 
     def trained(self) -> CachedModel | None:
